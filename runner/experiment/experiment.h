@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/contract/run_spec.h"
+
+// A YAML experiment and its expansion into runs. Pure: reads the file, starts and stores nothing.
+namespace fsdp {
+
+// What this host (or a cluster's request) offers; profiles and rank counts are checked against it.
+struct Resources {
+  int64_t gpu_count = 0;
+  double gpu_memory_gib = 0;  // of the smallest GPU
+  int64_t cpu_cores = 1;
+};
+
+// One point of the experiment with one combination of the sweep's values.
+struct Run {
+  std::string point;  // unique within the experiment; sweep values appended: "FSDP size_per_rank=2"
+  RunSpec spec;       // resolved; device is cpu or cuda
+};
+
+struct ExpandOptions {
+  std::string profile = "auto";
+  std::vector<std::string> set;   // "path=value", applied last
+  std::vector<std::string> only;  // names of points (of runs, when a sweep makes several); empty: all
+};
+
+// The runs in the order of the file, and how they came about.
+struct Expansion {
+  std::string profile;         // empty when the experiment has none
+  std::string profile_reason;  // "cpu: a100x4 needs 4 GPUs, this host has 0"
+  std::vector<Run> runs;
+};
+
+class Experiment {
+ public:
+  // Throws ConfigError on anything malformed at the top level of the file.
+  static Experiment load(const std::filesystem::path& file);
+  ~Experiment();
+  Experiment(Experiment&&) noexcept;
+
+  const std::string& name() const;
+  const std::string& title() const;
+  const std::filesystem::path& file() const;
+  const std::string& text() const;  // the file as it was
+
+  // Overrides in this order: base, the profile's set, the point, the sweep's combination, --set.
+  // Throws ConfigError with the place of the value at fault.
+  Expansion expand(const ExpandOptions& options, const Resources& resources) const;
+
+ private:
+  struct Contents;
+  explicit Experiment(std::unique_ptr<Contents> contents);
+  std::unique_ptr<Contents> contents_;
+};
+
+// Digest of a file's bytes; a caller may remember digests between calls.
+using FileDigest = std::function<std::string(const std::filesystem::path&)>;
+
+// Digest (XXH3, 128 bits, 32 hex digits) of a file's bytes.
+std::string file_digest(const std::filesystem::path& file);
+
+// The run's identity, 32 hex digits: what differs from the defaults plus its input files' digests.
+std::string run_hash(const RunSpec& spec, const FileDigest& digest);
+
+}  // namespace fsdp

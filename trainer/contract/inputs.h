@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "trainer/contract/run_spec.h"
+
+// The files that a run reads, and whether they fit its specification; without libtorch, so that the
+// runner refuses a run before anything is launched.
+namespace fsdp {
+
+// The architecture in a Hugging Face folder's config.json. Throws ConfigError (place: the file) when
+// the file is missing or malformed or the architecture is not LlamaForCausalLM.
+ModelConfig read_hugging_face_config(const std::filesystem::path& folder);
+
+// The architecture that `spec` trains: of its source, else its config.
+ModelConfig model_config(const RunSpec& spec);
+
+// Every file the run reads, in a fixed order: a model's config and safetensors, the training set,
+// the tokenizer.
+std::vector<std::filesystem::path> input_files(const RunSpec& spec);
+
+// Throws ConfigError when a file is missing, corrupt, or does not fit: tensor names, shapes and
+// dtypes against the architecture, row length against sequence_length, tokens against the
+// vocabulary, the sequence length against the model's positions.
+void check_inputs(const RunSpec& spec);
+
+}  // namespace fsdp

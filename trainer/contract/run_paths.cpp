@@ -1,0 +1,20 @@
+#include "trainer/contract/run_paths.h"
+
+namespace fsdp {
+
+std::string safe_file_name(std::string_view name) {
+  std::string safe;
+  for (const char c : name) {
+    const bool keep = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || (c == '.' && !safe.empty());
+    if (keep) {
+      safe += c;
+    } else if (!safe.empty() && safe.back() != '-') {
+      safe += '-';
+    }
+  }
+  while (!safe.empty() && safe.back() == '-') safe.pop_back();
+  return safe.empty() ? "run" : safe;
+}
+
+}  // namespace fsdp

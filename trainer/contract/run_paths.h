@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace fsdp {
+
+// The names of everything in a run's folder, <results>/runs/<experiment>/<point>-<hash8>/.
+class RunPaths {
+ public:
+  explicit RunPaths(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path spec() const { return folder_ / "run.yaml"; }
+  std::filesystem::path attempt(int number) const {
+    return folder_ / ("attempt-" + std::to_string(number));
+  }
+  std::filesystem::path events(int number, int rank) const {
+    return attempt(number) / ("events.rank" + std::to_string(rank) + ".jsonl");
+  }
+  std::filesystem::path log(int number, int rank) const {
+    return attempt(number) / ("rank" + std::to_string(rank) + ".log");
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// A name for a file: everything but letters, digits, '.', '_' and '-' becomes '-', runs of '-' are
+// joined, and a leading '.' or '-' goes; never empty.
+std::string safe_file_name(std::string_view name);
+
+}  // namespace fsdp

@@ -1,0 +1,82 @@
+#include "trainer/contract/run_spec.h"
+
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+[[noreturn]] void refuse(const std::string& key, const std::string& problem) {
+  throw ConfigError("", key, problem);
+}
+
+void check_model(const ModelConfig& config) {
+  if (config.hidden_size % config.num_attention_heads != 0 ||
+      config.hidden_size / config.num_attention_heads % 2 != 0) {
+    refuse("model.config.num_attention_heads",
+           "does not divide hidden_size " + std::to_string(config.hidden_size) +
+               " into heads of an even width");
+  }
+  if (config.num_attention_heads % config.num_key_value_heads != 0) {
+    refuse("model.config.num_key_value_heads",
+           "does not divide num_attention_heads " + std::to_string(config.num_attention_heads));
+  }
+}
+
+void check_strategy(const StrategySpec& strategy) {
+  if (strategy.kind == StrategyKind::kSingle && strategy.ranks != 1) {
+    refuse("strategy.ranks", "is " + std::to_string(strategy.ranks) +
+                                 ", but strategy.kind single is one process; allowed: 1");
+  }
+}
+
+void derive_batch(BatchSpec& batch, int64_t ranks) {
+  const int64_t micro_batch = batch.size_per_rank * ranks;
+  if (batch.total && *batch.total % micro_batch != 0) {
+    const int64_t below = *batch.total / micro_batch * micro_batch;
+    std::string nearest = std::to_string(below + micro_batch);
+    if (below > 0) nearest = std::to_string(below) + " and " + nearest;
+    refuse("batch.total", std::to_string(*batch.total) + " does not divide into micro-batches of " +
+                              std::to_string(batch.size_per_rank) + " per rank x " +
+                              std::to_string(ranks) + " ranks = " + std::to_string(micro_batch) +
+                              "; the nearest that do: " + nearest);
+  }
+  if (batch.total) {
+    const int64_t derived = *batch.total / micro_batch;
+    if (batch.gradient_accumulation_steps.value_or(derived) != derived) {
+      refuse("batch.gradient_accumulation_steps",
+             std::to_string(*batch.gradient_accumulation_steps) + " contradicts batch.total " +
+                 std::to_string(*batch.total) + ", which needs " + std::to_string(derived) +
+                 "; give one of the two");
+    }
+    batch.gradient_accumulation_steps = derived;
+  } else {
+    batch.gradient_accumulation_steps = batch.gradient_accumulation_steps.value_or(1);
+    batch.total = micro_batch * *batch.gradient_accumulation_steps;
+  }
+}
+
+}  // namespace
+
+RunSpec resolved(RunSpec spec) {
+  if (spec.model.source.empty()) check_model(spec.model.config);
+  check_strategy(spec.strategy);
+  derive_batch(spec.batch, spec.strategy.ranks);
+  if (spec.train.steps && spec.train.epochs) {
+    refuse("train.epochs", "contradicts train.steps; give one of the two");
+  }
+  if (!spec.train.steps && !spec.train.epochs) spec.train.steps = 100;
+  if (spec.data.kind == DataKind::kTokens && spec.data.train.empty()) {
+    refuse("data.train", "is missing; data.kind tokens needs a .npy file");
+  }
+  if (spec.model.source.empty() &&
+      spec.data.sequence_length > spec.model.config.max_position_embeddings) {
+    refuse("data.sequence_length",
+           std::to_string(spec.data.sequence_length) + " is longer than the model's positions; " +
+               "allowed: at most " + std::to_string(spec.model.config.max_position_embeddings));
+  }
+  return spec;
+}
+
+int64_t total_batch(const RunSpec& spec) { return spec.batch.total.value(); }
+
+}  // namespace fsdp
