@@ -6,21 +6,16 @@
 #include <string>
 
 #include "trainer/contract/run_spec.h"
+#include "trainer/contract/yaml_value.h"
 
 // RunSpec to and from YAML, through its visit_fields.
 namespace fsdp {
 
-// Where overrides were written, for messages and for relative paths.
-struct YamlOrigin {
-  std::string name;                // shown before line and column: a file, or an option's text
-  std::filesystem::path folder;    // relative input paths are taken from here
-  bool has_lines = true;           // false for a command-line option
-};
-
 // Sets those fields of `spec` that `overrides` names, and leaves the others. Keys are nested
 // ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed; null clears an optional.
-// Input paths become absolute. Throws ConfigError with place, key, what is wrong, what is allowed
-// and the nearest name; `spec` is then unspecified.
+// Giving one of two alternatives (see Overrides) clears the other. Input paths become absolute.
+// Throws ConfigError with place, key, what is wrong, what is allowed and the nearest name; `spec`
+// is then unspecified.
 void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigin& origin);
 
 // Reads a run.yaml as to_yaml wrote it (or by hand), resolved. Throws ConfigError.

@@ -1,0 +1,70 @@
+#include "tests/trainer/model/gradient_check.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+namespace fsdp {
+namespace {
+
+Tensors leaves(const Tensors& tensors) {
+  Tensors result;
+  for (const at::Tensor& tensor : tensors) {
+    result.push_back(tensor.detach().clone().requires_grad_());
+  }
+  return result;
+}
+
+}  // namespace
+
+ParameterPtr random_parameter(std::vector<int64_t> shape, const at::TensorOptions& options) {
+  auto parameter = c10::make_intrusive<Parameter>(
+      std::vector<NamedTensor>{{"weight", std::move(shape)}}, Initialization::kNormal);
+  parameter->value = at::randn(parameter->shape(), options).mul_(0.3);
+  parameter->gradient =
+      at::full(parameter->shape(), std::numeric_limits<double>::quiet_NaN(), options);
+  return parameter;
+}
+
+double relative_error(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor expected = b.detach().to(at::kDouble);
+  return ((a.detach().to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
+}
+
+void check_gradients(const Tensors& inputs, const std::vector<ParameterPtr>& parameters,
+                     const std::function<at::Tensor(const Tensors&)>& layer,
+                     const std::function<at::Tensor(const Tensors&, const Tensors&)>& reference,
+                     double tolerance) {
+  Tensors values;
+  for (const ParameterPtr& parameter : parameters) values.push_back(parameter->value);
+  const Tensors expected_inputs = leaves(inputs);
+  const Tensors expected_values = leaves(values);
+  const at::Tensor expected = reference(expected_inputs, expected_values);
+  const at::Tensor dy = expected.dim() == 0 ? at::ones_like(expected) : at::randn_like(expected);
+  Tensors wanted = expected_inputs;
+  wanted.insert(wanted.end(), expected_values.begin(), expected_values.end());
+  const Tensors expected_gradients = torch::autograd::grad({expected}, wanted, {dy});
+
+  for (int pass = 1; pass <= 2; ++pass) {
+    INFO("pass " << pass);
+    const Tensors actual_inputs = leaves(inputs);
+    const at::Tensor actual = layer(actual_inputs);
+    CHECK(relative_error(actual, expected) < tolerance);
+    const Tensors gradients =
+        torch::autograd::grad({actual}, actual_inputs, {dy.to(actual.scalar_type())});
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      INFO("input " << i);
+      CHECK(relative_error(gradients[i], expected_gradients[i]) < tolerance);
+    }
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      INFO("parameter " << i);
+      CHECK(parameters[i]->gradient_written);
+      CHECK(relative_error(parameters[i]->gradient,
+                           expected_gradients[inputs.size() + i] * pass) < tolerance);
+    }
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,243 @@
+#include "trainer/model/llama.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "tests/trainer/model/gradient_check.h"
+
+namespace fsdp {
+namespace {
+
+ModelConfig small_config(bool tied) {
+  return {.num_hidden_layers = 2,
+          .hidden_size = 24,
+          .intermediate_size = 40,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 2,
+          .vocab_size = 50,
+          .tie_word_embeddings = tied};
+}
+
+void attach_parameters(Model& model, const at::TensorOptions& options) {
+  for (const auto& unit : model.units) {
+    for (const ParameterPtr& parameter : unit->parameters()) {
+      parameter->value = at::randn(parameter->shape(), options).mul_(0.2);
+      parameter->gradient = at::full(parameter->shape(), std::nan(""), options);
+    }
+  }
+}
+
+Batch some_batch(at::Device device = at::kCPU) {
+  Batch batch;
+  batch.input_ids_BT = at::randint(50, {2, 7}, at::kLong).to(device);
+  batch.labels_BT = at::randint(50, {2, 7}, at::kLong);
+  batch.labels_BT[1].narrow(0, 0, 3).fill_(-100);
+  batch.labels_BT = batch.labels_BT.to(device);
+  batch.loss_scale = 1.0 / 11;
+  return batch;
+}
+
+// One step as the engine takes it: each unit's graph on its own.
+at::Tensor forward_and_backward(Model& model, const Batch& batch,
+                                const at::TensorOptions& options) {
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> outputs;
+  at::Tensor x = at::empty({0}, options);
+  for (const auto& unit : model.units) {
+    inputs.push_back(x.detach().requires_grad_());
+    x = unit->forward(inputs.back(), batch);
+    outputs.push_back(x);
+  }
+  at::Tensor gradient = at::ones_like(x);
+  for (size_t i = model.units.size(); i-- > 0;) {
+    gradient = torch::autograd::grad({outputs[i]}, {inputs[i]}, {gradient})[0];
+  }
+  return x.detach();
+}
+
+std::map<std::string, at::Tensor> by_name(const Model& model, at::Tensor Parameter::*member) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& unit : model.units) {
+    for (const ParameterPtr& parameter : unit->parameters()) {
+      int64_t row = 0;
+      for (const NamedTensor& tensor : parameter->tensors()) {
+        tensors[tensor.name] = ((*parameter).*member).narrow(0, row, tensor.shape[0]);
+        row += tensor.shape[0];
+      }
+    }
+  }
+  return tensors;
+}
+
+// LLaMA in plain operations, from tensors by their checkpoint names.
+class TextbookLlama {
+ public:
+  TextbookLlama(const ModelConfig& config, std::map<std::string, at::Tensor> weights)
+      : config_(config), weights_(std::move(weights)) {}
+
+  at::Tensor loss(const Batch& batch) const {
+    at::Tensor x = at::embedding(weights_.at("model.embed_tokens.weight"), batch.input_ids_BT);
+    for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+      const std::string layer = "model.layers." + std::to_string(i) + ".";
+      x = x + attention(norm(x, layer + "input_layernorm"), layer + "self_attn.");
+      const at::Tensor h = norm(x, layer + "post_attention_layernorm");
+      const at::Tensor gate = at::silu(linear(h, layer + "mlp.gate_proj"));
+      x = x + linear(gate * linear(h, layer + "mlp.up_proj"), layer + "mlp.down_proj");
+    }
+    const std::string head = config_.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
+    const at::Tensor logits = linear(norm(x, "model.norm"), head);
+    return at::cross_entropy_loss(logits.flatten(0, 1), batch.labels_BT.flatten(), /*weight=*/{},
+                                  at::Reduction::Sum, -100) *
+           batch.loss_scale;
+  }
+
+ private:
+  at::Tensor linear(const at::Tensor& x, const std::string& name) const {
+    return x.matmul(weights_.at(name + ".weight").t());
+  }
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const {
+    const at::Tensor mean_square = x.pow(2).mean(-1, true);
+    return x * at::rsqrt(mean_square + config_.rms_norm_eps) * weights_.at(name + ".weight");
+  }
+  at::Tensor rotated(const at::Tensor& x) const {
+    const int64_t width = x.size(-1);
+    const at::Tensor frequencies =
+        at::pow(config_.rope_theta, at::arange(0, width, 2, x.options()) / -width);
+    const at::Tensor angles = at::outer(at::arange(x.size(2), x.options()), frequencies);
+    const auto halves = x.chunk(2, -1);
+    return at::cat({halves[0] * angles.cos() - halves[1] * angles.sin(),
+                    halves[1] * angles.cos() + halves[0] * angles.sin()},
+                   -1);
+  }
+  at::Tensor attention(const at::Tensor& x, const std::string& name) const {
+    const auto heads = [&](const std::string& projection, int64_t count) {
+      return linear(x, name + projection).view({x.size(0), x.size(1), count, -1}).transpose(1, 2);
+    };
+    const int64_t group = config_.num_attention_heads / config_.num_key_value_heads;
+    const at::Tensor q = rotated(heads("q_proj", config_.num_attention_heads));
+    const at::Tensor k = rotated(heads("k_proj", config_.num_key_value_heads));
+    const at::Tensor v = heads("v_proj", config_.num_key_value_heads);
+    const at::Tensor y = std::get<0>(at::_scaled_dot_product_attention_math(
+        q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), /*attn_mask=*/{},
+        /*dropout_p=*/0.0, /*is_causal=*/true));
+    return linear(y.transpose(1, 2).reshape(x.sizes()), name + "o_proj");
+  }
+
+  ModelConfig config_;
+  std::map<std::string, at::Tensor> weights_;
+};
+
+TEST_CASE("a step of the units equals autograd over the whole model") {
+  const bool tied = GENERATE(false, true);
+  const at::TensorOptions options(at::kDouble);
+  const ModelConfig config = small_config(tied);
+  Model model = make_llama(config);
+  attach_parameters(model, options);
+  const Batch batch = some_batch();
+
+  auto weights = by_name(model, &Parameter::value);
+  for (auto& [name, weight] : weights) weight = weight.clone().requires_grad_();
+  const at::Tensor expected = TextbookLlama(config, weights).loss(batch);
+  expected.backward();
+
+  const at::Tensor loss = forward_and_backward(model, batch, options);
+  CHECK(loss.dim() == 0);
+  CHECK(relative_error(loss, expected) < 1e-6);
+  const auto gradients = by_name(model, &Parameter::gradient);
+  CHECK(gradients.size() == (tied ? 20 : 21));
+  for (const auto& [name, gradient] : gradients) {
+    INFO(name);
+    CHECK(relative_error(gradient, weights.at(name).grad()) < 1e-10);
+  }
+
+  // A second micro-batch adds to what is there.
+  forward_and_backward(model, batch, options);
+  for (const auto& [name, gradient] : gradients) {
+    INFO(name);
+    CHECK(relative_error(gradient, weights.at(name).grad() * 2) < 1e-10);
+  }
+}
+
+TEST_CASE("parameters carry Hugging Face's names, stacked where one product uses them") {
+  const Model model = make_llama(small_config(false));
+  REQUIRE(model.units.size() == 4);
+  CHECK_FALSE(model.units[0]->is_block());
+  CHECK(model.units[1]->is_block());
+  CHECK_FALSE(model.units[3]->is_block());
+  CHECK_FALSE(model.units[0]->is_shared());
+  const ParameterPtr& qkv = model.units[2]->parameters()[1];
+  REQUIRE(qkv->tensors().size() == 3);
+  CHECK(qkv->tensors()[1].name == "model.layers.1.self_attn.k_proj.weight");
+  CHECK(qkv->shape() == std::vector<int64_t>{24 + 12 + 12, 24});
+  CHECK(qkv->initialization() == Initialization::kNormal);
+  CHECK(model.units[2]->parameters()[0]->initialization() == Initialization::kOnes);
+  const int64_t block = 2 * 24 + 48 * 24 + 24 * 24 + 3 * 24 * 40;
+  CHECK(model.parameter_count() == 2 * 50 * 24 + 2 * block + 24);
+}
+
+TEST_CASE("tied embeddings are one shared parameter of the first unit") {
+  const Model model = make_llama(small_config(true));
+  CHECK(model.units.front()->is_shared());
+  REQUIRE(model.units.back()->parameters().size() == 1);
+  CHECK(model.units.back()->parameters()[0]->tensors()[0].name == "model.norm.weight");
+}
+
+TEST_CASE("the model runs without gradient buffers when gradients are off") {
+  const ModelConfig config = small_config(false);
+  Model model = make_llama(config);
+  attach_parameters(model, at::kFloat);
+  const Batch batch = some_batch();
+  const at::Tensor expected = TextbookLlama(config, by_name(model, &Parameter::value)).loss(batch);
+  for (const auto& unit : model.units) {
+    for (const ParameterPtr& parameter : unit->parameters()) parameter->gradient.reset();
+  }
+  const at::NoGradGuard no_gradients;
+  at::Tensor x = at::empty({0});
+  for (const auto& unit : model.units) x = unit->forward(x, batch);
+  CHECK(relative_error(x, expected) < 1e-5);
+  CHECK_FALSE(x.requires_grad());
+}
+
+TEST_CASE("a step runs on meta tensors, in any type") {
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const bool tied = GENERATE(false, true);
+  const auto options = at::TensorOptions(type).device(at::kMeta);
+  Model model = make_llama(small_config(tied));
+  attach_parameters(model, options);
+  const at::Tensor loss = forward_and_backward(model, some_batch(at::kMeta), options);
+  CHECK(loss.is_meta());
+  CHECK(loss.scalar_type() == at::kFloat);
+  for (const auto& unit : model.units) {
+    for (const ParameterPtr& parameter : unit->parameters()) CHECK(parameter->gradient_written);
+  }
+}
+
+TEST_CASE("a bf16 step stays close to fp64") {
+  Model model = make_llama(small_config(false));
+  attach_parameters(model, at::kBFloat16);
+  const Batch batch = some_batch();
+  const at::Tensor loss = forward_and_backward(model, batch, at::kBFloat16);
+  const auto actual = by_name(model, &Parameter::gradient);
+
+  Model wide = make_llama(small_config(false));
+  for (size_t i = 0; i < model.units.size(); ++i) {
+    for (size_t j = 0; j < model.units[i]->parameters().size(); ++j) {
+      Parameter& parameter = *wide.units[i]->parameters()[j];
+      parameter.value = model.units[i]->parameters()[j]->value.to(at::kDouble);
+      parameter.gradient = at::empty_like(parameter.value);
+    }
+  }
+  const at::Tensor expected_loss = forward_and_backward(wide, batch, at::kDouble);
+  CHECK(relative_error(loss, expected_loss) < 0.01);
+  for (const auto& [name, gradient] : by_name(wide, &Parameter::gradient)) {
+    INFO(name);
+    CHECK(actual.at(name).scalar_type() == at::kBFloat16);
+    CHECK(relative_error(actual.at(name), gradient) < 0.1);
+  }
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <stdexcept>
+
+namespace fsdp {
+
+// Another rank, or the way to it, failed: it did not arrive, stopped, or took too long.
+class CommunicationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace fsdp

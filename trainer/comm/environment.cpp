@@ -1,0 +1,240 @@
+#include "trainer/comm/environment.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+[[noreturn]] void fail(const std::string& name, const std::string& problem) {
+  throw ConfigError("environment", name, problem);
+}
+
+std::optional<int> to_integer(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+class Variables {
+ public:
+  explicit Variables(const EnvironmentLookup& lookup) : lookup_(lookup) {}
+
+  // An empty value counts as not set.
+  std::optional<std::string> text(const std::string& name) const {
+    std::optional<std::string> value = lookup_(name);
+    if (value && value->empty()) return std::nullopt;
+    return value;
+  }
+
+  bool has(const std::string& name) const { return text(name).has_value(); }
+
+  std::optional<int> integer(const std::string& name, int minimum, int maximum) const {
+    const std::optional<std::string> value = text(name);
+    if (!value) return std::nullopt;
+    const std::optional<int> number = to_integer(*value);
+    if (!number || *number < minimum || *number > maximum) {
+      fail(name, "'" + *value + "' is not an integer from " + std::to_string(minimum) + " to " +
+                     std::to_string(maximum));
+    }
+    return *number;
+  }
+
+  int required(const std::string& name, int minimum, int maximum,
+               const std::string& because) const {
+    const std::optional<int> value = integer(name, minimum, maximum);
+    if (!value) fail(name, "is not set although " + because + " is; set both or neither");
+    return *value;
+  }
+
+ private:
+  const EnvironmentLookup& lookup_;
+};
+
+constexpr int kLargestWorld = 1 << 20;
+constexpr int kLargestPort = 65535;
+
+// The names under which a launcher publishes the same four numbers.
+struct Names {
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  const char* local_world_size;
+};
+
+constexpr Names kTorchrun{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr Names kOpenMpi{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                         "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Names kPmi{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+constexpr const char* kSlurmRank = "SLURM_PROCID";
+constexpr const char* kSlurmSize = "SLURM_NTASKS";
+
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
+// Rank, world size and local rank; `local_world_size` is left to the caller.
+WorldEnvironment read_ranks(const Variables& variables, const Names& names) {
+  WorldEnvironment world;
+  world.world_size = variables.required(names.world_size, 1, kLargestWorld, names.rank);
+  world.rank = variables.required(names.rank, 0, world.world_size - 1, names.world_size);
+  world.local_rank = variables.required(names.local_rank, 0, world.world_size - 1, names.rank);
+  return world;
+}
+
+std::optional<int> read_local_world_size(const Variables& variables, const char* name,
+                                         const WorldEnvironment& world) {
+  return variables.integer(name, world.local_rank + 1, world.world_size);
+}
+
+void read_master(const Variables& variables, WorldEnvironment& world) {
+  if (const auto address = variables.text("MASTER_ADDR")) world.master_address = *address;
+  if (const auto port = variables.integer("MASTER_PORT", 1, kLargestPort)) {
+    world.master_port = *port;
+  }
+}
+
+WorldEnvironment from_torchrun(const Variables& variables) {
+  WorldEnvironment world = read_ranks(variables, kTorchrun);
+  if (world.world_size > 1) {
+    for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+      if (!variables.has(name)) {
+        fail(name, "is not set although WORLD_SIZE is above 1; it says where rank 0 listens");
+      }
+    }
+  }
+  read_master(variables, world);
+  const auto local = read_local_world_size(variables, kTorchrun.local_world_size, world);
+  if (!local && !is_loopback(world.master_address)) {
+    fail(kTorchrun.local_world_size,
+         "is not set although MASTER_ADDR is another host; set it to the number of ranks on each "
+         "host");
+  }
+  world.local_world_size = local.value_or(world.world_size);
+  return world;
+}
+
+WorldEnvironment from_mpi(const Variables& variables, const Names& names) {
+  WorldEnvironment world = read_ranks(variables, names);
+  world.local_world_size =
+      read_local_world_size(variables, names.local_world_size, world).value_or(world.world_size);
+  if (!world.single_host() && !variables.has("MASTER_ADDR")) {
+    fail("MASTER_ADDR",
+         "is not set although the ranks are on more than one host; export the host " +
+             std::string("of rank 0 to all of them"));
+  }
+  read_master(variables, world);
+  return world;
+}
+
+// The first host of Slurm's notation: n1 of "n1,n2", n01 of "n[01-03,07]", a1-b2 of
+// "a[1-2]-b[2,3]".
+std::string first_host(const std::string& variable, const std::string& hosts) {
+  std::string host;
+  for (size_t i = 0; i < hosts.size() && hosts[i] != ','; ++i) {
+    if (hosts[i] != '[') {
+      host += hosts[i];
+      continue;
+    }
+    const size_t end = hosts.find(']', i);
+    const size_t first_end = hosts.find_first_of(",-]", i);
+    if (end == std::string::npos || first_end == i + 1) {
+      fail(variable, "'" + hosts + "' is not a list of hosts such as n[01-03,07]");
+    }
+    host += hosts.substr(i + 1, first_end - i - 1);
+    i = end;
+  }
+  if (host.empty()) fail(variable, "'" + hosts + "' names no host");
+  return host;
+}
+
+// The entry for `node` of Slurm's notation: "2(x3),1" is 2, 2, 2, 1.
+int tasks_of_node(const std::string& variable, const std::string& tasks, int node) {
+  std::string_view rest = tasks;
+  while (!rest.empty()) {
+    const size_t comma = rest.find(',');
+    std::string_view entry = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    int repeat = 1;
+    if (const size_t open = entry.find("(x"); open != std::string_view::npos) {
+      const std::string_view count = entry.substr(open + 2);
+      const auto number =
+          count.ends_with(')') ? to_integer(count.substr(0, count.size() - 1)) : std::nullopt;
+      if (!number || *number < 1) break;
+      repeat = *number;
+      entry = entry.substr(0, open);
+    }
+    const std::optional<int> count = to_integer(entry);
+    if (!count || *count < 1) break;
+    if (node < repeat) return *count;
+    node -= repeat;
+  }
+  fail(variable, "'" + tasks + "' is not a list such as 2(x3),1 with an entry for this node");
+}
+
+int slurm_local_world_size(const Variables& variables, const WorldEnvironment& world) {
+  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+    if (const auto tasks = variables.text(name)) {
+      const int node = variables.integer("SLURM_NODEID", 0, kLargestWorld).value_or(0);
+      const int count = tasks_of_node(name, *tasks, node);
+      if (count <= world.local_rank || count > world.world_size) {
+        fail(name, "'" + *tasks + "' gives this node " + std::to_string(count) +
+                       " tasks, which does not fit SLURM_LOCALID " +
+                       std::to_string(world.local_rank) + " and SLURM_NTASKS " +
+                       std::to_string(world.world_size));
+      }
+      return count;
+    }
+  }
+  return read_local_world_size(variables, "SLURM_NTASKS_PER_NODE", world)
+      .value_or(world.world_size);
+}
+
+WorldEnvironment from_srun(const Variables& variables) {
+  constexpr int kFirstPort = 20000;  // below the ports that Linux gives to outgoing connections
+  constexpr int kPorts = 10000;
+  WorldEnvironment world =
+      read_ranks(variables, {kSlurmRank, kSlurmSize, "SLURM_LOCALID", nullptr});
+  world.local_world_size = slurm_local_world_size(variables, world);
+  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}) {
+    if (const auto hosts = variables.text(name)) world.master_address = first_host(name, *hosts);
+  }
+  if (const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max())) {
+    world.master_port = kFirstPort + *job % kPorts;
+  }
+  read_master(variables, world);
+  if (!world.single_host() && is_loopback(world.master_address)) {
+    fail("SLURM_STEP_NODELIST", "is not set although the ranks are on more than one host");
+  }
+  return world;
+}
+
+}  // namespace
+
+WorldEnvironment read_world_environment(const EnvironmentLookup& lookup) {
+  const Variables variables(lookup);
+  const auto any_of = [&](const Names& names) {
+    return variables.has(names.rank) || variables.has(names.world_size);
+  };
+  if (any_of(kTorchrun)) return from_torchrun(variables);
+  if (any_of(kOpenMpi)) return from_mpi(variables, kOpenMpi);
+  // srun offers PMI as well, without a local rank.
+  if (variables.has(kPmi.local_rank)) return from_mpi(variables, kPmi);
+  if (variables.has(kSlurmRank)) return from_srun(variables);
+  if (any_of(kPmi)) return from_mpi(variables, kPmi);
+  return {};
+}
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+WorldEnvironment read_world_environment() { return read_world_environment(environment_variable); }
+
+}  // namespace fsdp

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+// Which process of how many this one is, from the environment its launcher set.
+namespace fsdp {
+
+struct WorldEnvironment {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;                        // among the ranks of this host
+  int local_world_size = 1;                  // ranks of this host
+  std::string master_address = "127.0.0.1";  // host of rank 0
+  int master_port = 29500;
+
+  bool single_host() const { return local_world_size == world_size; }
+  bool operator==(const WorldEnvironment&) const = default;
+};
+
+// The value of an environment variable; nullopt when it is not set.
+using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+// Looks in this process's environment.
+std::optional<std::string> environment_variable(const std::string& name);
+
+// Reads the variables of the innermost launcher: torchrun (RANK, WORLD_SIZE, LOCAL_RANK, ...), else
+// Open MPI's mpirun, else MPICH's or Intel's mpiexec, else srun, else a single process. (mpirun
+// inside a Slurm job sees Slurm's variables too, and they describe its daemons, not its ranks.)
+// MASTER_ADDR and MASTER_PORT outrank what follows from other variables.
+// Throws ConfigError that names the variable when one is missing or malformed.
+WorldEnvironment read_world_environment(const EnvironmentLookup& lookup);
+
+// The same from this process's environment.
+WorldEnvironment read_world_environment();
+
+}  // namespace fsdp

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "trainer/comm/communication_error.h"
+#include "trainer/comm/environment.h"
+#include "trainer/comm/pending.h"
+
+namespace fsdp {
+
+// All ranks of the run, and what they do together.
+//
+// Every rank calls the same operations in the same order, from one thread. Tensors are contiguous,
+// on the group's device, of one dtype per call (CPU: float32, float64, bfloat16, int64). Sums are
+// taken in a fixed order, bfloat16 in float32 on the CPU, so results are the same on every run.
+// Before the groups are destroyed in a good end, call barrier(): rank 0 hosts the store.
+class ProcessGroup {
+ public:
+  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+  virtual ~ProcessGroup() = default;
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // output [size * n] = every rank's shard [n] in rank order; `shard` may be its part of `output`.
+  virtual Pending all_gather(at::Tensor output, at::Tensor shard) = 0;
+  // shard [n] = this rank's part of the sum of every rank's input [size * n]; `shard` may be that
+  // part of `input`.
+  virtual Pending reduce_scatter(at::Tensor shard, at::Tensor input) = 0;
+  // tensor = the sum of every rank's tensor, in place; the same bits on every rank.
+  virtual Pending all_reduce(at::Tensor tensor) = 0;
+  // Returns when every rank has called it. Throws CommunicationError.
+  virtual void barrier() = 0;
+  // Rank 0's value, on every rank. Throws CommunicationError.
+  virtual std::string agree(const std::string& key, const std::string& value) = 0;
+
+ private:
+  int rank_;
+  int size_;
+};
+
+struct ProcessGroupOptions {
+  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);
+  // How long one operation waits for slower ranks.
+  std::chrono::milliseconds operation_timeout = std::chrono::minutes(30);
+  // Use NCCL even for a single rank on CUDA, where every operation could be a copy.
+  bool nccl_for_single_rank = false;
+};
+
+// Meets the other ranks at the master's address: NCCL on a CUDA device (made current here), gloo on
+// the CPU, no communication for a single rank. Throws CommunicationError when the ranks do not
+// meet, ConfigError for CUDA in a build without it.
+std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, at::Device device,
+                                                 const ProcessGroupOptions& options = {});
+
+}  // namespace fsdp

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+// Reading files that the user supplied: what is wrong with one is a ConfigError whose place is the
+// file.
+namespace fsdp {
+
+// A regular file mapped read-only; the mapping lives as long as the object.
+class MappedFile {
+ public:
+  // Throws std::system_error.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Throws ConfigError when the file cannot be read.
+std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path);
+
+// Parses `text`, which stands in `path`, as a JSON object. Throws ConfigError.
+nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text);
+
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& problem);
+
+}  // namespace fsdp

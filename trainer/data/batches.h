@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer/data/data_set.h"
+#include "trainer/data/sampler.h"
+#include "trainer/model/model.h"
+
+namespace fsdp {
+
+// What one rank trains on in one step.
+struct StepBatches {
+  std::vector<Batch> micro_batches;  // size_per_rank rows each
+  int64_t label_count = 0;           // of the global batch
+};
+
+// Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each one's loss_scale is
+// 1 / the global batch's label count, which every rank counts for itself. For CUDA the copies are
+// queued on the current stream from pinned memory. `spec` is resolved; `sampler` is its.
+StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
+                      const RunSpec& spec, at::Device device);
+
+}  // namespace fsdp

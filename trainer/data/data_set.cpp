@@ -1,0 +1,58 @@
+#include "trainer/data/data_set.h"
+
+#include <algorithm>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/inputs.h"
+
+namespace fsdp {
+
+TokenDataSet::TokenDataSet(TokenArray tokens)
+    : tokens_(std::move(tokens)), row_(static_cast<size_t>(tokens_.columns())) {}
+
+void TokenDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
+  tokens_.read_row(row, row_.data());
+  std::copy(row_.begin(), row_.end() - 1, input_ids);
+  std::copy(row_.begin() + 1, row_.end(), labels);
+}
+
+ChessDataSet::ChessDataSet(std::vector<ChessGame> games, Tokenizer tokenizer,
+                           int64_t sequence_length)
+    : games_(std::move(games)),
+      tokenizer_(std::move(tokenizer)),
+      sequence_length_(sequence_length),
+      tokens_(games_.size()) {}
+
+const std::vector<int>& ChessDataSet::tokens_of(int64_t row) {
+  std::vector<int>& tokens = tokens_[row];
+  if (tokens.empty()) {
+    tokens = tokenizer_.encode(games_[row].moves + ' ' + games_[row].result);
+    if (std::ssize(tokens) > sequence_length_ + 1) tokens.resize(sequence_length_ + 1);
+  }
+  return tokens;
+}
+
+int64_t ChessDataSet::label_count(int64_t row) { return std::ssize(tokens_of(row)) - 1; }
+
+void ChessDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
+  const std::vector<int>& tokens = tokens_of(row);
+  int64_t* const inputs_end = std::copy(tokens.begin(), tokens.end() - 1, input_ids);
+  std::fill(inputs_end, input_ids + sequence_length_, tokenizer_.end_id());
+  int64_t* const labels_end = std::copy(tokens.begin() + 1, tokens.end(), labels);
+  std::fill(labels_end, labels + sequence_length_, kNoLabel);
+}
+
+std::unique_ptr<DataSet> make_data_set(const RunSpec& spec, int64_t vocab_size) {
+  check_training_data(spec, vocab_size);
+  switch (spec.data.kind) {
+    case DataKind::kTokens:
+      return std::make_unique<TokenDataSet>(TokenArray(spec.data.train));
+    case DataKind::kChess:
+      return std::make_unique<ChessDataSet>(read_chess_games(training_file(spec.data)),
+                                            Tokenizer(tokenizer_file(spec.data)),
+                                            spec.data.sequence_length);
+  }
+  throw std::logic_error("data.kind");
+}
+
+}  // namespace fsdp

@@ -1,0 +1,64 @@
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "trainer/comm/communication_error.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/exit_code.h"
+#include "trainer/train/run.h"
+
+namespace {
+
+using fsdp::ExitCode;
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Runs this rank; an error becomes a run_failed event, a line on stderr and an exit code.
+ExitCode run_and_report(fsdp::RankRun& run) {
+  const auto fail = [&](ExitCode code, const std::string& reason) {
+    std::cerr << "fsdp-train: " << reason << std::endl;
+    run.report_failure(code, first_line(reason));
+    return code;
+  };
+  try {
+    return run.run();
+  } catch (const fsdp::ConfigError& error) {
+    return fail(ExitCode::kBadConfiguration, error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(ExitCode::kOutOfMemory, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::kOutOfMemory, "out of memory on the host");
+  } catch (const fsdp::CommunicationError& error) {
+    return fail(ExitCode::kCommunication, error.what());
+  } catch (const c10::Error& error) {
+    return fail(ExitCode::kRunFailed, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(ExitCode::kRunFailed, error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Trains one run, as one of its ranks. Rank, world size and rendezvous come from the\n"
+      "environment as torchrun, mpirun and srun set them.",
+      "fsdp-train"};
+  std::string spec_file;
+  int attempt = 0;
+  app.add_option("--spec", spec_file, "The run's run.yaml")->required();
+  app.add_option("--attempt", attempt, "Writes to attempt-N beside it (default: the first free N)")
+      ->check(CLI::PositiveNumber);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
+  }
+  fsdp::RankRun run(spec_file, attempt);
+  const ExitCode code = run_and_report(run);
+  // Other ranks may be gone: destructors of communication could wait for them.
+  std::cout.flush();
+  _exit(static_cast<int>(code));
+}

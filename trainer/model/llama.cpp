@@ -1,0 +1,143 @@
+#include "trainer/model/llama.h"
+
+#include "trainer/model/head.h"
+#include "trainer/model/layers.h"
+
+// Shape suffixes: B sequences, T tokens of a sequence, N = B * T, D hidden_size, F
+// intermediate_size, E packed heads.
+namespace fsdp {
+namespace {
+
+ParameterPtr make_weight(std::vector<NamedTensor> tensors) {
+  return c10::make_intrusive<Parameter>(std::move(tensors), Initialization::kNormal);
+}
+
+ParameterPtr make_norm_weight(const std::string& name, int64_t width) {
+  return c10::make_intrusive<Parameter>(std::vector<NamedTensor>{{name, {width}}},
+                                        Initialization::kOnes);
+}
+
+class EmbeddingUnit : public Unit {
+ public:
+  explicit EmbeddingUnit(const ModelConfig& config)
+      : Unit("model.embed_tokens"),
+        weight_(make_weight(
+            {{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}})) {
+    parameters_ = {weight_};
+    is_shared_ = config.tie_word_embeddings;
+  }
+
+  const ParameterPtr& weight() const { return weight_; }
+
+  at::Tensor forward(const at::Tensor& anchor, const Batch& batch) override {
+    const at::Tensor& ids_BT = batch.input_ids_BT;
+    const at::Tensor y_ND = embedding(anchor, ids_BT.flatten(), weight_);
+    return y_ND.view({ids_BT.size(0), ids_BT.size(1), -1});
+  }
+
+ private:
+  ParameterPtr weight_;
+};
+
+class BlockUnit : public Unit {
+ public:
+  BlockUnit(const ModelConfig& config, int64_t layer, std::shared_ptr<RotaryEmbedding> rotary)
+      : Unit("model.layers." + std::to_string(layer)),
+        epsilon_(config.rms_norm_eps),
+        rotary_(std::move(rotary)) {
+    const int64_t hidden = config.hidden_size;
+    const int64_t inner = config.intermediate_size;
+    heads_ = {.query = config.num_attention_heads,
+              .key_value = config.num_key_value_heads,
+              .width = hidden / config.num_attention_heads};
+    const int64_t key_value = heads_.key_value * heads_.width;
+    const std::string attention = name_ + ".self_attn.";
+    const std::string mlp = name_ + ".mlp.";
+    attention_norm_ = make_norm_weight(name_ + ".input_layernorm.weight", hidden);
+    query_key_value_ = make_weight({{attention + "q_proj.weight", {hidden, hidden}},
+                                    {attention + "k_proj.weight", {key_value, hidden}},
+                                    {attention + "v_proj.weight", {key_value, hidden}}});
+    attention_output_ = make_weight({{attention + "o_proj.weight", {hidden, hidden}}});
+    mlp_norm_ = make_norm_weight(name_ + ".post_attention_layernorm.weight", hidden);
+    gate_up_ = make_weight({{mlp + "gate_proj.weight", {inner, hidden}},
+                            {mlp + "up_proj.weight", {inner, hidden}}});
+    down_ = make_weight({{mlp + "down_proj.weight", {hidden, inner}}});
+    parameters_ = {attention_norm_, query_key_value_, attention_output_,
+                   mlp_norm_,       gate_up_,         down_};
+  }
+
+  bool is_block() const override { return true; }
+
+  at::Tensor forward(const at::Tensor& x_BTD, const Batch&) override {
+    const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
+    const at::Tensor h_ND = residual_linear(x_ND, attend(x_ND, x_BTD.size(1)), attention_output_);
+    const at::Tensor y_ND = residual_swiglu_linear(
+        h_ND, rms_norm_linear(h_ND, mlp_norm_, epsilon_, gate_up_), down_);
+    return y_ND.view(x_BTD.sizes());
+  }
+
+ private:
+  at::Tensor attend(const at::Tensor& x_ND, int64_t sequence_length) {
+    return causal_attention(rms_norm_linear(x_ND, attention_norm_, epsilon_, query_key_value_),
+                            sequence_length, heads_, *rotary_);
+  }
+
+  double epsilon_;
+  std::shared_ptr<RotaryEmbedding> rotary_;
+  AttentionHeads heads_;
+  ParameterPtr attention_norm_;
+  ParameterPtr query_key_value_;
+  ParameterPtr attention_output_;
+  ParameterPtr mlp_norm_;
+  ParameterPtr gate_up_;
+  ParameterPtr down_;
+};
+
+class HeadUnit : public Unit {
+ public:
+  // `tied`: the embedding's weight, or null when the head has its own.
+  HeadUnit(const ModelConfig& config, ParameterPtr tied)
+      : Unit("lm_head"),
+        epsilon_(config.rms_norm_eps),
+        norm_(make_norm_weight("model.norm.weight", config.hidden_size)),
+        weight_(std::move(tied)) {
+    parameters_ = {norm_};
+    if (!weight_) {
+      weight_ = make_weight({{"lm_head.weight", {config.vocab_size, config.hidden_size}}});
+      parameters_.push_back(weight_);
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& x_BTD, const Batch& batch) override {
+    const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
+    return linear_cross_entropy(rms_norm(x_ND, norm_, epsilon_), batch.labels_BT.flatten(),
+                                weight_, batch.loss_scale);
+  }
+
+ private:
+  double epsilon_;
+  ParameterPtr norm_;
+  ParameterPtr weight_;
+};
+
+}  // namespace
+
+Model make_llama(const ModelConfig& config) {
+  TORCH_CHECK(config.hidden_size % (2 * config.num_attention_heads) == 0,
+              "num_attention_heads must divide hidden_size into an even head width");
+  TORCH_CHECK(config.num_attention_heads % config.num_key_value_heads == 0,
+              "num_key_value_heads must divide num_attention_heads");
+  Model model;
+  auto embedding = std::make_unique<EmbeddingUnit>(config);
+  const ParameterPtr tied = config.tie_word_embeddings ? embedding->weight() : ParameterPtr();
+  model.units.push_back(std::move(embedding));
+  const auto rotary = std::make_shared<RotaryEmbedding>(
+      config.hidden_size / config.num_attention_heads, config.rope_theta);
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    model.units.push_back(std::make_unique<BlockUnit>(config, layer, rotary));
+  }
+  model.units.push_back(std::make_unique<HeadUnit>(config, tied));
+  return model;
+}
+
+}  // namespace fsdp

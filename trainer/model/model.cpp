@@ -1,0 +1,40 @@
+#include "trainer/model/model.h"
+
+#include <c10/util/accumulate.h>
+
+namespace fsdp {
+namespace {
+
+std::vector<int64_t> stacked_shape(const std::vector<NamedTensor>& tensors) {
+  TORCH_CHECK(!tensors.empty(), "a parameter needs at least one tensor");
+  std::vector<int64_t> shape = tensors.front().shape;
+  TORCH_CHECK(!shape.empty(), tensors.front().name, " has no dimensions");
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    const std::vector<int64_t>& next = tensors[i].shape;
+    TORCH_CHECK(next.size() == shape.size() &&
+                    std::equal(next.begin() + 1, next.end(), shape.begin() + 1),
+                tensors[i].name, " does not stack on ", tensors.front().name,
+                ": they differ beyond dimension 0");
+    shape[0] += next[0];
+  }
+  return shape;
+}
+
+}  // namespace
+
+Parameter::Parameter(std::vector<NamedTensor> tensors, Initialization initialization)
+    : tensors_(std::move(tensors)),
+      initialization_(initialization),
+      shape_(stacked_shape(tensors_)) {}
+
+int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }
+
+int64_t Model::parameter_count() const {
+  int64_t count = 0;
+  for (const auto& unit : units) {
+    for (const ParameterPtr& parameter : unit->parameters()) count += parameter->numel();
+  }
+  return count;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "trainer/model/model.h"
+
+namespace fsdp {
+
+// Where a unit's parameters lie in its flat, one-dimensional buffer. Each begins at a multiple of 64
+// bytes (for aligned vector and tensor-core loads) and the whole divides evenly over the ranks; the
+// gaps hold zeros.
+class FlatLayout {
+ public:
+  FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item_bytes, int64_t shard_count);
+
+  int64_t numel() const { return numel_; }
+  int64_t shard_numel() const { return numel_ / shard_count_; }
+
+  // Makes every Parameter::value a view of `flat` [numel]; an undefined one takes them away.
+  void bind_values(const at::Tensor& flat) const;
+  // The same for Parameter::gradient; nothing is written yet.
+  void bind_gradients(const at::Tensor& flat) const;
+  // Whether backward wrote every gradient.
+  bool is_gradient_complete() const;
+  void zero_gaps(const at::Tensor& flat) const;
+
+  // Calls visit(parameter, first element of it, its part of `shard`) for every parameter that has
+  // elements in `shard` [shard_numel], the part of rank `shard_index`.
+  template <typename Visit>
+  void for_each_part(const at::Tensor& shard, int64_t shard_index, Visit&& visit) const {
+    const int64_t begin = shard_index * shard_numel();
+    for (const Slot& slot : slots_) {
+      const int64_t first = std::max(begin, slot.offset);
+      const int64_t last =
+          std::min(begin + shard_numel(), slot.offset + slot.parameter->numel());
+      if (first >= last) continue;
+      visit(*slot.parameter, first - slot.offset, shard.narrow(0, first - begin, last - first));
+    }
+  }
+
+ private:
+  struct Slot {
+    ParameterPtr parameter;
+    int64_t offset;
+  };
+  at::Tensor view(const Slot& slot, const at::Tensor& flat) const;
+
+  std::vector<Slot> slots_;
+  int64_t shard_count_;
+  int64_t numel_ = 0;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/train/memory_probe.h"
+
+// What device.cpp and memory_probe.cpp need of CUDA; only in a CUDA build.
+namespace fsdp {
+
+int cuda_device_count();
+std::string cuda_device_name(c10::Device device);
+// Lets the caching allocator reserve at most `bytes`, or all that the device has.
+void set_cuda_memory_limit(c10::Device device, int64_t bytes);
+
+std::unique_ptr<MemoryProbe> make_cuda_memory_probe(c10::Device device);
+
+}  // namespace fsdp

@@ -1,0 +1,160 @@
+#include "trainer/train/device.h"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/train/counting_allocator.h"
+#include "trainer/train/cuda_device.h"
+
+namespace fsdp {
+namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+// The quota in `folder` of the cgroup file system, version 2 or 1, in cores; infinite without one.
+double cgroup_quota(const std::string& folder) {
+  double quota = 0;
+  double period = 0;
+  if (std::ifstream file(folder + "/cpu.max"); file >> quota >> period && period > 0) {
+    return quota / period;
+  }
+  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
+  std::ifstream period_file(folder + "/cpu.cfs_period_us");
+  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) {
+    return quota / period;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+// The smallest quota over this process's cgroups and those around them.
+double cgroup_quota() {
+  double smallest = std::numeric_limits<double>::infinity();
+  std::ifstream file("/proc/self/cgroup");  // lines such as 0::/a/b or 4:cpu,cpuacct:/a/b
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string root =
+        controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controllers;
+    for (std::string path = line.substr(second + 1); path.size() > 1;
+         path = path.substr(0, path.rfind('/'))) {
+      smallest = std::min(smallest, cgroup_quota(root + path));
+    }
+    // Inside a container the path may be the host's, and the root is the container's own group.
+    smallest = std::min(smallest, cgroup_quota(root));
+  }
+  return smallest;
+}
+
+[[maybe_unused]] at::Device pick_cuda(int local_rank, int count) {
+  if (local_rank >= count) {
+    throw ConfigError("", "device",
+                      "cuda: local rank " + std::to_string(local_rank) +
+                          " has no GPU, this host shows " + std::to_string(count) +
+                          "; start fewer ranks, check nvidia-smi and CUDA_VISIBLE_DEVICES, or set "
+                          "device: cpu");
+  }
+  return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank)};
+}
+
+}  // namespace
+
+at::Device pick_device(DeviceKind kind, [[maybe_unused]] int local_rank) {
+  if (kind == DeviceKind::kCpu) return at::kCPU;
+#ifdef FSDP_CUDA
+  const int count = cuda_device_count();
+  if (kind == DeviceKind::kCuda || count > 0) return pick_cuda(local_rank, count);
+#else
+  if (kind == DeviceKind::kCuda) {
+    throw ConfigError("", "device",
+                      "cuda needs the trainer's CUDA build and this one is for the CPU; build it "
+                      "with cmake --preset cuda, or set device: cpu");
+  }
+#endif
+  return at::kCPU;
+}
+
+std::string device_name(at::Device device) {
+#ifdef FSDP_CUDA
+  if (device.is_cuda()) return cuda_device_name(device);
+#endif
+  TORCH_CHECK(device.is_cpu(), "no name for ", device);
+  return processor_name();
+}
+
+int available_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  const int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0
+                        ? CPU_COUNT(&mask)
+                        : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return std::max(1, static_cast<int>(std::min<double>(cores, std::floor(cgroup_quota()))));
+}
+
+int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
+                     const EnvironmentLookup& lookup) {
+  if (spec.threads_per_rank) return static_cast<int>(*spec.threads_per_rank);
+  if (const auto text = lookup("OMP_NUM_THREADS"); text && !text->empty()) {
+    // A list is one number per nesting level; the first is ours.
+    const std::string first = text->substr(0, text->find(','));
+    int threads = 0;
+    const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);
+    if (error != std::errc() || end != first.data() + first.size() || threads < 1) {
+      throw ConfigError("environment", "OMP_NUM_THREADS",
+                        "'" + *text + "' is not an integer of at least 1");
+    }
+    return threads;
+  }
+  return std::max(1, cores / world.local_world_size);
+}
+
+void set_threads(const RunSpec& spec, const WorldEnvironment& world) {
+  at::set_num_threads(threads_per_rank(spec, world, available_cores(), &environment_variable));
+}
+
+void set_memory_limit(const RunSpec& spec, at::Device device) {
+  const auto bytes = static_cast<int64_t>(spec.memory_limit_gib * (int64_t{1} << 30));
+#ifdef FSDP_CUDA
+  if (device.is_cuda()) {
+    if (bytes > 0) set_cuda_memory_limit(device, bytes);
+    return;
+  }
+#endif
+  TORCH_CHECK(device.is_cpu(), "no memory limit for ", device);
+  CountingAllocator::instance().install();
+  CountingAllocator::instance().set_limit(bytes);
+}
+
+RunStarted describe_rank(const WorldEnvironment& world, at::Device device) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  RunStarted started;
+  started.rank = world.rank;
+  started.world_size = world.world_size;
+  started.local_rank = world.local_rank;
+  started.host = host.data();
+  started.process_id = getpid();
+  started.device = device.str();
+  started.device_name = device_name(device);
+  started.threads = at::get_num_threads();
+  started.torch_version = TORCH_VERSION;
+  return started;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+#include "trainer/comm/environment.h"
+#include "trainer/contract/event.h"
+#include "trainer/contract/run_spec.h"
+
+// Where a rank computes, with how many threads and how much memory.
+namespace fsdp {
+
+// cpu, or the GPU with the number `local_rank`. auto: cuda in a CUDA build on a host with a GPU,
+// else cpu. Throws ConfigError that says what to do when cuda is wanted and not to be had.
+at::Device pick_device(DeviceKind kind, int local_rank);
+
+// "NVIDIA A100-SXM4-80GB"; on the CPU the processor's name.
+std::string device_name(at::Device device);
+
+// The cores this process may use: its affinity mask, or its cgroup's quota when that is less.
+int available_cores();
+
+// threads_per_rank, else OMP_NUM_THREADS, else `cores` / ranks of this host, at least 1.
+// Throws ConfigError when OMP_NUM_THREADS is not a number.
+int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
+                     const EnvironmentLookup& lookup);
+
+// Gives libtorch that many threads.
+void set_threads(const RunSpec& spec, const WorldEnvironment& world);
+
+// Applies memory_limit_gib to the device's allocator; on the CPU it installs the counting
+// allocator, so call it before the first tensor is made.
+void set_memory_limit(const RunSpec& spec, at::Device device);
+
+// The rank's first event, but for what the trainer knows (steps, parameters).
+RunStarted describe_rank(const WorldEnvironment& world, at::Device device);
+
+}  // namespace fsdp

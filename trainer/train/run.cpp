@@ -1,0 +1,101 @@
+#include "trainer/train/run.h"
+
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <array>
+#include <iostream>
+
+#include "trainer/comm/environment.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/inputs.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/run_spec_yaml.h"
+#include "trainer/train/device.h"
+#include "trainer/train/stop_signal.h"
+#include "trainer/train/trainer.h"
+
+namespace fsdp {
+namespace {
+
+RunPaths paths_of(const std::filesystem::path& spec_file) {
+  return RunPaths(std::filesystem::absolute(spec_file).parent_path());
+}
+
+int first_free_attempt(const RunPaths& paths) {
+  int attempt = 1;
+  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
+  return attempt;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void check_world(const RunSpec& spec, const WorldEnvironment& world) {
+  if (spec.strategy.ranks != world.world_size) {
+    throw ConfigError("", "strategy.ranks",
+                      "is " + std::to_string(spec.strategy.ranks) + ", but the launcher started " +
+                          std::to_string(world.world_size) +
+                          " processes (WORLD_SIZE or its like); start as many as ranks");
+  }
+}
+
+}  // namespace
+
+RankRun::RankRun(std::filesystem::path spec_file, int attempt)
+    : spec_file_(std::move(spec_file)), attempt_(attempt) {}
+
+RankRun::~RankRun() = default;
+
+void RankRun::open_events(int rank) {
+  const RunPaths paths = paths_of(spec_file_);
+  std::filesystem::create_directories(paths.attempt(attempt_));
+  events_ = std::make_unique<EventWriter>(paths.events(attempt_, rank));
+}
+
+ExitCode RankRun::run() {
+  install_stop_handlers();
+  const WorldEnvironment world = read_world_environment();
+  if (attempt_ != 0) open_events(world.rank);
+  const RunSpec spec = read_run_spec(spec_file_);
+  check_world(spec, world);
+  check_inputs(spec);
+
+  const at::Device device = pick_device(spec.device, world.local_rank);
+  set_threads(spec, world);
+  set_memory_limit(spec, device);
+  group_ = make_process_group(world, device, {.nccl_for_single_rank = true});
+  if (attempt_ == 0) {
+    const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
+    attempt_ = std::stoi(group_->agree("attempt", free));
+    open_events(world.rank);
+  }
+
+  Trainer trainer(spec, device, *group_, *events_);
+  RunStarted started = describe_rank(world, device);
+  started.steps_planned = trainer.steps_planned();
+  started.parameter_count = trainer.parameter_count();
+  events_->write(started);
+  const int64_t steps = trainer.run();
+  group_->barrier();
+  if (steps < trainer.steps_planned()) {
+    events_->write(RunInterrupted{.step = steps});
+    return ExitCode::kInterrupted;
+  }
+  events_->write(RunFinished{.steps = steps});
+  return ExitCode::kOk;
+}
+
+void RankRun::report_failure(ExitCode code, const std::string& reason) {
+  if (!events_) return;
+  try {
+    events_->write(RunFailed{.exit_code = static_cast<int64_t>(code), .reason = reason});
+  } catch (const std::exception& error) {
+    std::cerr << "fsdp-train: " << error.what() << std::endl;
+  }
+}
+
+}  // namespace fsdp
