@@ -1,9 +1,5 @@
 #include "trainer/train/run.h"
 
-#include <torch/version.h>
-#include <unistd.h>
-
-#include <array>
 #include <iostream>
 
 #include "trainer/comm/environment.h"
@@ -26,12 +22,6 @@ int first_free_attempt(const RunPaths& paths) {
   int attempt = 1;
   while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
   return attempt;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 void check_world(const RunSpec& spec, const WorldEnvironment& world) {
@@ -67,7 +57,9 @@ ExitCode RankRun::run() {
   const at::Device device = pick_device(spec.device, world.local_rank);
   set_threads(spec, world);
   set_memory_limit(spec, device);
-  group_ = make_process_group(world, device, {.nccl_for_single_rank = true});
+  ProcessGroupOptions options;
+  options.nccl_for_single_rank = spec.strategy.kind != StrategyKind::kSingle;
+  group_ = make_process_group(world, device, options);
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
     attempt_ = std::stoi(group_->agree("attempt", free));

@@ -7,7 +7,6 @@
 #include "trainer/comm/process_group.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/exit_code.h"
-#include "trainer/contract/run_spec.h"
 
 namespace fsdp {
 
@@ -27,7 +26,6 @@ class RankRun {
 
  private:
   void open_events(int rank);
-  RunStarted started(const RunSpec& spec, const WorldEnvironment& world, at::Device device) const;
 
   std::filesystem::path spec_file_;
   int attempt_;

@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numbers>
 #include <random>
@@ -119,19 +120,20 @@ class RandomWeights {
     const int64_t blocks_begin = first / kBlock;
     const int64_t blocks_end = (last + kBlock - 1) / kBlock;
     at::parallel_for(blocks_begin, blocks_end, 1, [&](int64_t begin, int64_t end) {
+      std::vector<float> values(kBlock);
       for (int64_t block = begin; block < end; ++block) {
+        make_block(name, block, values);
         const int64_t block_first = std::max(first, block * kBlock);
-        const int64_t block_last = std::min(last, (block + 1) * kBlock);
-        const int64_t count = block_last - block_first;
+        const int64_t count = std::min(last, (block + 1) * kBlock) - block_first;
         part.narrow(0, block_first - first, count)
-            .copy_(normal_block(name, block).narrow(0, block_first - block * kBlock, count));
+            .copy_(at::from_blob(values.data() + block_first % kBlock, {count}, at::kFloat));
       }
     });
   }
 
-  // kBlock normal values of standard deviation 0.02, fp32: Box and Muller's transform of uniform
-  // numbers from a Mersenne Twister that is seeded with the seed, the block and the name.
-  at::Tensor normal_block(const std::string& name, int64_t block) const {
+  // Normal values of standard deviation 0.02: Box and Muller's transform of uniform numbers from a
+  // Mersenne Twister that is seeded with the seed, the block and the name.
+  void make_block(const std::string& name, int64_t block, std::vector<float>& values) const {
     std::vector<uint32_t> seeds;
     for (const int64_t number : {seed_, block}) {
       seeds.push_back(static_cast<uint32_t>(number));
@@ -141,18 +143,16 @@ class RandomWeights {
     std::seed_seq sequence(seeds.begin(), seeds.end());
     std::mt19937_64 engine(sequence);
 
-    constexpr float kUniform = 1.0f / (1 << 24);  // 24 bits of a draw make a number below 1
-    const at::Tensor uniform = at::empty({2, kBlock / 2}, at::kFloat);
-    float* const for_radius = uniform.data_ptr<float>();
-    float* const for_angle = for_radius + kBlock / 2;
-    for (int64_t i = 0; i < kBlock / 2; ++i) {
+    constexpr float kUniform = 1.0f / (1 << 24);  // makes 24 bits of a draw a number below 1
+    constexpr float kTurn = 2 * std::numbers::pi_v<float>;
+    for (int64_t i = 0; i < kBlock; i += 2) {
       const uint64_t draw = engine();
-      for_radius[i] = static_cast<float>((draw >> 40) + 1) * kUniform;  // not 0: its logarithm
-      for_angle[i] = static_cast<float>(draw & 0xffffff) * kUniform;
+      const float positive = static_cast<float>((draw >> 40) + 1) * kUniform;
+      const float angle = static_cast<float>(draw & 0xffffff) * kUniform * kTurn;
+      const float radius = 0.02f * std::sqrt(-2 * std::log(positive));
+      values[i] = radius * std::cos(angle);
+      values[i + 1] = radius * std::sin(angle);
     }
-    const at::Tensor radius = uniform[0].log_().mul_(-2).sqrt_().mul_(0.02);
-    const at::Tensor angle = uniform[1].mul_(2 * std::numbers::pi);
-    return at::cat({angle.cos().mul_(radius), angle.sin().mul_(radius)});
   }
 
   int64_t seed_;
