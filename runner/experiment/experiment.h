@@ -28,8 +28,8 @@ struct Run {
 
 struct ExpandOptions {
   std::string profile = "auto";
-  std::vector<std::string> set;   // "path=value", applied last
-  std::vector<std::string> only;  // names of points (of runs, when a sweep makes several); empty: all
+  std::vector<std::string> set{};   // "path=value", applied last
+  std::vector<std::string> only{};  // names of points, or of single runs of a sweep; empty: all
 };
 
 // The runs in the order of the file, and how they came about.
@@ -51,8 +51,10 @@ class Experiment {
   const std::filesystem::path& file() const;
   const std::string& text() const;  // the file as it was
 
-  // Overrides in this order: base, the profile's set, the point, the sweep's combination, --set.
-  // Throws ConfigError with the place of the value at fault.
+  // Overrides in this order: base, the profile's set, the point, the profile's overrides of that
+  // point, the sweep's combination, --set (whose relative paths start at the working directory).
+  // Runs that `only` leaves out are not checked against the resources. Throws ConfigError with the
+  // place of the value at fault.
   Expansion expand(const ExpandOptions& options, const Resources& resources) const;
 
  private:

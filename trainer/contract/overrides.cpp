@@ -16,6 +16,8 @@ struct Alternatives {
 constexpr std::array kAlternatives = {
     Alternatives{"batch.total", "batch.gradient_accumulation_steps"},
     Alternatives{"train.steps", "train.epochs"},
+    Alternatives{"train.steps", "train.sequences"},
+    Alternatives{"train.epochs", "train.sequences"},
     Alternatives{"model.source", "model.config"},
 };
 

@@ -17,7 +17,7 @@ const std::vector<std::string>& run_spec_keys();
 // One layer of overrides: read from YAML and checked once, then applied to any number of RunSpecs.
 //
 // Keys are nested ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed; null clears an
-// optional. Three pairs are alternatives: batch.total and batch.gradient_accumulation_steps,
+// optional. Some keys are alternatives: batch.total and batch.gradient_accumulation_steps,
 // train.steps and train.epochs, model.source and model.config. A layer that gives one clears the
 // other when it came from an earlier layer.
 class Overrides {

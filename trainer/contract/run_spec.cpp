@@ -55,16 +55,34 @@ void derive_batch(BatchSpec& batch, int64_t ranks) {
   }
 }
 
+void derive_steps(TrainSpec& train, int64_t total_batch) {
+  if (train.epochs && (train.steps || train.sequences)) {
+    refuse("train.epochs", "contradicts train.steps or train.sequences; give one of the three");
+  }
+  if (!train.sequences) {
+    if (!train.epochs) train.steps = train.steps.value_or(100);
+    return;
+  }
+  const int64_t steps = *train.sequences / total_batch;
+  if (steps == 0) {
+    refuse("train.sequences", std::to_string(*train.sequences) + " is less than one step's " +
+                                  std::to_string(total_batch) + "; allowed: at least " +
+                                  std::to_string(total_batch));
+  }
+  if (train.steps.value_or(steps) != steps) {
+    refuse("train.sequences", std::to_string(*train.sequences) + " contradicts train.steps " +
+                                  std::to_string(*train.steps) + "; give one of the two");
+  }
+  train.steps = steps;
+}
+
 }  // namespace
 
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);
   check_strategy(spec.strategy);
   derive_batch(spec.batch, spec.strategy.ranks);
-  if (spec.train.steps && spec.train.epochs) {
-    refuse("train.epochs", "contradicts train.steps; give one of the two");
-  }
-  if (!spec.train.steps && !spec.train.epochs) spec.train.steps = 100;
+  derive_steps(spec.train, *spec.batch.total);
   if (spec.data.kind == DataKind::kTokens && spec.data.train.empty()) {
     refuse("data.train", "is missing; data.kind tokens needs a .npy file");
   }

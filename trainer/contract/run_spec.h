@@ -187,6 +187,7 @@ struct OptimizerSpec {
 struct TrainSpec {
   std::optional<int64_t> steps;
   std::optional<int64_t> epochs;
+  std::optional<int64_t> sequences;
   int64_t seed = 1;
   int64_t warmup_steps_excluded = 2;
 
@@ -194,8 +195,12 @@ struct TrainSpec {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("steps", self.steps, "Optimizer steps; 100 when epochs is absent too.", at_least(1));
+    visit("steps", self.steps, "Optimizer steps; 100 when no length is given.", at_least(1));
     visit("epochs", self.epochs, "Passes over the training set, instead of steps.", at_least(1));
+    visit("sequences", self.sequences,
+          "Sequences over all ranks and steps, instead of steps: the same data at any batch, but "
+          "for a last incomplete one.",
+          at_least(1));
     visit("seed", self.seed, "Of the random weights and of the shuffled order.", at_least(0));
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps that stay out of step-time statistics.", at_least(0));
@@ -240,7 +245,7 @@ struct RunSpec {
 };
 
 // Fills in what follows from other keys, so that the specification is complete: accumulation from
-// the total or the total from accumulation, and train.steps when neither length is given.
+// the total or the total from accumulation, and train.steps from train.sequences or its default.
 // Throws ConfigError (place empty, key set) when keys contradict each other.
 RunSpec resolved(RunSpec spec);
 

@@ -11,7 +11,7 @@ constexpr double kNoDropout = 0.0;
 struct Attended {
   at::Tensor out_BHTW;
   at::Tensor log_sum_exp;
-  at::Tensor philox_seed;    // CUDA's kernels want their random state back even without dropout
+  at::Tensor philox_seed;  // CUDA's kernels want their random state back even without dropout
   at::Tensor philox_offset;
 };
 
@@ -44,8 +44,10 @@ at::Tensor summed_heads(const at::Tensor& dkv_BHTW, int64_t key_value_heads) {
 Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   if (q.is_meta()) {
     const at::ScalarType type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    return {empty_BHTW(q), at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(type)),
-            {}, {}};
+    return {empty_BHTW(q),
+            at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(type)),
+            {},
+            {}};
   }
   if (q.is_cpu()) {
     auto [out, log_sum_exp] =

@@ -1,5 +1,6 @@
 #include "trainer/model/layers.h"
 #include "trainer/model/node.h"
+#include "trainer/model/product.h"
 
 namespace fsdp {
 namespace {

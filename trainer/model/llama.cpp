@@ -21,8 +21,8 @@ class EmbeddingUnit : public Unit {
  public:
   explicit EmbeddingUnit(const ModelConfig& config)
       : Unit("model.embed_tokens"),
-        weight_(make_weight(
-            {{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}})) {
+        weight_(
+            make_weight({{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}})) {
     parameters_ = {weight_};
     is_shared_ = config.tie_word_embeddings;
   }
@@ -59,8 +59,8 @@ class BlockUnit : public Unit {
                                     {attention + "v_proj.weight", {key_value, hidden}}});
     attention_output_ = make_weight({{attention + "o_proj.weight", {hidden, hidden}}});
     mlp_norm_ = make_norm_weight(name_ + ".post_attention_layernorm.weight", hidden);
-    gate_up_ = make_weight({{mlp + "gate_proj.weight", {inner, hidden}},
-                            {mlp + "up_proj.weight", {inner, hidden}}});
+    gate_up_ = make_weight(
+        {{mlp + "gate_proj.weight", {inner, hidden}}, {mlp + "up_proj.weight", {inner, hidden}}});
     down_ = make_weight({{mlp + "down_proj.weight", {hidden, inner}}});
     parameters_ = {attention_norm_, query_key_value_, attention_output_,
                    mlp_norm_,       gate_up_,         down_};
@@ -71,8 +71,8 @@ class BlockUnit : public Unit {
   at::Tensor forward(const at::Tensor& x_BTD, const Batch&) override {
     const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
     const at::Tensor h_ND = residual_linear(x_ND, attend(x_ND, x_BTD.size(1)), attention_output_);
-    const at::Tensor y_ND = residual_swiglu_linear(
-        h_ND, rms_norm_linear(h_ND, mlp_norm_, epsilon_, gate_up_), down_);
+    const at::Tensor y_ND =
+        residual_swiglu_linear(h_ND, rms_norm_linear(h_ND, mlp_norm_, epsilon_, gate_up_), down_);
     return y_ND.view(x_BTD.sizes());
   }
 
@@ -110,8 +110,8 @@ class HeadUnit : public Unit {
 
   at::Tensor forward(const at::Tensor& x_BTD, const Batch& batch) override {
     const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
-    return linear_cross_entropy(rms_norm(x_ND, norm_, epsilon_), batch.labels_BT.flatten(),
-                                weight_, batch.loss_scale);
+    return linear_cross_entropy(rms_norm(x_ND, norm_, epsilon_), batch.labels_BT.flatten(), weight_,
+                                batch.loss_scale);
   }
 
  private:

@@ -11,10 +11,10 @@ std::vector<int64_t> stacked_shape(const std::vector<NamedTensor>& tensors) {
   TORCH_CHECK(!shape.empty(), tensors.front().name, " has no dimensions");
   for (size_t i = 1; i < tensors.size(); ++i) {
     const std::vector<int64_t>& next = tensors[i].shape;
-    TORCH_CHECK(next.size() == shape.size() &&
-                    std::equal(next.begin() + 1, next.end(), shape.begin() + 1),
-                tensors[i].name, " does not stack on ", tensors.front().name,
-                ": they differ beyond dimension 0");
+    TORCH_CHECK(
+        next.size() == shape.size() && std::equal(next.begin() + 1, next.end(), shape.begin() + 1),
+        tensors[i].name, " does not stack on ", tensors.front().name,
+        ": they differ beyond dimension 0");
     shape[0] += next[0];
   }
   return shape;

@@ -4,7 +4,9 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
-#include "trainer/model/model.h"
+#include <algorithm>
+#include <memory>
+#include <vector>
 
 // What the layers' autograd nodes share.
 //
@@ -31,16 +33,5 @@ std::shared_ptr<NodeType> node_for(const std::vector<at::Tensor>& inputs) {
   }
   return node;
 }
-
-// out = scale * a b, or out += scale * a b. `out` may be part of a larger buffer.
-void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
-                   bool accumulate = false, double scale = 1.0);
-
-// The gradient of `weight` gets (or grows by) scale * a b.
-void write_product_gradient(Parameter& weight, const at::Tensor& a, const at::Tensor& b,
-                            double scale = 1.0);
-
-// The gradient of `weight` gets (or grows by) `gradient`, of any floating-point type.
-void write_gradient(Parameter& weight, const at::Tensor& gradient);
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #include "trainer/model/layers.h"
 #include "trainer/model/node.h"
+#include "trainer/model/product.h"
 
 namespace fsdp {
 namespace {
@@ -11,8 +12,8 @@ at::ScalarType compute_type(const at::Tensor& x) {
 
 // 1 / root mean square of each row, [N, 1].
 at::Tensor reciprocal_rms(const at::Tensor& x_ND, double epsilon) {
-  at::Tensor norm_N1 = at::linalg_vector_norm(x_ND, 2, at::IntArrayRef{-1}, /*keepdim=*/true,
-                                              compute_type(x_ND));
+  at::Tensor norm_N1 =
+      at::linalg_vector_norm(x_ND, 2, at::IntArrayRef{-1}, /*keepdim=*/true, compute_type(x_ND));
   return norm_N1.square_().div_(x_ND.size(1)).add_(epsilon).rsqrt_();
 }
 
@@ -104,8 +105,7 @@ at::Tensor rms_norm_linear(const at::Tensor& x_ND, const ParameterPtr& norm_weig
   {
     const ComputeGuard guard;
     reciprocal_rms_N1 = reciprocal_rms(x_ND, epsilon);
-    const at::Tensor norm_ND =
-        normalised(x_ND, reciprocal_rms_N1).mul_(norm_weight_D->value);
+    const at::Tensor norm_ND = normalised(x_ND, reciprocal_rms_N1).mul_(norm_weight_D->value);
     y_NO = at::empty({x_ND.size(0), weight_OD->value.size(0)}, x_ND.options());
     multiply_into(y_NO, norm_ND, weight_OD->value.t());
   }

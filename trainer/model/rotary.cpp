@@ -11,8 +11,7 @@ RotaryEmbedding::Table RotaryEmbedding::table(int64_t sequence_length,
     const at::ScalarType compute = options.dtype() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor exponents =
         at::arange(0, head_width_, 2, options.device(at::kCPU).dtype(compute)).div_(head_width_);
-    const at::Tensor frequencies =
-        at::pow(theta_, exponents).reciprocal_().to(options.device());
+    const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_().to(options.device());
     const at::Tensor positions = at::arange(sequence_length, options.dtype(compute));
     const at::Tensor angles = at::outer(positions, frequencies).unsqueeze_(1);
     table_ = {angles.cos().to(options.dtype()), angles.sin().to(options.dtype())};

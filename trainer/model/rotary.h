@@ -4,8 +4,8 @@
 
 namespace fsdp {
 
-// Rotary position embedding (Su et al. 2021) as in Hugging Face's LLaMA: element i of a head's first
-// half is rotated with element i of its second half.
+// Rotary position embedding (Su et al. 2021) as in Hugging Face's LLaMA: element i of a head's
+// first half is rotated with element i of its second half.
 class RotaryEmbedding {
  public:
   // Angles of one sequence: [T, 1, head width / 2] each, to broadcast over heads.
@@ -18,7 +18,8 @@ class RotaryEmbedding {
   RotaryEmbedding(int64_t head_width, double theta) : head_width_(head_width), theta_(theta) {}
 
   // Positions 0 to sequence_length - 1, in the type and on the device of `options`. Computed in
-  // fp32 (fp64 for fp64) once and kept until another device, type or a longer sequence is asked for.
+  // fp32 (fp64 for fp64) once and kept until another device, type or a longer sequence is asked
+  // for.
   Table table(int64_t sequence_length, const at::TensorOptions& options);
 
   // Rotates x in place; x: [B, T, heads, head width]. `inverse` rotates back, which is also the

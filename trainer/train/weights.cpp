@@ -1,5 +1,6 @@
 #include "trainer/train/weights.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/from_blob.h>
 
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <numbers>
 #include <random>
+#include <thread>
 
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/safetensors.h"
@@ -115,20 +117,30 @@ class RandomWeights {
   // than the blocks it touches.
   static constexpr int64_t kBlock = 65'536;
 
+  // Threads of our own: at::parallel_for is serial in code compiled without OpenMP.
   void fill_normal(const std::string& name, int64_t first, const at::Tensor& part) const {
     const int64_t last = first + part.numel();
     const int64_t blocks_begin = first / kBlock;
     const int64_t blocks_end = (last + kBlock - 1) / kBlock;
-    at::parallel_for(blocks_begin, blocks_end, 1, [&](int64_t begin, int64_t end) {
+    const int64_t threads = std::min<int64_t>(at::get_num_threads(), blocks_end - blocks_begin);
+    const auto fill_every = [&](int64_t thread) {
       std::vector<float> values(kBlock);
-      for (int64_t block = begin; block < end; ++block) {
+      for (int64_t block = blocks_begin + thread; block < blocks_end; block += threads) {
         make_block(name, block, values);
         const int64_t block_first = std::max(first, block * kBlock);
-        const int64_t count = std::min(last, (block + 1) * kBlock) - block_first;
-        part.narrow(0, block_first - first, count)
-            .copy_(at::from_blob(values.data() + block_first % kBlock, {count}, at::kFloat));
+        const int64_t block_last = std::min(last, (block + 1) * kBlock);
+        AT_DISPATCH_FLOATING_TYPES_AND2(
+            at::kBFloat16, at::kHalf, part.scalar_type(), "fill_normal", [&] {
+              std::transform(values.data() + block_first - block * kBlock,
+                             values.data() + block_last - block * kBlock,
+                             part.data_ptr<scalar_t>() + block_first - first,
+                             [](float value) { return static_cast<scalar_t>(value); });
+            });
       }
-    });
+    };
+    std::vector<std::jthread> workers;
+    for (int64_t thread = 1; thread < threads; ++thread) workers.emplace_back(fill_every, thread);
+    fill_every(0);
   }
 
   // Normal values of standard deviation 0.02: Box and Muller's transform of uniform numbers from a

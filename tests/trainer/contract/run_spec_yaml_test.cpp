@@ -174,7 +174,7 @@ TEST_CASE("a number out of range is refused") {
       "lab.yaml:1:18: 'optimizer.beta2': 1 is out of range; allowed: a number, at least 0 and less "
       "than 1");
   CHECK_THAT(message("optimizer.gradient_clip_norm: 0"),
-             Catch::EndsWith("0 is out of range; allowed: a number, greater than 0"));
+             Catch::EndsWith("0 is out of range; allowed: a number, greater than 0, or null"));
   CHECK_THAT(message("train.seed: 9223372036854775808"),
              Catch::Contains("9223372036854775808 does not fit into 64 bits"));
   CHECK_THAT(message("optimizer.epsilon: 1e999"), Catch::Contains("does not fit into a double"));

@@ -61,8 +61,8 @@ void check_gradients(const Tensors& inputs, const std::vector<ParameterPtr>& par
     for (size_t i = 0; i < parameters.size(); ++i) {
       INFO("parameter " << i);
       CHECK(parameters[i]->gradient_written);
-      CHECK(relative_error(parameters[i]->gradient,
-                           expected_gradients[inputs.size() + i] * pass) < tolerance);
+      CHECK(relative_error(parameters[i]->gradient, expected_gradients[inputs.size() + i] * pass) <
+            tolerance);
     }
   }
 }

@@ -22,8 +22,8 @@ at::Tensor some_labels() {
 }
 
 at::Tensor textbook_loss(const at::Tensor& h, const at::Tensor& weight, const at::Tensor& labels) {
-  return at::cross_entropy_loss(h.matmul(weight.t()), labels, /*weight=*/{},
-                                at::Reduction::Sum, kIgnoredLabel) *
+  return at::cross_entropy_loss(h.matmul(weight.t()), labels, /*weight=*/{}, at::Reduction::Sum,
+                                kIgnoredLabel) *
          kLossScale;
 }
 
@@ -34,14 +34,12 @@ TEST_CASE("linear_cross_entropy matches autograd whatever the chunk") {
   const ParameterPtr weight = random_parameter({kVocabulary, 6}, options);
   const at::Tensor h = at::randn({kTokens, 6}, options);
   // The loss itself is fp32 always.
-  check_gradients({h}, {weight},
-                  [&](const Tensors& x) {
-                    return linear_cross_entropy(x[0], labels, weight, kLossScale, chunk_tokens);
-                  },
-                  [&](const Tensors& x, const Tensors& w) {
-                    return textbook_loss(x[0], w[0], labels);
-                  },
-                  1e-6);
+  check_gradients(
+      {h}, {weight},
+      [&](const Tensors& x) {
+        return linear_cross_entropy(x[0], labels, weight, kLossScale, chunk_tokens);
+      },
+      [&](const Tensors& x, const Tensors& w) { return textbook_loss(x[0], w[0], labels); }, 1e-6);
 }
 
 TEST_CASE("linear_cross_entropy's gradients are exact in fp64") {

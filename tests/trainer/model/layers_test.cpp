@@ -25,19 +25,17 @@ at::Tensor rotate_half(const at::Tensor& x) {
 // x: [B, heads, T, width].
 at::Tensor textbook_rotary(const at::Tensor& x, double theta) {
   const int64_t width = x.size(3);
-  const at::Tensor frequencies =
-      1.0 / at::pow(theta, at::arange(0, width, 2, x.options()) / width);
+  const at::Tensor frequencies = 1.0 / at::pow(theta, at::arange(0, width, 2, x.options()) / width);
   const at::Tensor angles = at::outer(at::arange(x.size(2), x.options()), frequencies);
   const at::Tensor both = at::cat({angles, angles}, -1);
   return x * both.cos() + rotate_half(x) * both.sin();
 }
 
-at::Tensor textbook_attention(const at::Tensor& qkv_NE, int64_t length,
-                              const AttentionHeads& heads, double theta) {
+at::Tensor textbook_attention(const at::Tensor& qkv_NE, int64_t length, const AttentionHeads& heads,
+                              double theta) {
   const at::Tensor packed =
       qkv_NE.view({-1, length, heads.query + 2 * heads.key_value, heads.width}).transpose(1, 2);
-  const auto parts =
-      packed.split_with_sizes({heads.query, heads.key_value, heads.key_value}, 1);
+  const auto parts = packed.split_with_sizes({heads.query, heads.key_value, heads.key_value}, 1);
   const int64_t group = heads.query / heads.key_value;
   const at::Tensor q = textbook_rotary(parts[0], theta);
   const at::Tensor k = textbook_rotary(parts[1], theta).repeat_interleave(group, 1);
@@ -45,8 +43,7 @@ at::Tensor textbook_attention(const at::Tensor& qkv_NE, int64_t length,
   const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
   const at::Tensor scores = (q.matmul(k.transpose(2, 3)) / std::sqrt(double(heads.width)))
                                 .masked_fill(future, -std::numeric_limits<double>::infinity());
-  return scores.softmax(-1).matmul(v).transpose(1, 2).reshape(
-      {-1, heads.query * heads.width});
+  return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({-1, heads.query * heads.width});
 }
 
 TEST_CASE("embedding gives and adds the gradient of its rows") {
@@ -68,31 +65,30 @@ TEST_CASE("embedding gives and adds the gradient of its rows") {
 
 TEST_CASE("residual_linear matches autograd") {
   const ParameterPtr weight = random_parameter({7, 5}, kDouble);
-  check_gradients({at::randn({6, 7}, kDouble), at::randn({6, 5}, kDouble)}, {weight},
-                  [&](const Tensors& x) { return residual_linear(x[0], x[1], weight); },
-                  [](const Tensors& x, const Tensors& w) { return x[0] + x[1].matmul(w[0].t()); },
-                  1e-12);
+  check_gradients(
+      {at::randn({6, 7}, kDouble), at::randn({6, 5}, kDouble)}, {weight},
+      [&](const Tensors& x) { return residual_linear(x[0], x[1], weight); },
+      [](const Tensors& x, const Tensors& w) { return x[0] + x[1].matmul(w[0].t()); }, 1e-12);
 }
 
 TEST_CASE("rms_norm matches autograd") {
   const ParameterPtr weight = random_parameter({8}, kDouble);
-  check_gradients({at::randn({6, 8}, kDouble)}, {weight},
-                  [&](const Tensors& x) { return rms_norm(x[0], weight, 0.1); },
-                  [](const Tensors& x, const Tensors& w) {
-                    return textbook_rms_norm(x[0], w[0], 0.1);
-                  },
-                  1e-12);
+  check_gradients(
+      {at::randn({6, 8}, kDouble)}, {weight},
+      [&](const Tensors& x) { return rms_norm(x[0], weight, 0.1); },
+      [](const Tensors& x, const Tensors& w) { return textbook_rms_norm(x[0], w[0], 0.1); }, 1e-12);
 }
 
 TEST_CASE("rms_norm_linear matches autograd") {
   const ParameterPtr norm = random_parameter({8}, kDouble);
   const ParameterPtr weight = random_parameter({5, 8}, kDouble);
-  check_gradients({at::randn({6, 8}, kDouble)}, {norm, weight},
-                  [&](const Tensors& x) { return rms_norm_linear(x[0], norm, 0.1, weight); },
-                  [](const Tensors& x, const Tensors& w) {
-                    return textbook_rms_norm(x[0], w[0], 0.1).matmul(w[1].t());
-                  },
-                  1e-12);
+  check_gradients(
+      {at::randn({6, 8}, kDouble)}, {norm, weight},
+      [&](const Tensors& x) { return rms_norm_linear(x[0], norm, 0.1, weight); },
+      [](const Tensors& x, const Tensors& w) {
+        return textbook_rms_norm(x[0], w[0], 0.1).matmul(w[1].t());
+      },
+      1e-12);
 }
 
 TEST_CASE("residual_swiglu_linear matches autograd") {
@@ -114,15 +110,16 @@ TEST_CASE("causal_attention matches autograd for any grouping of heads") {
   const double theta = 100;
   const at::Tensor qkv = at::randn({2 * length, (4 + 2 * key_value) * 6}, kDouble);
   RotaryEmbedding rotary(heads.width, theta);
-  check_gradients({qkv}, {},
-                  [&](const Tensors& x) {
-                    // The argument is consumed, and leaves are not ours to write.
-                    return causal_attention(x[0] * 1.0, length, heads, rotary);
-                  },
-                  [&](const Tensors& x, const Tensors&) {
-                    return textbook_attention(x[0], length, heads, theta);
-                  },
-                  1e-10);
+  check_gradients(
+      {qkv}, {},
+      [&](const Tensors& x) {
+        // The argument is consumed, and leaves are not ours to write.
+        return causal_attention(x[0] * 1.0, length, heads, rotary);
+      },
+      [&](const Tensors& x, const Tensors&) {
+        return textbook_attention(x[0], length, heads, theta);
+      },
+      1e-10);
 }
 
 TEST_CASE("the rotary table is extended for longer sequences") {

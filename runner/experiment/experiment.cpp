@@ -1,0 +1,175 @@
+#include "runner/experiment/experiment.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "runner/experiment/experiment_file.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using Layers = std::vector<const Overrides*>;
+
+Overrides read_set_options(const std::vector<std::string>& options) {
+  Overrides overrides;
+  for (const std::string& option : options) {
+    const YamlOrigin origin{
+        .name = "--set " + option, .folder = std::filesystem::current_path(), .has_lines = false};
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw ConfigError(origin.name, "", "is not path=value, such as strategy.ranks=2");
+    }
+    overrides.add(YAML::Node(option.substr(0, equals)),
+                  parse_yaml(option.substr(equals + 1), origin), origin);
+  }
+  return overrides;
+}
+
+// A run that is named but not yet made.
+struct Plan {
+  const Point* point;
+  const std::vector<size_t>* combination;
+  std::string name;
+};
+
+std::vector<Plan> name_runs(const ExperimentFile& file) {
+  std::vector<Plan> plans;
+  plans.reserve(file.points.size() * file.sweep.combinations.size());
+  std::vector<std::string> suffixes;
+  suffixes.reserve(file.sweep.combinations.size());
+  for (const auto& combination : file.sweep.combinations) {
+    suffixes.push_back(file.sweep.suffix(combination));
+  }
+  std::unordered_set<std::string> names;
+  for (const Point& point : file.points) {
+    for (size_t i = 0; i < suffixes.size(); ++i) {
+      const std::string name = point.name + suffixes[i];
+      if (!names.insert(name).second) {
+        throw ConfigError(file.path.string(), "points",
+                          "two runs are named '" + name + "'; rename a point");
+      }
+      plans.push_back({&point, &file.sweep.combinations[i], name});
+    }
+  }
+  return plans;
+}
+
+// Leaves the runs that --only names, by their own name or by their point's.
+void keep_only(std::vector<Plan>& plans, const std::vector<std::string>& only,
+               const ExperimentFile& file) {
+  if (only.empty()) return;
+  std::vector<std::string> points, names;
+  for (const Point& point : file.points) points.push_back(point.name);
+  names = points;
+  for (const Plan& plan : plans) names.push_back(plan.name);
+  for (const std::string& name : only) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    throw ConfigError(
+        "--only", name,
+        "no point has this name; allowed: " + joined(points) + suggestion(name, names));
+  }
+  const std::unordered_set<std::string> wanted(only.begin(), only.end());
+  std::erase_if(plans, [&](const Plan& plan) {
+    return !wanted.contains(plan.name) && !wanted.contains(plan.point->name);
+  });
+}
+
+// What a point is made of before the sweep and --set, the first to be applied first.
+Layers layers_of(const ExperimentFile& file, const Profile* profile, const Point& point) {
+  if (!profile) return {&file.base, &point.overrides};
+  return {&file.base, &profile->set, &point.overrides};
+}
+
+// Where `key`, or the nearest section around it, was given last.
+std::string place_given_last(std::string key, const Layers& layers, const std::string& file) {
+  while (!key.empty()) {
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+      if (std::string place = (*layer)->place(key); !place.empty()) return place;
+    }
+    const size_t dot = key.rfind('.');
+    key.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return file;
+}
+
+void check_ranks(const RunSpec& spec, const Resources& resources) {
+  const int64_t ranks = spec.strategy.ranks;
+  if (spec.device != DeviceKind::kCuda || ranks <= resources.gpu_count) return;
+  const std::string limit = std::to_string(resources.gpu_count);
+  throw ConfigError(
+      "", "strategy.ranks",
+      std::to_string(ranks) + (ranks == 1 ? " rank needs " : " ranks need ") +
+          std::to_string(ranks) + (ranks == 1 ? " GPU" : " GPUs") + ", but there are " + limit +
+          "; allowed: " + (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
+          "device: cpu");
+}
+
+RunSpec complete(RunSpec spec, const Resources& resources) {
+  if (spec.device == DeviceKind::kAuto) {
+    spec.device = resources.gpu_count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+  }
+  RunSpec result = resolved(std::move(spec));
+  check_ranks(result, resources);
+  return result;
+}
+
+}  // namespace
+
+struct Experiment::Contents {
+  ExperimentFile file;
+};
+
+Experiment::Experiment(std::unique_ptr<Contents> contents) : contents_(std::move(contents)) {}
+Experiment::~Experiment() = default;
+Experiment::Experiment(Experiment&&) noexcept = default;
+
+Experiment Experiment::load(const std::filesystem::path& file) {
+  return Experiment(std::make_unique<Contents>(Contents{read_experiment_file(file)}));
+}
+
+const std::string& Experiment::name() const { return contents_->file.name; }
+const std::string& Experiment::title() const { return contents_->file.title; }
+const std::filesystem::path& Experiment::file() const { return contents_->file.path; }
+const std::string& Experiment::text() const { return contents_->file.text; }
+
+Expansion Experiment::expand(const ExpandOptions& options, const Resources& resources) const {
+  const ExperimentFile& file = contents_->file;
+  const auto [profile, reason] =
+      choose_profile(file.profiles, options.profile, resources, file.profiles_place);
+  const Overrides set = read_set_options(options.set);
+  std::vector<Plan> plans = name_runs(file);
+  keep_only(plans, options.only, file);
+
+  Expansion expansion{
+      .profile = profile ? profile->name : "", .profile_reason = reason, .runs = {}};
+  expansion.runs.reserve(plans.size());
+  const Point* point = nullptr;
+  Layers point_layers;
+  RunSpec point_spec;
+  for (Plan& plan : plans) {
+    if (plan.point != point) {  // a point's runs are neighbours, and share what they are made of
+      point = plan.point;
+      point_layers = layers_of(file, profile, *point);
+      point_spec = RunSpec{};
+      for (const Overrides* layer : point_layers) layer->apply(point_spec);
+    }
+    Layers run_layers;
+    for (size_t axis = 0; axis < plan.combination->size(); ++axis) {
+      run_layers.push_back(&file.sweep.axes[axis].values[(*plan.combination)[axis]].overrides);
+    }
+    run_layers.push_back(&set);
+    RunSpec spec = point_spec;
+    for (const Overrides* layer : run_layers) layer->apply(spec);
+    try {
+      expansion.runs.push_back({plan.name, complete(std::move(spec), resources)});
+    } catch (const ConfigError& error) {
+      run_layers.insert(run_layers.begin(), point_layers.begin(), point_layers.end());
+      throw ConfigError(place_given_last(error.key(), run_layers, file.path.string()), error.key(),
+                        error.problem() + " (in '" + plan.name + "')");
+    }
+  }
+  return expansion;
+}
+
+}  // namespace fsdp

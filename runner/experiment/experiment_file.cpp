@@ -1,0 +1,149 @@
+#include "runner/experiment/experiment_file.h"
+
+#include <algorithm>
+#include <map>
+
+#include "runner/experiment/experiment_keys.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+using Section = std::map<std::string, YamlEntry>;
+
+// The entries of `map` by name, all of them keys that the experiment's table has below `section`.
+Section read_section(const YAML::Node& map, const YamlOrigin& origin, const std::string& prefix,
+                     const std::string& place, std::string_view section) {
+  const std::vector<std::string> allowed = experiment_key_names(section);
+  Section result;
+  for (const YamlEntry& entry : entries(map, origin, prefix, place)) {
+    const std::string& name = entry.key.Scalar();
+    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {
+      refuse_unknown_key(entry, allowed, suggestion(name, allowed));
+    }
+    result.emplace(name, entry);
+  }
+  return result;
+}
+
+Section read_section(const YamlEntry& entry, std::string_view section) {
+  return read_section(entry.value, entry.origin, entry.path + '.', entry.value_place(), section);
+}
+
+std::string read_line(const YamlEntry& entry) {
+  std::string text = read_text(entry);
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (text.empty() || std::any_of(text.begin(), text.end(), is_control)) {
+    refuse_value(entry, "is not a line of text; allowed: one line that is not empty");
+  }
+  return text;
+}
+
+Overrides read_overrides(const YamlEntry& entry) {
+  Overrides overrides;
+  if (!entry.value.IsNull()) require_map(entry, "a run's keys");
+  overrides.add(entry.value, entry.origin);
+  return overrides;
+}
+
+ProfileRequirement read_requirement(const YamlEntry& entry) {
+  ProfileRequirement requirement;
+  const Section keys = read_section(entry, "profiles.NAME.requires");
+  if (const auto found = keys.find("gpus"); found != keys.end()) {
+    read_value(requirement.gpus, found->second, at_least(1));
+  }
+  if (const auto found = keys.find("gpu_memory_gib"); found != keys.end()) {
+    read_value(requirement.gpu_memory_gib, found->second, greater_than(0));
+  }
+  return requirement;
+}
+
+Profile read_profile(const YamlEntry& entry) {
+  Profile profile;
+  profile.name = entry.key.Scalar();
+  if (profile.name.empty() || profile.name == "auto") {
+    throw ConfigError(entry.key_place(), entry.path,
+                      "cannot be a profile's name; --profile auto chooses one");
+  }
+  const Section keys = read_section(entry, "profiles.NAME");
+  if (const auto found = keys.find("requires"); found != keys.end()) {
+    profile.requirement = read_requirement(found->second);
+  }
+  if (const auto found = keys.find("set"); found != keys.end()) {
+    profile.set = read_overrides(found->second);
+  }
+  return profile;
+}
+
+Point read_point(const YAML::Node& node, const YamlEntry& list, std::vector<std::string>& places,
+                 const std::vector<Point>& earlier) {
+  const std::string place = place_of(node.Mark(), list.origin);
+  Point point;
+  const auto keys = entries(node, list.origin, "", place);
+  const auto name = std::find_if(keys.begin(), keys.end(),
+                                 [](const YamlEntry& key) { return key.path == "name"; });
+  if (name == keys.end()) {
+    throw ConfigError(place, "points", "a point has no name; allowed: a map with name: TEXT");
+  }
+  point.name = read_line(*name);
+  for (size_t i = 0; i < earlier.size(); ++i) {
+    if (earlier[i].name == point.name) {
+      refuse_value(*name, "'" + point.name + "' is already the name of the point at " + places[i]);
+    }
+  }
+  places.push_back(name->value_place());
+  for (const YamlEntry& key : keys) {
+    if (key.path != "name") point.overrides.add(key.key, key.value, list.origin);
+  }
+  return point;
+}
+
+std::vector<Point> read_points(const YamlEntry& entry) {
+  require_list(entry, "maps with a name each");
+  if (entry.value.size() == 0) {
+    refuse_value(entry, "is an empty list; allowed: at least one point, or no such key");
+  }
+  std::vector<Point> points;
+  std::vector<std::string> places;
+  for (const YAML::Node& node : entry.value) {
+    points.push_back(read_point(node, entry, places, points));
+  }
+  return points;
+}
+
+}  // namespace
+
+ExperimentFile read_experiment_file(const std::filesystem::path& path) {
+  const YamlOrigin origin{.name = path.string(), .folder = path.parent_path()};
+  ExperimentFile file;
+  file.path = path;
+  file.text = read_text_file(path);
+  const Section keys = read_section(parse_yaml(file.text, origin), origin, "", origin.name, "");
+  const auto find = [&](const char* name) {
+    const auto found = keys.find(name);
+    return found == keys.end() ? nullptr : &found->second;
+  };
+  const YamlEntry* name = find("experiment");
+  if (!name) throw ConfigError(origin.name, "experiment", "is missing; allowed: the name");
+  file.name = read_line(*name);
+  if (const YamlEntry* title = find("title")) file.title = read_line(*title);
+  if (const YamlEntry* base = find("base")) file.base = read_overrides(*base);
+  if (const YamlEntry* points = find("points")) {
+    file.points = read_points(*points);
+  } else {
+    file.points.push_back({.name = file.name, .overrides = {}});
+  }
+  if (const YamlEntry* profiles = find("profiles")) {
+    require_map(*profiles, "names to profiles");
+    file.profiles_place = profiles->key_place();
+    for (const YamlEntry& entry :
+         entries(profiles->value, origin, "profiles.", profiles->value_place())) {
+      file.profiles.push_back(read_profile(entry));
+    }
+  }
+  if (const YamlEntry* sweep = find("sweep")) file.sweep = read_sweep(*sweep);
+  return file;
+}
+
+}  // namespace fsdp

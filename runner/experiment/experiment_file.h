@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/profile.h"
+#include "runner/experiment/sweep.h"
+#include "trainer/contract/overrides.h"
+
+namespace fsdp {
+
+// One run to compare, or several with a sweep.
+struct Point {
+  std::string name;
+  Overrides overrides;
+};
+
+// What an experiment file says: every value is read and checked by itself, nothing is combined yet.
+struct ExperimentFile {
+  std::filesystem::path path;
+  std::string text;
+  std::string name;
+  std::string title;
+  Overrides base;
+  std::vector<Profile> profiles;
+  std::string profiles_place;
+  std::vector<Point> points;
+  Sweep sweep;
+};
+
+// Throws ConfigError on whatever is malformed.
+ExperimentFile read_experiment_file(const std::filesystem::path& path);
+
+}  // namespace fsdp

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/experiment.h"
+#include "trainer/contract/overrides.h"
+
+namespace fsdp {
+
+// What a profile needs of the hardware.
+struct ProfileRequirement {
+  std::optional<int64_t> gpus;
+  std::optional<double> gpu_memory_gib;
+};
+
+// What differs on one kind of hardware.
+struct Profile {
+  std::string name;
+  ProfileRequirement requirement;
+  Overrides set;
+};
+
+// A profile and why it was taken, for the user. `profile` is null when the experiment has none.
+struct ProfileChoice {
+  const Profile* profile = nullptr;
+  std::string reason;
+};
+
+// `name` is a profile's, or auto: the first whose requirement is met. A profile named outright is
+// taken even when its requirement is not met. Throws ConfigError when there is no such profile or,
+// with auto, when none is met; `place` is then where the profiles stand.
+ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
+                             const Resources& resources, const std::string& place);
+
+}  // namespace fsdp

@@ -1,0 +1,46 @@
+#include "runner/experiment/reference.h"
+
+#include "runner/experiment/experiment_keys.h"
+#include "trainer/contract/run_spec.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+void append_entry(std::string& out, const std::string& key, const std::string& type,
+                  const std::string& documentation) {
+  out += "  " + key + ": " + type + "\n      " + documentation + "\n";
+}
+
+template <typename Section>
+void append_fields(std::string& out, const Section& section, const std::string& prefix) {
+  Section::visit_fields(section, [&](const char* name, const auto& member,
+                                     const char* documentation, const Range& range) {
+    using Member = std::remove_cvref_t<decltype(member)>;
+    const std::string key = prefix + name;
+    if constexpr (Fields<Member>) {
+      append_entry(out, key, "a map", documentation);
+      append_fields(out, member, key + '.');
+    } else {
+      append_entry(out, key, allowed_values<Member>(range) + "; default: " + yaml_text(member),
+                   documentation);
+    }
+  });
+}
+
+}  // namespace
+
+std::string experiment_reference() {
+  std::string text = "An experiment file\n\n";
+  for (const ExperimentKey& key : experiment_keys()) {
+    append_entry(text, std::string(key.path), std::string(key.type),
+                 std::string(key.documentation));
+  }
+  text +=
+      "\nA run's keys, nested or dotted; later ones win: base, the profile's set, the point, the "
+      "profile's\noverrides of the point, the sweep's values, --set\n\n";
+  append_fields(text, RunSpec{}, "");
+  return text;
+}
+
+}  // namespace fsdp

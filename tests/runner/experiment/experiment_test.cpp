@@ -1,0 +1,260 @@
+#include "runner/experiment/experiment.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/runner/experiment/temporary_folder.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+const Resources kNoGpus{.gpu_count = 0, .gpu_memory_gib = 0, .cpu_cores = 2};
+const Resources kFourGpus{.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64};
+
+// Loads and expands an experiment of this text.
+Expansion expanded(const std::string& text, const ExpandOptions& options = {},
+                   const Resources& resources = kNoGpus) {
+  const TemporaryFolder folder;
+  return Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
+}
+
+// The message of the error that this causes.
+std::string message(const std::string& text, const ExpandOptions& options = {},
+                    const Resources& resources = kNoGpus) {
+  const TemporaryFolder folder;
+  try {
+    Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
+  } catch (const ConfigError& error) {
+    return folder.without_folder(error.what());
+  }
+  return "no error";
+}
+
+std::vector<std::string> names(const Expansion& expansion) {
+  std::vector<std::string> names;
+  for (const Run& run : expansion.runs) names.push_back(run.point);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+const std::string kTwoPoints = R"(experiment: lab
+base: {strategy: {kind: ddp, ranks: 2}}
+points:
+  - {name: A, train.seed: 5}
+  - {name: B, strategy: {kind: fsdp}}
+)";
+
+}  // namespace
+
+TEST_CASE("an experiment without points is one point named after it") {
+  const Expansion expansion = expanded("experiment: lab\nbase: {train.steps: 3}");
+  REQUIRE(names(expansion) == Names{"lab"});
+  CHECK(expansion.runs[0].spec.train.steps == 3);
+  CHECK(expansion.runs[0].spec.device == DeviceKind::kCpu);
+  CHECK(expansion.profile.empty());
+  CHECK(expansion.profile_reason.empty());
+}
+
+TEST_CASE("an experiment remembers what it was read from") {
+  const TemporaryFolder folder;
+  const std::string text = "experiment: lab\ntitle: A title\n";
+  const Experiment experiment = Experiment::load(folder.write("lab.yaml", text));
+  CHECK(experiment.name() == "lab");
+  CHECK(experiment.title() == "A title");
+  CHECK(experiment.file() == folder.path() / "lab.yaml");
+  CHECK(experiment.text() == text);
+}
+
+TEST_CASE("points override base and keep what they do not name") {
+  const Expansion expansion = expanded(kTwoPoints);
+  REQUIRE(names(expansion) == Names{"A", "B"});
+  CHECK(expansion.runs[0].spec.strategy.kind == StrategyKind::kDdp);
+  CHECK(expansion.runs[0].spec.train.seed == 5);
+  CHECK(expansion.runs[1].spec.strategy.kind == StrategyKind::kFsdp);
+  CHECK(expansion.runs[1].spec.strategy.ranks == 2);
+  CHECK(expansion.runs[1].spec.train.seed == 1);
+}
+
+TEST_CASE("layers win in the order base, profile, point, profile's point, sweep, --set") {
+  std::string text = "experiment: lab\nbase: {train.seed: 1}\n";
+  const auto seed = [&](const ExpandOptions& options = {}) {
+    return expanded(text, options).runs.at(0).spec.train.seed;
+  };
+  CHECK(seed() == 1);
+  text += "profiles:\n  p:\n    set: {train.seed: 2}\n";
+  CHECK(seed() == 2);
+  text += "points: [{name: A, train.seed: 3}]\n";
+  CHECK(seed() == 3);
+  text += "sweep: {product: {train.seed: [5]}}\n";
+  CHECK(seed() == 5);
+  CHECK(seed({.set = {"train.seed=6"}}) == 6);
+}
+
+TEST_CASE("train.sequences gives every batch the same data") {
+  const std::string text =
+      "experiment: lab\nbase: {train.sequences: 100, strategy: {kind: ddp, ranks: 2}, device: cpu}\n"
+      "sweep: {product: {batch.size_per_rank: [1, 5, 8]}}";
+  const std::vector<Run> runs = expanded(text).runs;
+  CHECK(runs.at(0).spec.train.steps == 50);
+  CHECK(runs.at(1).spec.train.steps == 10);
+  CHECK(runs.at(2).spec.train.steps == 6);
+  CHECK_THAT(message(text, {.set = {"batch.total=160"}}),
+             Catch::Contains("'train.sequences'") && Catch::Contains("at least 160"));
+  CHECK(expanded(text, {.set = {"train.steps=3"}}).runs.at(0).spec.train.steps == 3);
+}
+
+TEST_CASE("an alternative clears the other of an earlier layer") {
+  const std::string text =
+      "experiment: lab\nbase: {batch.total: 16, train.epochs: 1}\n"
+      "points: [{name: A, batch.gradient_accumulation_steps: 3, train.steps: 7}]";
+  const RunSpec spec = expanded(text).runs.at(0).spec;
+  CHECK(spec.batch.gradient_accumulation_steps == 3);
+  CHECK(spec.batch.total == 12);
+  CHECK(spec.train.steps == 7);
+  CHECK(!spec.train.epochs);
+  CHECK_THAT(message(text, {.set = {"batch.total=8", "batch.gradient_accumulation_steps=2"}}),
+             Catch::StartsWith("--set batch.gradient_accumulation_steps=2: "
+                               "'batch.gradient_accumulation_steps': excludes 'batch.total', which "
+                               "is given at --set batch.total=8"));
+}
+
+TEST_CASE("a product varies its last key fastest and names each run") {
+  const Expansion expansion = expanded(kTwoPoints +
+                                       "sweep:\n  product:\n    batch.size_per_rank: [1, 2]\n"
+                                       "    activation_checkpointing.every: [0, 1]\n");
+  CHECK(names(expansion) == Names{"A size_per_rank=1 every=0", "A size_per_rank=1 every=1",
+                                  "A size_per_rank=2 every=0", "A size_per_rank=2 every=1",
+                                  "B size_per_rank=1 every=0", "B size_per_rank=1 every=1",
+                                  "B size_per_rank=2 every=0", "B size_per_rank=2 every=1"});
+  CHECK(expansion.runs[2].spec.batch.size_per_rank == 2);
+  CHECK(expansion.runs[2].spec.activation_checkpointing.every == 0);
+  CHECK(expansion.runs[5].spec.activation_checkpointing.every == 1);
+  CHECK(expansion.runs[5].spec.strategy.kind == StrategyKind::kFsdp);
+}
+
+TEST_CASE("keys with the same last component are named in full") {
+  CHECK(names(expanded("experiment: lab\nsweep: {product: {optimizer.kind: [adamw], data.kind: "
+                       "[chess], train.seed: [2]}}")) ==
+        Names{"lab optimizer.kind=adamw data.kind=chess seed=2"});
+}
+
+TEST_CASE("--only takes points and runs by name") {
+  const std::string text = kTwoPoints + "sweep: {product: {train.seed: [1, 2]}}";
+  CHECK(names(expanded(text, {.only = {"B"}})) == Names{"B seed=1", "B seed=2"});
+  CHECK(names(expanded(text, {.only = {"B seed=2", "A seed=1"}})) == Names{"A seed=1", "B seed=2"});
+  CHECK(message("experiment: lab\npoints: [{name: 4xDDP}, {name: 4xFSDP}]", {.only = {"4xDPD"}}) ==
+        "--only: '4xDPD': no point has this name; allowed: 4xDDP, 4xFSDP; did you mean '4xDDP'?");
+}
+
+TEST_CASE("--set reads its value as YAML and says what is wrong with it") {
+  const RunSpec spec =
+      expanded("experiment: lab", {.set = {"strategy={kind: ddp, ranks: 2}", "train.steps=4"}})
+          .runs.at(0)
+          .spec;
+  CHECK(spec.strategy.ranks == 2);
+  CHECK(spec.train.steps == 4);
+  CHECK(message("experiment: lab", {.set = {"train.step=4"}}) ==
+        "--set train.step=4: 'train.step': unknown key; allowed: steps, epochs, sequences, seed, "
+        "warmup_steps_excluded; did you mean 'steps'?");
+  CHECK(message("experiment: lab", {.set = {"train.steps=many"}}) ==
+        "--set train.steps=many: 'train.steps': 'many' is not an integer; allowed: an integer, at "
+        "least 1, or null");
+  CHECK(message("experiment: lab", {.set = {"train.steps"}}) ==
+        "--set train.steps: is not path=value, such as strategy.ranks=2");
+  CHECK_THAT(message("experiment: lab", {.set = {"train.steps=1", "train.steps=2"}}),
+             Catch::Contains("duplicate key"));
+}
+
+TEST_CASE("device auto follows the GPUs, and ranks must not outnumber them") {
+  const std::string text =
+      "experiment: lab\nbase:\n  strategy:\n    kind: ddp\n    ranks: 4\n"
+      "points: [{name: four}, {name: one, strategy: {kind: single, ranks: 1}}]";
+  CHECK(expanded(text).runs[0].spec.device == DeviceKind::kCpu);
+  CHECK(expanded(text, {}, kFourGpus).runs[0].spec.device == DeviceKind::kCuda);
+  CHECK(
+      message(text, {}, {.gpu_count = 2}) ==
+      "lab.yaml:5:12: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 2; allowed: at most 2, "
+      "or device: cpu (in 'four')");
+  CHECK_THAT(message(text, {.set = {"device=cuda"}}),
+             Catch::Contains("but there are 0; allowed: device: cpu (in 'four')"));
+  CHECK(expanded(text, {.set = {"device=cpu"}}, {.gpu_count = 2}).runs.size() == 2);
+  CHECK(expanded(text, {.only = {"one"}}, {.gpu_count = 2}).runs.size() == 1);
+}
+
+TEST_CASE("a contradiction between layers names the one that came last") {
+  const std::string text =
+      "experiment: lab\nbase:\n  batch: {total: 16}\npoints:\n  - name: A\n"
+      "  - name: B\n    batch.size_per_rank: 3\n";
+  CHECK(
+      message(text) ==
+      "lab.yaml:3:18: 'batch.total': 16 does not divide into micro-batches of 3 per rank x 1 ranks "
+      "= 3; the nearest that do: 15 and 18 (in 'B')");
+  CHECK_THAT(message(text, {.set = {"batch.total=9"}}), Catch::StartsWith("--set batch.total=9: "));
+  CHECK(message("experiment: lab\nbase: {data.kind: tokens}") ==
+        "lab.yaml:2:19: 'data.train': is missing; data.kind tokens needs a .npy file (in 'lab')");
+}
+
+TEST_CASE("a malformed experiment names the place and what is allowed") {
+  CHECK(message("title: x") == "lab.yaml: 'experiment': is missing; allowed: the name");
+  CHECK(message("") == "lab.yaml: 'experiment': is missing; allowed: the name");
+  CHECK(message("experiment: lab\npoint: []") ==
+        "lab.yaml:2:1: 'point': unknown key; allowed: experiment, title, profiles, base, points, "
+        "sweep; did you mean 'points'?");
+  CHECK_THAT(message("experiment: ''"),
+             Catch::StartsWith("lab.yaml:1:13: 'experiment': is not a "));
+  CHECK_THAT(message("experiment: [a]"), Catch::Contains("a list is not text"));
+  CHECK(message("experiment: lab\nbase:\n  strategy.kind: fdsp") ==
+        "lab.yaml:3:18: 'strategy.kind': 'fdsp' is not one of its values; allowed: single, ddp, "
+        "fsdp; did you mean 'fsdp'?");
+  CHECK_THAT(message("experiment: lab\nbase: [a]"),
+             Catch::StartsWith("lab.yaml:2:7: 'base': a list is not a map"));
+  CHECK_THAT(message("experiment: [\n"), Catch::Contains("not well-formed YAML"));
+  CHECK_THROWS_AS(Experiment::load("/nowhere/lab.yaml"), ConfigError);
+}
+
+TEST_CASE("malformed points are refused") {
+  const std::string head = "experiment: lab\npoints:";
+  CHECK(message(head + " []") ==
+        "lab.yaml:2:9: 'points': is an empty list; allowed: at least one point, or no such key");
+  CHECK(message(head + "\n  - {name: A}\n  - {name: B}\n  - {name: A}") ==
+        "lab.yaml:5:12: 'name': 'A' is already the name of the point at lab.yaml:3:12");
+  CHECK(message(head + "\n  - {train.seed: 1}") ==
+        "lab.yaml:3:5: 'points': a point has no name; allowed: a map with name: TEXT");
+  CHECK_THAT(message(head + "\n  - A"), Catch::Contains("'A' is not a map"));
+  CHECK_THAT(message(head + " {name: A}"), Catch::Contains("a map is not a list"));
+  CHECK_THAT(message(head + "\n  - {name: A, strategy: {rank: 1}}"),
+             Catch::StartsWith("lab.yaml:3:26: 'strategy.rank': unknown key"));
+  CHECK_THAT(message(head + "\n  - {name: A}\n  - {name: A train=y}\n"
+                            "sweep: {product: {data.train: [x, y train=x]}}"),
+             Catch::Contains("two runs are named 'A train=y train=x'"));
+}
+
+TEST_CASE("malformed sweeps are refused") {
+  const std::string head = "experiment: lab\nsweep:\n  product:";
+  CHECK(message(head + "\n    train.seed: []") ==
+        "lab.yaml:4:17: 'sweep.product.train.seed': is an empty list; allowed: at least one value");
+  CHECK_THAT(message(head + " {}"), Catch::Contains("'sweep.product': is empty"));
+  CHECK_THAT(message("experiment: lab\nsweep: {}"), Catch::Contains("one of: product"));
+  CHECK_THAT(
+      message("experiment: lab\nsweep: {prodct: {}}"),
+      Catch::Contains("'sweep.prodct': unknown key; allowed: product; did you mean 'product'"));
+  CHECK_THAT(message(head + " {train.seed: 1}"), Catch::Contains("'1' is not a list"));
+  CHECK_THAT(message(head + " {train.seed: [1, x]}"),
+             Catch::StartsWith("lab.yaml:3:29: 'train.seed': 'x' is not an integer"));
+  CHECK_THAT(message(head + " {train.sed: [1]}"), Catch::Contains("did you mean 'seed'?"));
+  CHECK_THAT(message(head + " {train.seed: [1, 2, 1]}"), Catch::Contains("'1' comes twice"));
+  CHECK_THAT(message(head + " {strategy: [{kind: ddp}]}"),
+             Catch::Contains("a map is not one value"));
+  CHECK_THAT(message(head + " {train.steps: [1], train.epochs: [null, 2]}"),
+             Catch::Contains("excludes 'train.steps'"));
+  std::string huge = head;
+  for (const char* key : {"train.seed", "train.steps", "strategy.ranks", "batch.size_per_rank"}) {
+    huge += "\n    " + std::string(key) + ": [1";
+    for (int value = 2; value <= 50; ++value) huge += ", " + std::to_string(value);
+    huge += "]";
+  }
+  CHECK_THAT(message(huge), Catch::Contains("more combinations than allowed"));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,51 @@
+#include <catch2/catch.hpp>
+
+#include "runner/experiment/experiment.h"
+#include "tests/runner/experiment/temporary_folder.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+RunSpec chess_spec(const TemporaryFolder& folder) {
+  RunSpec spec;
+  spec.data.train = folder.path() / "games.csv";
+  spec.data.tokenizer = folder.path() / "tokenizer.model";
+  return resolved(spec);
+}
+
+}  // namespace
+
+TEST_CASE("a file's digest is XXH3's, as xxh128sum prints it") {
+  const TemporaryFolder folder;
+  CHECK(file_digest(folder.write("empty", "")) == "99aa06d3014798d86001c324468d497f");
+  CHECK(file_digest(folder.write("a", "a")) != file_digest(folder.write("b", "b")));
+  const std::string large(3'000'000, 'x');
+  CHECK(file_digest(folder.write("large", large)) == file_digest(folder.write("same", large)));
+  CHECK(file_digest(folder.write("large", large)) !=
+        file_digest(folder.write("more", large + 'y')));
+  CHECK_THROWS_AS(file_digest(folder.path() / "missing"), ConfigError);
+  CHECK_THROWS_AS(file_digest(folder.path()), ConfigError);
+}
+
+TEST_CASE("a run's identity follows its specification and its files' bytes, not their place") {
+  const TemporaryFolder here, there;
+  for (const TemporaryFolder* folder : {&here, &there}) {
+    folder->write("games.csv", "Moves,Termination,Result\n1. e4,CHECKMATE,1-0\n");
+    folder->write("tokenizer.model", "tokenizer");
+  }
+  const RunSpec spec = chess_spec(here);
+  const std::string hash = run_hash(spec, file_digest);
+  CHECK(hash.size() == 32);
+  CHECK(run_hash(spec, file_digest) == hash);
+  CHECK(run_hash(chess_spec(there), file_digest) == hash);
+
+  RunSpec other = spec;
+  other.train.seed = 2;
+  CHECK(run_hash(other, file_digest) != hash);
+
+  there.write("games.csv", "Moves,Termination,Result\n1. d4,CHECKMATE,1-0\n");
+  CHECK(run_hash(chess_spec(there), file_digest) != hash);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,97 @@
+#include <catch2/catch.hpp>
+
+#include "runner/experiment/experiment.h"
+#include "tests/runner/experiment/temporary_folder.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+const std::string kProfiles = R"(experiment: lab
+profiles:
+  a100x4: {requires: {gpus: 4, gpu_memory_gib: 79}, set: {precision: bf16_true}}
+  gpu: {requires: {gpus: 1}}
+)";
+const std::string kWithCpu = kProfiles + "  cpu: {set: {device: cpu, train.seed: 2}}\n";
+
+Expansion expanded(const std::string& text, const std::string& profile,
+                   const Resources& resources) {
+  const TemporaryFolder folder;
+  return Experiment::load(folder.write("lab.yaml", text)).expand({.profile = profile}, resources);
+}
+
+std::string message(const std::string& text, const std::string& profile = "auto",
+                    const Resources& resources = {}) {
+  const TemporaryFolder folder;
+  try {
+    Experiment::load(folder.write("lab.yaml", text)).expand({.profile = profile}, resources);
+  } catch (const ConfigError& error) {
+    return folder.without_folder(error.what());
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("auto takes the first profile whose requirement is met, and says why") {
+  const Expansion large = expanded(kWithCpu, "auto", {.gpu_count = 4, .gpu_memory_gib = 79.2});
+  CHECK(large.profile == "a100x4");
+  CHECK(large.profile_reason == "a100x4: this host has 4 GPUs of 79.2 GiB");
+  CHECK(large.runs[0].spec.precision == Precision::kBf16True);
+
+  const Expansion small = expanded(kWithCpu, "auto", {.gpu_count = 4, .gpu_memory_gib = 40});
+  CHECK(small.profile == "gpu");
+  CHECK(small.profile_reason == "gpu: a100x4 needs GPUs of 79 GiB, this host has 40 GiB");
+
+  const Expansion none = expanded(kWithCpu, "auto", {});
+  CHECK(none.profile == "cpu");
+  CHECK(none.profile_reason ==
+        "cpu: a100x4 needs 4 GPUs, this host has 0; gpu needs 1 GPU, this host has 0");
+  CHECK(none.runs[0].spec.train.seed == 2);
+}
+
+TEST_CASE("a profile without requirement fits anywhere") {
+  const Expansion expansion = expanded("experiment: lab\nprofiles: {any: {}}", "auto", {});
+  CHECK(expansion.profile_reason == "any: it requires nothing");
+}
+
+TEST_CASE("auto fails when no profile fits") {
+  CHECK(
+      message(kProfiles) ==
+      "lab.yaml:2:1: 'profiles': none fits: a100x4 needs 4 GPUs, this host has 0; gpu needs 1 GPU, "
+      "this host has 0; choose one with --profile NAME, or add one");
+}
+
+TEST_CASE("a profile named outright is taken even when its requirement is not met") {
+  const Expansion expansion = expanded(kWithCpu, "a100x4", {});
+  CHECK(expansion.profile == "a100x4");
+  CHECK(expansion.profile_reason ==
+        "a100x4: chosen with --profile, although a100x4 needs 4 GPUs, this host has 0");
+  CHECK(expanded(kWithCpu, "cpu", {.gpu_count = 8}).profile_reason == "cpu: chosen with --profile");
+}
+
+TEST_CASE("an unknown profile is refused") {
+  CHECK(
+      message(kWithCpu, "cpx") ==
+      "--profile: 'cpx': no such profile in this experiment; allowed: auto, a100x4, gpu, cpu; did "
+      "you mean 'cpu'?");
+  CHECK_THAT(message("experiment: lab", "cpu"), Catch::Contains("no such profile"));
+}
+
+TEST_CASE("malformed profiles are refused") {
+  const std::string head = "experiment: lab\nprofiles:\n  p: ";
+  CHECK(message(head + "{require: {gpus: 1}}") ==
+        "lab.yaml:3:7: 'profiles.p.require': unknown key; allowed: requires, set; did you mean "
+        "'requires'?");
+  CHECK(
+      message(head + "{requires: {gpus: 0}}") ==
+      "lab.yaml:3:24: 'profiles.p.requires.gpus': 0 is out of range; allowed: an integer, at least "
+      "1, or null");
+  CHECK_THAT(message(head + "{requires: {gpu: 1}}"), Catch::Contains("did you mean 'gpus'?"));
+  CHECK_THAT(message(head + "{set: {train.sed: 1}}"), Catch::Contains("did you mean 'seed'?"));
+  CHECK_THAT(message(head + "[a]"), Catch::Contains("a list is not a map"));
+  CHECK_THAT(message("experiment: lab\nprofiles: {auto: {}}"),
+             Catch::Contains("cannot be a profile's name"));
+}
+
+}  // namespace fsdp

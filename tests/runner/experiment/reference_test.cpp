@@ -1,0 +1,21 @@
+#include "runner/experiment/reference.h"
+
+#include <catch2/catch.hpp>
+
+#include "trainer/contract/overrides.h"
+
+namespace fsdp {
+
+TEST_CASE("the reference documents every key, its default and what it allows") {
+  const std::string reference = experiment_reference();
+  for (const std::string& key : run_spec_keys()) {
+    INFO(key);
+    CHECK_THAT(reference, Catch::Contains("\n  " + key + ": "));
+  }
+  CHECK_THAT(reference, Catch::Contains("  strategy.kind: single, ddp, fsdp; default: single\n"));
+  CHECK_THAT(reference, Catch::Contains("  optimizer.learning_rate: a number, at least 0; default: "
+                                        "2e-04\n      Step size.\n"));
+  CHECK_THAT(reference, Catch::Contains("  profiles.NAME.requires.gpus: an integer, at least 1\n"));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,77 @@
+#include "trainer/train/device.h"
+
+#include <sched.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/train/counting_allocator.h"
+
+using namespace fsdp;
+
+namespace {
+
+EnvironmentLookup omp_num_threads(std::optional<std::string> value) {
+  return
+      [value](const std::string& name) { return name == "OMP_NUM_THREADS" ? value : std::nullopt; };
+}
+
+}  // namespace
+
+TEST_CASE("the number of threads: the specification, the environment, the cores") {
+  const WorldEnvironment four{0, 8, 0, 4, "n1", 1};
+  RunSpec spec;
+  CHECK(threads_per_rank(spec, four, 16, omp_num_threads({})) == 4);
+  CHECK(threads_per_rank(spec, four, 2, omp_num_threads({})) == 1);
+  CHECK(threads_per_rank(spec, four, 16, omp_num_threads("3")) == 3);
+  CHECK(threads_per_rank(spec, four, 16, omp_num_threads("3,1")) == 3);
+  CHECK_THROWS_AS(threads_per_rank(spec, four, 16, omp_num_threads("many")), ConfigError);
+  CHECK_THROWS_AS(threads_per_rank(spec, four, 16, omp_num_threads("0")), ConfigError);
+  spec.threads_per_rank = 2;
+  CHECK(threads_per_rank(spec, four, 16, omp_num_threads("3")) == 2);
+}
+
+TEST_CASE("only the cores that the process may use count") {
+  const int cores = available_cores();
+  CHECK(cores >= 1);
+  int bound = 0;
+  std::thread([&] {
+    cpu_set_t mask;
+    sched_getaffinity(0, sizeof(mask), &mask);
+    int first = 0;
+    while (!CPU_ISSET(first, &mask)) ++first;
+    CPU_ZERO(&mask);
+    CPU_SET(first, &mask);
+    sched_setaffinity(0, sizeof(mask), &mask);
+    bound = available_cores();
+  }).join();
+  CHECK(bound == 1);
+}
+
+TEST_CASE("the memory limit of the specification is the allocator's") {
+  RunSpec spec;
+  spec.memory_limit_gib = 1.5;
+  set_memory_limit(spec, at::kCPU);
+  CHECK(CountingAllocator::instance().limit_bytes() == 1536ll << 20);
+  set_memory_limit(RunSpec{}, at::kCPU);
+  CHECK(CountingAllocator::instance().limit_bytes() == 0);
+}
+
+TEST_CASE("the device that was asked for") {
+  CHECK(pick_device(DeviceKind::kCpu, 0).is_cpu());
+#ifndef FSDP_CUDA
+  CHECK(pick_device(DeviceKind::kAuto, 0).is_cpu());
+  CHECK_THROWS_WITH(pick_device(DeviceKind::kCuda, 0), Catch::Contains("cmake --preset cuda"));
+#endif
+}
+
+TEST_CASE("a rank describes itself") {
+  const RunStarted started = describe_rank({1, 2, 1, 2, "127.0.0.1", 1}, at::kCPU);
+  CHECK(started.rank == 1);
+  CHECK(started.world_size == 2);
+  CHECK(started.device == "cpu");
+  CHECK_FALSE(started.device_name.empty());
+  CHECK_FALSE(started.host.empty());
+  CHECK(started.threads >= 1);
+}

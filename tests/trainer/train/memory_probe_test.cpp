@@ -1,0 +1,79 @@
+#include "trainer/train/memory_probe.h"
+
+#include <ATen/ATen.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+using fsdp::CpuMemoryProbe;
+
+namespace {
+
+constexpr int64_t kMib = 1 << 20;
+// Pages that the process touches for itself in between.
+constexpr int64_t kSlack = 8 * kMib;
+
+bool near(int64_t bytes, int64_t expected) { return std::abs(bytes - expected) < kSlack; }
+
+// Freed buffers stay resident, so what a test adds must be larger than anything freed before.
+at::Tensor fresh(int64_t mebibytes) { return at::ones({mebibytes * kMib}, at::kByte); }
+
+}  // namespace
+
+TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the peak") {
+  const auto probe = fsdp::make_memory_probe(at::kCPU);
+  const int64_t allocated = probe->allocated_bytes();
+  const int64_t reserved = probe->reserved_bytes();
+  {
+    const at::Tensor held = fresh(100);
+    CHECK(probe->allocated_bytes() == allocated + 100 * kMib);
+    CHECK(near(probe->reserved_bytes(), reserved + 100 * kMib));
+  }
+  CHECK(probe->allocated_bytes() == allocated);
+  CHECK(probe->allocated_bytes_max() == allocated + 100 * kMib);
+  CHECK(near(probe->reserved_bytes_max(), reserved + 100 * kMib));
+
+  // Above glibc's threshold a buffer goes back to the system, so the peak falls with a reset.
+  probe->reset_peaks();
+  CHECK(probe->allocated_bytes_max() == allocated);
+  CHECK(near(probe->reserved_bytes_max(), reserved));
+  fresh(50);
+  CHECK(probe->allocated_bytes_max() == allocated + 50 * kMib);
+  CHECK(near(probe->reserved_bytes_max(), reserved + 50 * kMib));
+}
+
+TEST_CASE("memory mapped from a file is not counted") {
+  const std::string path = "/tmp/fsdp_memory_probe_test." + std::to_string(getpid());
+  {
+    std::ofstream file(path);
+    file << std::string(60 * kMib, 'x');
+  }
+  CpuMemoryProbe probe;
+  const int64_t reserved = probe.reserved_bytes();
+  {
+    const at::Tensor mapped = at::from_file(path, /*shared=*/false, 60 * kMib, at::kByte);
+    CHECK(mapped.eq('x').all().item<bool>());
+    CHECK(probe.reserved_bytes() < reserved + 70 * kMib);  // the comparison's own result
+    CHECK(probe.reserved_bytes_max() < reserved + 70 * kMib);
+  }
+  unlink(path.c_str());
+}
+
+TEST_CASE("where the kernel's peak cannot be reset the probe samples") {
+  char folder[] = "/tmp/fsdp_memory_probe_test.XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::filesystem::path process(folder);
+  const auto write = [&](int kib) {
+    std::ofstream(process / "status") << "VmHWM:\t 900000 kB\nRssAnon:\t " << kib << " kB\n";
+  };
+  write(1000);
+  CpuMemoryProbe probe(process);
+  write(3000);
+  CHECK(probe.reserved_bytes() == 3000 * 1024);
+  write(2000);
+  CHECK(probe.reserved_bytes_max() == 3000 * 1024);
+  probe.reset_peaks();
+  CHECK(probe.reserved_bytes_max() == 2000 * 1024);
+  std::filesystem::remove_all(process);
+}
