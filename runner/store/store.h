@@ -9,21 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/store/comparison.h"
+#include "runner/store/run_status.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/run_spec.h"
 
 // The SQLite database of a results folder: what was planned, what ran, what every rank reported.
 namespace fsdp {
-
-enum class RunStatus {
-  kPlanned, kQueued, kRunning, kFinished, kOutOfMemory, kFailed, kInterrupted,
-  kTimeLimit, kPreempted, kNodeFailed, kCancelled, kUnknown,
-};
-constexpr auto enum_names(RunStatus) {
-  return std::array{"planned"sv,     "queued"sv,     "running"sv,   "finished"sv,
-                    "out_of_memory"sv, "failed"sv,   "interrupted"sv, "time_limit"sv,
-                    "preempted"sv,   "node_failed"sv, "cancelled"sv, "unknown"sv};
-}
 
 struct ExperimentRecord {
   std::string name;
@@ -40,21 +32,50 @@ struct RunRecord {
   std::string hash;
   std::filesystem::path folder;  // relative to the results folder
   RunStatus status = RunStatus::kPlanned;
-  std::string reason;            // one line, empty when there is nothing to say
-  int attempt = 0;               // the newest, 0: none
-};
+  std::string reason;  // one line, empty when there is nothing to say
+  int attempt = 0;     // the newest, 0: none
 
-// One line of the view `comparison`: one run, its newest attempt that counts. Numbers are absent
-// until measured; memory is of the rank that used the most, with the least beside it.
-struct ComparisonRow;  // see comparison.h
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("id", self.id);
+    visit("experiment", self.experiment);
+    visit("point", self.point);
+    visit("hash", self.hash);
+    visit("folder", self.folder);
+    visit("status", self.status);
+    visit("reason", self.reason);
+    visit("attempt", self.attempt);
+  }
+};
 
 // How an attempt is known again after the runner died.
 struct AttemptStart {
   int64_t runner_process_id = 0;
   int64_t started_unix_ms = 0;
   std::string host;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("runner_process_id", self.runner_process_id);
+    visit("started_unix_ms", self.started_unix_ms);
+    visit("host", self.host);
+  }
 };
 
+// An attempt that begin_attempt recorded and end_attempt did not: another runner works on it, or
+// its runner was killed. To close the latter: ingest the rest of its events files, then
+// end_attempt with what status_from_events(rank_ends(...)) says.
+struct RunningAttempt {
+  RunRecord run;
+  int attempt = 0;
+  int ranks = 0;
+  AttemptStart start;
+};
+
+// Belongs to one thread. Several processes may hold one on the same folder: each call is one
+// transaction, and waits up to 10 s for the others'. Every call may throw std::runtime_error that
+// names the file and what to do (a full disk, a file that cannot be written, a lock held for too
+// long); what was recorded before stays.
 class Store {
  public:
   // Opens or creates <results>/results.sqlite and migrates its schema (PRAGMA user_version). Throws
@@ -65,23 +86,45 @@ class Store {
   // Records the experiment and its runs in their order in one transaction; runs that are there
   // (same experiment, point and hash) keep what was recorded. Points of the experiment that are not
   // among `runs` stay in the database and leave the experiment's current list.
-  struct PlannedRun { std::string point; RunSpec spec; std::string hash; std::filesystem::path folder; };
+  struct PlannedRun {
+    std::string point;
+    RunSpec spec;  // resolved
+    std::string hash;
+    std::filesystem::path folder;
+  };
   std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs);
 
   // A new attempt, status running; its number starts at 1.
   int begin_attempt(int64_t run_id, const AttemptStart& start);
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
+  // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when
+  // there are no events.
+  void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks);
+  // `reason_rank` is the rank whose log says more, -1: none. The run takes over the status when the
+  // attempt is its newest.
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
-                   int64_t ended_unix_ms);
+                   int64_t ended_unix_ms, int reason_rank = -1);
+
+  // The experiment's attempts whose status is running, whether their run is in the current list or
+  // not.
+  std::vector<RunningAttempt> running_attempts(std::string_view experiment) const;
+  // What was ingested about the end of each rank; one entry per rank of the run.
+  std::vector<RankEnd> rank_ends(int64_t run_id, int attempt) const;
+
+  // The views `comparison` and `comparison_per_rank`, of one experiment or (empty) of all, in
+  // order. First brings the figures of running attempts up to date, unless the database is
+  // read-only.
+  std::vector<ComparisonRow> comparison(std::string_view experiment);
+  std::vector<RankRow> comparison_per_rank(std::string_view experiment);
 
   // A remembered digest, valid while size and modification time are the same.
   std::optional<std::string> digest(const std::filesystem::path& file) const;
   void remember_digest(const std::filesystem::path& file, std::string_view digest);
 
  private:
-  struct Database;
-  std::unique_ptr<Database> database_;
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
 };
 
 }  // namespace fsdp

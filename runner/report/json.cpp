@@ -1,0 +1,48 @@
+#include "trainer/contract/json.h"
+
+#include "runner/report/formats.h"
+
+namespace fsdp {
+namespace {
+
+void append_row(std::string& text, const PreparedReport& prepared, const ReportRow& row) {
+  bool first = true;
+  for (const Column& column : prepared.columns) {
+    text += first ? "{" : ",";
+    first = false;
+    append_json_string(text, column.name);
+    text += ':';
+    const Value value = column.value(row);
+    if (const auto* number = std::get_if<int64_t>(&value)) {
+      append_json(text, *number);
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      append_json(text, *real);
+    } else if (const auto* words = std::get_if<std::string>(&value)) {
+      append_json(text, *words);
+    } else {
+      text += "null";
+    }
+  }
+  text += '}';
+}
+
+}  // namespace
+
+// One object, one line a row.
+std::string render_json(const PreparedReport& prepared) {
+  std::string text = "{\"title\":";
+  append_json_string(text, prepared.report.title);
+  text += ",\n\"rows\":[";
+  for (const ReportRow& row : prepared.rows) {
+    text += &row == prepared.rows.data() ? "\n" : ",\n";
+    append_row(text, prepared, row);
+  }
+  text += "],\n\"notes\":[";
+  for (const std::string& line : prepared.lines) {
+    text += &line == prepared.lines.data() ? "\n" : ",\n";
+    append_json_string(text, line);
+  }
+  return text + "]}\n";
+}
+
+}  // namespace fsdp

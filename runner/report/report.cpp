@@ -1,0 +1,136 @@
+#include "runner/report/report.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "runner/report/formats.h"
+#include "trainer/contract/run_paths.h"
+
+namespace fsdp {
+namespace {
+
+std::vector<ReportRow> rows_of_runs(const std::vector<ComparisonRow>& runs) {
+  std::vector<ReportRow> rows;
+  for (const ComparisonRow& run : runs) {
+    const auto baseline = std::ranges::find_if(runs, [&](const ComparisonRow& candidate) {
+      return candidate.experiment == run.experiment && candidate.status == RunStatus::kFinished;
+    });
+    rows.push_back({.run = &run, .baseline = baseline == runs.end() ? nullptr : &*baseline});
+  }
+  return rows;
+}
+
+std::vector<ReportRow> rows_of_ranks(const Report& report) {
+  std::vector<ReportRow> rows;
+  for (const RankRow& rank : report.rank_rows) {
+    const auto run = std::ranges::find(report.rows, rank.run, &ComparisonRow::run);
+    if (run != report.rows.end()) rows.push_back({.run = &*run, .rank = &rank});
+  }
+  return rows;
+}
+
+// "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
+std::string reason_line(const ComparisonRow& run, const std::filesystem::path& results) {
+  std::string line = run.point + ": " + std::string(name_of(run.status)) + ": " + run.reason;
+  if (run.attempt) {
+    const RunPaths paths(results / run.folder);
+    const int attempt = static_cast<int>(*run.attempt);
+    line += run.reason_rank
+                ? "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string()
+                : "; logs: " + paths.attempt(attempt).string();
+  }
+  return line;
+}
+
+template <typename Items>
+std::string joined(const Items& items) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += ", ";
+    text += item;
+  }
+  return text;
+}
+
+// What the figures are.
+std::string figures_line(const Report& report) {
+  std::set<std::string> warmups;
+  std::set<std::string> devices;
+  bool on_cpu = false;
+  for (const ComparisonRow& run : report.rows) {
+    if (!run.steps) continue;
+    warmups.insert(std::to_string(run.warmup_steps_excluded));
+    if (!run.device_name.empty()) devices.insert(run.device_name);
+    on_cpu = on_cpu || run.device == DeviceKind::kCpu;
+  }
+  if (warmups.empty()) return {};
+  std::string line = report.per_rank
+                         ? "Step time: median of the rank's steps"
+                         : "Step time: median of the slowest rank ± interquartile range";
+  line += ", the first " + joined(warmups) + " steps left out as warm-up. Memory: each rank's ";
+  line += report.per_rank ? "peak over all steps." : "peak over all steps, least-most.";
+  if (!devices.empty()) line += " Device: " + joined(devices) + ".";
+  if (on_cpu) line += " CPU timings: they say nothing about a GPU.";
+  return line;
+}
+
+std::string ratios_line(std::span<const ReportRow> rows) {
+  std::vector<std::string> names;
+  const ComparisonRow* last = nullptr;
+  for (const ReportRow& row : rows) {
+    if (row.baseline && row.baseline != last) names.push_back(row.baseline->point);
+    last = row.baseline;
+  }
+  if (names.empty()) return {};
+  return "Ratios are to the first row that finished: " + joined(names) + ".";
+}
+
+std::vector<std::string> lines_below(const Report& report, std::span<const ReportRow> rows) {
+  std::vector<std::string> lines;
+  for (const ComparisonRow& run : report.rows) {
+    if (!run.reason.empty()) lines.push_back(reason_line(run, report.results));
+  }
+  for (std::string line : {figures_line(report), ratios_line(rows)}) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  return lines;
+}
+
+// Runs of several experiments are told apart by a column of their own.
+std::vector<Column> columns_for(const Report& report) {
+  const auto source = report.per_rank ? rank_columns() : columns();
+  std::vector<Column> chosen(source.begin(), source.end());
+  const auto several = std::ranges::adjacent_find(report.rows, std::ranges::not_equal_to{},
+                                                  &ComparisonRow::experiment);
+  if (several != report.rows.end()) {
+    chosen.front().heading = "experiment";
+    chosen.front().text = [](const ReportRow& row) { return row.run->experiment; };
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::string render(Format format, const Report& report) {
+  PreparedReport prepared{
+      .report = report,
+      .columns = columns_for(report),
+      .rows = report.per_rank ? rows_of_ranks(report) : rows_of_runs(report.rows),
+      .lines = {}};
+  prepared.lines = lines_below(report, prepared.rows);
+  switch (format) {
+    case Format::kTable:
+      return render_table(prepared);
+    case Format::kMarkdown:
+      return render_markdown(prepared);
+    case Format::kCsv:
+      return render_csv(prepared);
+    case Format::kJson:
+      return render_json(prepared);
+  }
+  throw std::logic_error("unknown report format");
+}
+
+}  // namespace fsdp

@@ -1,0 +1,137 @@
+#include "runner/store/database.h"
+
+#include <sqlite3.h>
+
+namespace fsdp {
+namespace {
+
+constexpr int kBusyTimeoutMs = 10'000;
+
+const char* remedy(int code) {
+  switch (code & 0xff) {
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+      return "free space on its file system (or raise the quota) and call again; what was recorded "
+             "before is kept";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+      return "make the file and its folder writable, or choose another folder with --results";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return "another program holds it locked; close that program, or choose another folder with "
+             "--results";
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return "it is not a database of this program; move it away, or choose another folder with "
+             "--results";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void Database::Close::operator()(sqlite3* connection) const { sqlite3_close(connection); }
+
+Database::Database(const std::filesystem::path& file) : file_(file) {
+  sqlite3* connection = nullptr;
+  const int code = sqlite3_open_v2(file.c_str(), &connection,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  connection_.reset(connection);
+  if (code != SQLITE_OK) fail(code);
+  sqlite3_extended_result_codes(connection, 1);
+  sqlite3_busy_timeout(connection, kBusyTimeoutMs);
+  execute("pragma foreign_keys = on; pragma synchronous = normal");
+}
+
+bool Database::read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
+
+void Database::execute(const std::string& sql) {
+  const int code = sqlite3_exec(connection_.get(), sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code);
+}
+
+void Database::fail(int code) const {
+  std::string message = file_.string() + ": " +
+                        (connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code));
+  if (const std::string_view advice = remedy(code); !advice.empty()) {
+    message += "; " + std::string(advice);
+  }
+  throw std::runtime_error(message);
+}
+
+void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+
+Statement::Reset::~Reset() { sqlite3_reset(statement_.statement_.get()); }
+
+Statement::Statement(Database& database, std::string_view sql)
+    : database_(database), file_(database.file_) {
+  sqlite3_stmt* statement = nullptr;
+  const int code =
+      sqlite3_prepare_v3(database.connection_.get(), sql.data(), static_cast<int>(sql.size()),
+                         SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  statement_.reset(statement);
+  check(code);
+}
+
+void Statement::check(int code) const {
+  if (code != SQLITE_OK) database_.fail(code);
+}
+
+void Statement::bind_null() { check(sqlite3_bind_null(statement_.get(), ++parameter_)); }
+
+void Statement::bind_double(double value) {
+  check(sqlite3_bind_double(statement_.get(), ++parameter_, value));
+}
+
+void Statement::bind_integer(int64_t value) {
+  check(sqlite3_bind_int64(statement_.get(), ++parameter_, value));
+}
+
+void Statement::bind_text(std::string_view value) {
+  check(sqlite3_bind_text64(statement_.get(), ++parameter_, value.data() ? value.data() : "",
+                            value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+}
+
+bool Statement::step() {
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) database_.fail(code);
+  return false;
+}
+
+bool Statement::is_null() const {
+  return sqlite3_column_type(statement_.get(), column_) == SQLITE_NULL;
+}
+
+double Statement::next_double() { return sqlite3_column_double(statement_.get(), column_++); }
+
+int64_t Statement::next_integer() { return sqlite3_column_int64(statement_.get(), column_++); }
+
+std::string Statement::next_text() {
+  const int column = column_++;
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  if (!text) return {};
+  return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)));
+}
+
+Transaction::Transaction(Database& database) : database_(database) {
+  database_.execute("begin immediate");
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    database_.execute("rollback");
+  } catch (const std::runtime_error&) {
+    // After some errors, such as a full disk, SQLite has rolled back by itself.
+  }
+}
+
+void Transaction::commit() {
+  database_.execute("commit");
+  open_ = false;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,198 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "trainer/contract/fields.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+// A thin layer over SQLite's C interface. Everything here belongs to one thread, and throws
+// std::runtime_error that names the file, what went wrong and what to do.
+namespace fsdp {
+
+// One connection: foreign keys checked, rollback journal (WAL does not work on network file
+// systems), waits up to 10 s for another process's lock.
+class Database {
+ public:
+  // Opens or creates `file`; its folder exists.
+  explicit Database(const std::filesystem::path& file);
+
+  const std::filesystem::path& file() const { return file_; }
+  bool read_only() const;
+  // Runs statements that return no rows.
+  void execute(const std::string& sql);
+  // Throws for the error code `code` that a call on this connection just returned.
+  [[noreturn]] void fail(int code) const;
+
+ private:
+  friend class Statement;
+  struct Close {
+    void operator()(sqlite3* connection) const;
+  };
+
+  std::filesystem::path file_;
+  std::unique_ptr<sqlite3, Close> connection_;
+};
+
+// A prepared statement, to be run any number of times. It holds no lock between calls. A value is a
+// number, a text, a path, an enum of the contract (stored as its name), an optional of these
+// (stored as NULL when empty), or a struct with visit_fields (one parameter or column per field).
+class Statement {
+ public:
+  Statement(Database& database, std::string_view sql);
+
+  // Binds `values` to the parameters in their order and runs to the end.
+  template <typename... Values>
+  void run(const Values&... values) {
+    query([](const Statement&) {}, values...);
+  }
+
+  // Calls on_row(*this) for each row.
+  template <typename OnRow, typename... Values>
+  void query(OnRow&& on_row, const Values&... values) {
+    const Reset reset(*this);
+    parameter_ = 0;
+    (bind(values), ...);
+    while (step()) {
+      column_ = 0;
+      on_row(*this);
+    }
+  }
+
+  // The first column of the first row, if there is a row.
+  template <typename T, typename... Values>
+  std::optional<T> value(const Values&... values) {
+    std::optional<T> result;
+    query(
+        [&](Statement& row) {
+          if (!result) result = row.next<T>();
+        },
+        values...);
+    return result;
+  }
+
+  // The next column, or columns for a struct, of the current row.
+  template <typename T>
+  T next() {
+    if constexpr (is_optional<T>) {
+      if (!is_null()) return next<typename T::value_type>();
+      ++column_;
+      return std::nullopt;
+    } else if constexpr (Fields<T>) {
+      T result;
+      T::visit_fields(result, [&](const char*, auto& member, auto&&...) {
+        member = next<std::decay_t<decltype(member)>>();
+      });
+      return result;
+    } else if constexpr (NamedEnum<T>) {
+      const std::string name = next_text();
+      if (const auto value = enum_from_name<T>(name)) return *value;
+      throw std::runtime_error(file_.string() + ": '" + name + "' is not a known value");
+    } else if constexpr (std::floating_point<T>) {
+      return static_cast<T>(next_double());
+    } else if constexpr (std::integral<T>) {
+      return static_cast<T>(next_integer());
+    } else {
+      return T(next_text());
+    }
+  }
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  class Reset {
+   public:
+    explicit Reset(Statement& statement) : statement_(statement) {}
+    ~Reset();
+    Reset(const Reset&) = delete;
+    Reset& operator=(const Reset&) = delete;
+
+   private:
+    Statement& statement_;
+  };
+
+  template <typename T>
+  void bind(const T& value) {
+    if constexpr (is_optional<T>) {
+      value ? bind(*value) : bind_null();
+    } else if constexpr (Fields<T>) {
+      T::visit_fields(value, [&](const char*, const auto& member, auto&&...) { bind(member); });
+    } else if constexpr (NamedEnum<T>) {
+      bind_text(name_of(value));
+    } else if constexpr (std::floating_point<T>) {
+      bind_double(value);
+    } else if constexpr (std::integral<T>) {
+      bind_integer(static_cast<int64_t>(value));
+    } else if constexpr (std::same_as<T, std::filesystem::path>) {
+      bind_text(value.string());
+    } else {
+      bind_text(value);
+    }
+  }
+
+  void bind_null();
+  void bind_double(double value);
+  void bind_integer(int64_t value);
+  void bind_text(std::string_view value);
+  void check(int code) const;
+  bool step();
+  bool is_null() const;
+  double next_double();
+  int64_t next_integer();
+  std::string next_text();
+
+  const Database& database_;
+  const std::filesystem::path& file_;
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  int parameter_ = 0;
+  int column_ = 0;
+};
+
+// Takes the write lock at once, so that what is read inside stays true until commit. Rolled back
+// when destroyed without commit.
+class Transaction {
+ public:
+  explicit Transaction(Database& database);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+// The names of T's fields: "a, b, c"; with a suffix: "a = ?, b = ?, c = ?".
+template <Fields T>
+std::string field_columns(std::string_view suffix = {}) {
+  std::string columns;
+  const T defaults;
+  T::visit_fields(defaults, [&](const char* name, auto&&...) {
+    if (!columns.empty()) columns += ", ";
+    columns += name;
+    columns += suffix;
+  });
+  return columns;
+}
+
+// "?, ?, ?": one parameter for each of T's fields.
+template <Fields T>
+std::string field_parameters() {
+  std::string text;
+  const T defaults;
+  T::visit_fields(defaults, [&](auto&&...) { text += text.empty() ? "?" : ", ?"; });
+  return text;
+}
+
+}  // namespace fsdp

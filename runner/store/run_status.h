@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "trainer/contract/fields.h"
+
+// How a run stands, and how that follows from what its ranks reported.
+namespace fsdp {
+
+using std::string_view_literals::operator""sv;
+
+enum class RunStatus {
+  kPlanned,
+  kQueued,
+  kRunning,
+  kFinished,
+  kOutOfMemory,
+  kFailed,
+  kInterrupted,
+  kTimeLimit,
+  kPreempted,
+  kNodeFailed,
+  kCancelled,
+  kUnknown,
+};
+constexpr auto enum_names(RunStatus) {
+  return std::array{"planned"sv,       "queued"sv,      "running"sv,     "finished"sv,
+                    "out_of_memory"sv, "failed"sv,      "interrupted"sv, "time_limit"sv,
+                    "preempted"sv,     "node_failed"sv, "cancelled"sv,   "unknown"sv};
+}
+
+// The kind of a rank's last event; none: it said nothing about its end.
+enum class RankEndKind { kNone, kFinished, kFailed, kInterrupted };
+constexpr auto enum_names(RankEndKind) {
+  return std::array{"none"sv, "run_finished"sv, "run_failed"sv, "run_interrupted"sv};
+}
+
+// What is known of the end of one rank.
+struct RankEnd {
+  int rank = 0;
+  RankEndKind kind = RankEndKind::kNone;
+  int64_t exit_code = 0;                      // of run_failed
+  std::string reason;                         // of run_failed
+  int64_t last_step = 0;                      // 0: none
+  std::optional<int64_t> last_event_unix_ms;  // absent: the rank wrote no event
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("rank", self.rank);
+    visit("kind", self.kind);
+    visit("exit_code", self.exit_code);
+    visit("reason", self.reason);
+    visit("last_step", self.last_step);
+    visit("last_event_unix_ms", self.last_event_unix_ms);
+  }
+};
+
+struct AttemptEnd {
+  RunStatus status = RunStatus::kUnknown;
+  std::string reason;    // one line; empty when finished
+  int reason_rank = -1;  // the rank whose log says more; -1: none
+  // Whether the ranks' own words explain the end. False when there are only communication errors,
+  // which follow from another rank's death, or silence: a launcher that saw the processes end knows
+  // more.
+  bool cause_known = false;
+  std::optional<int64_t> ended_unix_ms;  // of the last event of any rank
+};
+
+// How an attempt whose processes are all gone ended, from its ranks' last events alone; one entry
+// per rank. In this order: finished when all ranks finished; out_of_memory when any rank ran out;
+// failed, by the earliest failure that is not a communication error; else by what came first,
+// interrupted (a rank was asked to stop) or failed (a communication error); else interrupted.
+AttemptEnd status_from_events(std::span<const RankEnd> ranks);
+
+}  // namespace fsdp

@@ -1,0 +1,149 @@
+#include "runner/store/store.h"
+
+#include <system_error>
+
+#include "runner/store/migrations.h"
+#include "runner/store/store_contents.h"
+#include "trainer/contract/run_spec_yaml.h"
+
+namespace fsdp {
+namespace {
+
+Database open_migrated(const std::filesystem::path& results) {
+  std::error_code error;
+  std::filesystem::create_directories(results, error);
+  if (error) {
+    throw std::runtime_error(results.string() + ": cannot be created: " + error.message() +
+                             "; choose another folder with --results");
+  }
+  Database database(results / "results.sqlite");
+  migrate(database);
+  return database;
+}
+
+constexpr const char* kPlanRun = R"sql(
+insert into runs (experiment, point, hash, folder, position, current, status, reason, spec,
+  strategy, offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch,
+  precision, device, sequence_length, activation_checkpointing_every, warmup_steps_excluded)
+values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (experiment, point, hash)
+do update set position = excluded.position, current = 1, folder = excluded.folder,
+  spec = excluded.spec)sql";
+
+constexpr const char* kRunColumns =
+    "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
+    "coalesce((select max(attempt) from attempts where run = r.id), 0)";
+
+}  // namespace
+
+Store::Contents::Contents(const std::filesystem::path& results)
+    : database(open_migrated(results)),
+      last_sequence(database,
+                    "select last_sequence from ranks where run = ? and attempt = ? and rank = ?"),
+      insert_rank(database,
+                  "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"),
+      insert_step(database,
+                  "insert or ignore into steps (run, attempt, rank, sequence, time_unix_ms, " +
+                      field_columns<StepDone>() + ") values (?, ?, ?, ?, ?, " +
+                      field_parameters<StepDone>() + ")"),
+      update_start(database, "update ranks set started_unix_ms = ?, " +
+                                 field_columns<RunStarted>(" = ?") +
+                                 " where run = ? and attempt = ? and rank = ?"),
+      update_end(database,
+                 "update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ? "
+                 "where run = ? and attempt = ? and rank = ?"),
+      update_last_sequence(database,
+                           "update ranks set last_sequence = ?, last_event_unix_ms = ? "
+                           "where run = ? and attempt = ? and rank = ?") {}
+
+Store::Store(const std::filesystem::path& results)
+    : contents_(std::make_unique<Contents>(results)) {}
+
+Store::~Store() = default;
+
+std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
+                                   std::span<const PlannedRun> runs) {
+  Database& database = contents_->database;
+  Statement plan_experiment(
+      database,
+      "insert into experiments (name, title, file, text, profile) values (?, ?, ?, ?, ?) "
+      "on conflict (name) do update set title = excluded.title, file = excluded.file, "
+      "text = excluded.text, profile = excluded.profile");
+  Statement clear_current(database, "update runs set current = 0 where experiment = ?");
+  Statement plan_run(database, kPlanRun);
+  Statement select_run(database,
+                       std::string("select ") + kRunColumns +
+                           " from runs r where experiment = ? and point = ? and hash = ?");
+
+  Transaction transaction(database);
+  plan_experiment.run(experiment.name, experiment.title, experiment.file, experiment.text,
+                      experiment.profile);
+  clear_current.run(experiment.name);
+  std::vector<RunRecord> records;
+  records.reserve(runs.size());
+  for (const PlannedRun& run : runs) {
+    const RunSpec& spec = run.spec;
+    plan_run.run(experiment.name, run.point, run.hash, run.folder, records.size(), to_yaml(spec),
+                 spec.strategy.kind, spec.strategy.offload, spec.strategy.ranks,
+                 spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
+                 total_batch(spec), spec.precision, spec.device, spec.data.sequence_length,
+                 spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
+    select_run.query([&](Statement& row) { records.push_back(row.next<RunRecord>()); },
+                     experiment.name, run.point, run.hash);
+  }
+  transaction.commit();
+  return records;
+}
+
+int Store::begin_attempt(int64_t run_id, const AttemptStart& start) {
+  Database& database = contents_->database;
+  Transaction transaction(database);
+  const int attempt =
+      Statement(database, "select coalesce(max(attempt), 0) + 1 from attempts where run = ?")
+          .value<int>(run_id)
+          .value();
+  Statement(database, "insert into attempts (run, attempt, status, reason, " +
+                          field_columns<AttemptStart>() + ") values (?, ?, 'running', '', ?, ?, ?)")
+      .run(run_id, attempt, start);
+  Statement(database, "update runs set status = 'running', reason = '' where id = ?").run(run_id);
+  transaction.commit();
+  return attempt;
+}
+
+void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
+                        int64_t ended_unix_ms, int reason_rank) {
+  Database& database = contents_->database;
+  Transaction transaction(database);
+  Statement(database,
+            "update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
+            "ended_unix_ms = ? "
+            "where run = ? and attempt = ?")
+      .run(status, reason, reason_rank, ended_unix_ms, run_id, attempt);
+  Statement(database,
+            "update runs set status = ?, reason = ? "
+            "where id = ? and (select max(attempt) from attempts where run = id) = ?")
+      .run(status, reason, run_id, attempt);
+  contents_->update_summary(run_id, attempt);
+  transaction.commit();
+}
+
+std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {
+  std::vector<RunningAttempt> running;
+  Statement(contents_->database,
+            std::string("select ") + kRunColumns + ", a.attempt, r.ranks, " +
+                field_columns<AttemptStart>() +
+                " from attempts a join runs r on r.id = a.run "
+                "where a.status = 'running' and r.experiment = ? order by r.position, a.attempt")
+      .query(
+          [&](Statement& row) {
+            RunningAttempt& attempt = running.emplace_back();
+            attempt.run = row.next<RunRecord>();
+            attempt.attempt = row.next<int>();
+            attempt.ranks = row.next<int>();
+            attempt.start = row.next<AttemptStart>();
+          },
+          experiment);
+  return running;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "runner/store/database.h"
+#include "runner/store/store.h"
+
+// The inside of Store, shared by its source files.
+namespace fsdp {
+
+struct Store::Contents {
+  explicit Contents(const std::filesystem::path& results);
+
+  // Within a transaction of the caller's.
+  void ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events);
+  // Computes the figures of the attempt from its steps; within a transaction of the caller's.
+  void update_summary(int64_t run_id, int attempt);
+  void update_running_summaries(std::string_view experiment);
+
+  Database database;
+  // Kept prepared because they run once per event.
+  Statement last_sequence;
+  Statement insert_rank;
+  Statement insert_step;
+  Statement update_start;
+  Statement update_end;
+  Statement update_last_sequence;
+};
+
+}  // namespace fsdp

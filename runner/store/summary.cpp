@@ -1,0 +1,130 @@
+#include "runner/store/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace fsdp {
+namespace {
+
+// A step over all ranks.
+struct GlobalStep {
+  double step_time_ms = 0;
+  int64_t tokens = 0;
+  size_t rank_count = 0;
+};
+
+// The value below which `fraction` of the sorted, not empty `values` lie.
+double quantile(const std::vector<double>& values, double fraction) {
+  const double position = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], position - static_cast<double>(below));
+}
+
+// Of values in the order of their steps: those after the warm-up, or all when no more were done.
+std::vector<double> sorted_without_warmup(std::vector<double> values,
+                                          int64_t warmup_steps_excluded) {
+  if (std::ssize(values) > warmup_steps_excluded) {
+    values.erase(values.begin(), values.begin() + warmup_steps_excluded);
+  }
+  std::ranges::sort(values);
+  return values;
+}
+
+std::map<int64_t, GlobalStep> steps_of_all_ranks(const std::vector<MeasuredRank>& ranks) {
+  std::map<int64_t, GlobalStep> steps;
+  for (const MeasuredRank& rank : ranks) {
+    for (const MeasuredStep& measured : rank.steps) {
+      GlobalStep& global = steps[measured.done.step];
+      global.step_time_ms = std::max(global.step_time_ms, measured.done.step_time_ms);
+      global.tokens = measured.done.tokens;
+      ++global.rank_count;
+    }
+  }
+  std::erase_if(steps, [&](const auto& entry) { return entry.second.rank_count < ranks.size(); });
+  return steps;
+}
+
+void add_step_times(AttemptSummary& summary, const MeasuredAttempt& attempt) {
+  const std::map<int64_t, GlobalStep> steps = steps_of_all_ranks(attempt.ranks);
+  if (steps.empty()) return;
+  std::vector<double> times;
+  std::vector<double> tokens;
+  for (const auto& [number, step] : steps) {
+    times.push_back(step.step_time_ms);
+    tokens.push_back(static_cast<double>(step.tokens));
+  }
+  times = sorted_without_warmup(std::move(times), attempt.warmup_steps_excluded);
+  tokens = sorted_without_warmup(std::move(tokens), attempt.warmup_steps_excluded);
+  const double median = quantile(times, 0.5);
+  summary.step_time_ms_median = median;
+  summary.step_time_ms_p25 = quantile(times, 0.25);
+  summary.step_time_ms_p75 = quantile(times, 0.75);
+  if (median <= 0) return;
+  summary.steps_per_second = 1000 / median;
+  summary.micro_batches_per_second =
+      *summary.steps_per_second * static_cast<double>(attempt.gradient_accumulation_steps);
+  summary.tokens_per_second = *summary.steps_per_second * quantile(tokens, 0.5);
+}
+
+void include(std::optional<int64_t>& largest, std::optional<int64_t> value) {
+  largest = std::max(largest, value);
+}
+
+void include_least(std::optional<int64_t>& least, std::optional<int64_t> value) {
+  if (value && (!least || *value < *least)) least = value;
+}
+
+}  // namespace
+
+RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded) {
+  RankSummary summary;
+  if (rank.steps.empty()) return summary;
+  std::vector<double> times;
+  for (const auto& [time, done] : rank.steps) {
+    times.push_back(done.step_time_ms);
+    include(summary.memory_allocated_bytes_forward, done.memory_allocated_bytes_forward);
+    include(summary.memory_reserved_bytes_forward, done.memory_reserved_bytes_forward);
+    include(summary.memory_allocated_bytes_max, done.memory_allocated_bytes_max);
+    include(summary.memory_reserved_bytes_max, done.memory_reserved_bytes_max);
+  }
+  summary.steps = rank.steps.back().done.step;
+  summary.step_time_ms_median =
+      quantile(sorted_without_warmup(std::move(times), warmup_steps_excluded), 0.5);
+  return summary;
+}
+
+AttemptSummary summarise(const MeasuredAttempt& attempt) {
+  AttemptSummary summary;
+  if (attempt.ranks.empty()) return summary;
+  add_step_times(summary, attempt);
+
+  bool all_ended = true;
+  std::optional<int64_t> last_end;
+  std::optional<int64_t> steps;
+  for (const MeasuredRank& rank : attempt.ranks) {
+    const RankSummary own = summarise(rank, attempt.warmup_steps_excluded);
+    include_least(steps, own.steps);
+    include(summary.memory_allocated_bytes_max, own.memory_allocated_bytes_max);
+    include(summary.memory_reserved_bytes_max, own.memory_reserved_bytes_max);
+    include_least(summary.memory_allocated_bytes_min, own.memory_allocated_bytes_max);
+    include_least(summary.memory_reserved_bytes_min, own.memory_reserved_bytes_max);
+    all_ended = all_ended && rank.ended_unix_ms;
+    include(last_end, rank.ended_unix_ms);
+  }
+  summary.steps = *steps;
+  if (!all_ended) last_end = attempt.ended_unix_ms;
+  if (last_end) summary.total_time_ms = *last_end - attempt.started_unix_ms;
+
+  if (const std::vector<MeasuredStep>& rank0 = attempt.ranks.front().steps; !rank0.empty()) {
+    summary.loss_first = rank0.front().done.loss;
+    summary.loss_last = rank0.back().done.loss;
+    summary.start_up_time_ms =
+        static_cast<double>(rank0.front().time_unix_ms - attempt.started_unix_ms) -
+        rank0.front().done.step_time_ms;
+  }
+  return summary;
+}
+
+}  // namespace fsdp

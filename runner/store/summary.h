@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "trainer/contract/event.h"
+
+// What a table shows of an attempt, computed from its steps. Pure.
+namespace fsdp {
+
+struct MeasuredStep {
+  int64_t time_unix_ms = 0;  // when the step's event was written
+  StepDone done;
+};
+
+// What one rank reported, steps in their order.
+struct MeasuredRank {
+  std::vector<MeasuredStep> steps;
+  std::optional<int64_t> ended_unix_ms;  // of its last event; absent: still running or killed
+};
+
+struct MeasuredAttempt {
+  int64_t warmup_steps_excluded = 0;
+  int64_t gradient_accumulation_steps = 1;
+  int64_t started_unix_ms = 0;
+  std::optional<int64_t> ended_unix_ms;  // as the runner saw it
+  std::vector<MeasuredRank> ranks;       // one per rank of the run
+};
+
+// A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
+// neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or
+// over all of them when no more were done.
+struct AttemptSummary {
+  int64_t steps = 0;  // optimizer steps that every rank did
+  std::optional<double> step_time_ms_median;
+  std::optional<double> step_time_ms_p25;
+  std::optional<double> step_time_ms_p75;
+  std::optional<double> steps_per_second;
+  std::optional<double> micro_batches_per_second;
+  std::optional<double> tokens_per_second;            // of all ranks
+  std::optional<int64_t> memory_allocated_bytes_max;  // peak over all steps of the rank with most
+  std::optional<int64_t> memory_allocated_bytes_min;  // the same of the rank with least
+  std::optional<int64_t> memory_reserved_bytes_max;
+  std::optional<int64_t> memory_reserved_bytes_min;
+  std::optional<double> loss_first;  // of rank 0; absent when not finite
+  std::optional<double> loss_last;
+  std::optional<int64_t> total_time_ms;    // attempt's start to the end of its last rank
+  std::optional<double> start_up_time_ms;  // attempt's start to the start of the first step
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("steps", self.steps);
+    visit("step_time_ms_median", self.step_time_ms_median);
+    visit("step_time_ms_p25", self.step_time_ms_p25);
+    visit("step_time_ms_p75", self.step_time_ms_p75);
+    visit("steps_per_second", self.steps_per_second);
+    visit("micro_batches_per_second", self.micro_batches_per_second);
+    visit("tokens_per_second", self.tokens_per_second);
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
+    visit("memory_allocated_bytes_min", self.memory_allocated_bytes_min);
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
+    visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min);
+    visit("loss_first", self.loss_first);
+    visit("loss_last", self.loss_last);
+    visit("total_time_ms", self.total_time_ms);
+    visit("start_up_time_ms", self.start_up_time_ms);
+  }
+};
+
+// The same for one rank: its own step times, its largest memory figures over all steps.
+struct RankSummary {
+  int64_t steps = 0;
+  std::optional<double> step_time_ms_median;
+  std::optional<int64_t> memory_allocated_bytes_forward;
+  std::optional<int64_t> memory_reserved_bytes_forward;
+  std::optional<int64_t> memory_allocated_bytes_max;
+  std::optional<int64_t> memory_reserved_bytes_max;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("steps", self.steps);
+    visit("step_time_ms_median", self.step_time_ms_median);
+    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward);
+    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward);
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
+  }
+};
+
+AttemptSummary summarise(const MeasuredAttempt& attempt);
+RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded);
+
+}  // namespace fsdp

@@ -1,0 +1,49 @@
+"""The folders include each other one way only (see ARCHITECTURE.md)."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONTRACT = "trainer/contract"
+ALLOWED = {
+    "trainer/contract": set(),
+    "trainer/comm": {CONTRACT},
+    "trainer/model": {CONTRACT},
+    "trainer/engine": {CONTRACT, "trainer/model"},
+    "trainer/strategy": {CONTRACT, "trainer/model", "trainer/engine", "trainer/comm"},
+    "trainer/data": {CONTRACT, "trainer/model"},
+    "trainer/train": {CONTRACT, "trainer/comm", "trainer/model", "trainer/engine",
+                      "trainer/strategy", "trainer/data"},
+    "runner/experiment": {CONTRACT},
+    "runner/launch": {CONTRACT},
+    "runner/store": {CONTRACT},
+    "runner/report": {CONTRACT, "runner/store"},
+}
+
+
+def included_folders(folder):
+    for file in sorted((ROOT / folder).glob("*.[ch]*")):
+        for include in re.findall(r'#include "((?:trainer|runner|tests)/[^"]+)"', file.read_text()):
+            yield file.name, str(pathlib.PurePosixPath(include).parent)
+
+
+@pytest.mark.parametrize("folder", ALLOWED)
+def test_folder_includes_only_what_it_may(folder):
+    wrong = [(file, included) for file, included in included_folders(folder)
+             if included not in ALLOWED[folder] | {folder}]
+    assert wrong == []
+
+
+def test_every_folder_is_listed():
+    folders = {str(path.parent.relative_to(ROOT))
+               for program in ("trainer", "runner") for path in (ROOT / program).glob("*/*.h")}
+    assert folders == set(ALLOWED)
+
+
+def test_the_runner_knows_neither_libtorch_nor_the_trainer():
+    for folder in (ROOT / "runner").glob("**/*.[ch]*"):
+        text = folder.read_text()
+        assert "torch/" not in text and "ATen/" not in text and "c10/" not in text, folder
+        assert not re.search(r'#include "trainer/(?!contract/)', text), folder

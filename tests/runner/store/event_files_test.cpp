@@ -1,0 +1,99 @@
+#include "runner/store/event_files.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/runner/store/store_fixture.h"
+
+namespace fsdp {
+namespace {
+
+struct Attempt {
+  Attempt() { std::filesystem::create_directories(paths.attempt(1)); }
+
+  void append(int rank, const std::string& text) {
+    std::ofstream(paths.events(1, rank), std::ios::app) << text;
+  }
+  EventTail tail(int ranks) {
+    return EventTail(paths, 1, ranks,
+                     [this](const std::string& warning) { warnings.push_back(warning); });
+  }
+
+  ResultsFolder results;
+  RunPaths paths{results.path() / "run"};
+  std::vector<std::string> warnings;
+};
+
+std::string line(int64_t sequence) {
+  return to_json_line(event(sequence, sequence, step_done(sequence, 10))) + '\n';
+}
+
+std::vector<int64_t> sequences(const std::vector<Event>& events) {
+  std::vector<int64_t> numbers;
+  for (const Event& event : events) numbers.push_back(event.sequence);
+  return numbers;
+}
+
+using Sequences = std::vector<int64_t>;
+
+TEST_CASE("each poll returns what is new in each rank's file") {
+  Attempt attempt;
+  EventTail tail = attempt.tail(2);
+  CHECK(tail.poll()[1].empty());
+  attempt.append(1, line(1) + line(2));
+  auto events = tail.poll();
+  CHECK(events[0].empty());
+  CHECK(sequences(events[1]) == Sequences{1, 2});
+  attempt.append(0, line(1));
+  attempt.append(1, line(3));
+  events = tail.poll();
+  CHECK(sequences(events[0]) == Sequences{1});
+  CHECK(sequences(events[1]) == Sequences{3});
+  CHECK(tail.poll()[1].empty());
+}
+
+TEST_CASE("a torn last line waits for its rest, wherever it is torn") {
+  const std::string whole = line(2);
+  for (size_t torn = 1; torn < whole.size(); torn += 7) {
+    Attempt attempt;
+    EventTail tail = attempt.tail(1);
+    attempt.append(0, line(1) + whole.substr(0, torn));
+    REQUIRE(sequences(tail.poll()[0]) == Sequences{1});
+    attempt.append(0, whole.substr(torn) + line(3));
+    REQUIRE(sequences(tail.poll()[0]) == Sequences{2, 3});
+    REQUIRE(attempt.warnings.empty());
+  }
+}
+
+TEST_CASE("a corrupt line is skipped, counted and warned about; an unknown kind is only skipped") {
+  Attempt attempt;
+  EventTail tail = attempt.tail(1);
+  attempt.append(0, line(1) + "{\"version\":1,\"ki\n" + line(3));
+  attempt.append(0, "{\"version\":1,\"kind\":\"of tomorrow\",\"sequence\":4,\"time_unix_ms\":4}\n");
+  attempt.append(0, std::string("\0\0\0\0\n", 5) + line(6));
+  CHECK(sequences(tail.poll()[0]) == Sequences{1, 3, 6});
+  CHECK(tail.skipped_lines() == 2);
+  REQUIRE(attempt.warnings.size() == 2);
+  CHECK_THAT(attempt.warnings[0], Catch::Contains("events.rank0.jsonl:2: "));
+  CHECK_THAT(attempt.warnings[1], Catch::Contains("events.rank0.jsonl:5: "));
+}
+
+TEST_CASE("a new tail starts over, and the store records only what it lacks") {
+  Attempt attempt;
+  Store store(attempt.results.path());
+  const int64_t run_id = running_run(store, 1);
+  attempt.append(0, line(1) + line(2));
+  store.ingest(run_id, 1, attempt.tail(1).poll());
+  attempt.append(0, line(3) + line(4).substr(0, 20));
+  store.ingest(run_id, 1, attempt.tail(1).poll());
+  CHECK(store.comparison("lab").front().steps == 3);
+}
+
+TEST_CASE("a file that cannot be read is an error with its name") {
+  Attempt attempt;
+  std::filesystem::create_directory(attempt.paths.events(1, 0));
+  CHECK_THROWS_WITH(attempt.tail(1).poll(), Catch::Contains("events.rank0.jsonl"));
+}
+
+}  // namespace
+}  // namespace fsdp

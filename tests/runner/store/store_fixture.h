@@ -1,0 +1,86 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/store/store.h"
+
+// A results folder of its own, and short ways to write runs and events.
+namespace fsdp {
+
+class ResultsFolder {
+ public:
+  ResultsFolder() {
+    std::string path = std::filesystem::temp_directory_path() / "store-test-XXXXXX";
+    path_ = mkdtemp(path.data());
+  }
+  ~ResultsFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ResultsFolder(const ResultsFolder&) = delete;
+  ResultsFolder& operator=(const ResultsFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path database() const { return path_ / "results.sqlite"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline ExperimentRecord experiment(const std::string& name) {
+  return {.name = name, .title = "", .file = name + ".yaml", .text = "", .profile = "cpu"};
+}
+
+inline Store::PlannedRun planned_run(const std::string& point, int64_t ranks,
+                                     const std::string& hash = "0123456789abcdef") {
+  RunSpec spec;
+  spec.strategy.kind = ranks == 1 ? StrategyKind::kSingle : StrategyKind::kDdp;
+  spec.strategy.ranks = ranks;
+  spec.device = DeviceKind::kCpu;
+  return {.point = point,
+          .spec = resolved(spec),
+          .hash = hash,
+          .folder = std::filesystem::path("runs") / point};
+}
+
+inline AttemptStart attempt_start(int64_t started_unix_ms = 1'000) {
+  return {.runner_process_id = 42, .started_unix_ms = started_unix_ms, .host = "node1"};
+}
+
+// Plans one run of `ranks` ranks in the experiment "lab" and begins its first attempt.
+inline int64_t running_run(Store& store, int64_t ranks) {
+  const std::vector runs{planned_run("point", ranks)};
+  const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
+  store.begin_attempt(run_id, attempt_start());
+  return run_id;
+}
+
+inline StepDone step_done(int64_t step, double step_time_ms) {
+  StepDone done;
+  done.step = step;
+  done.loss = 10.0 / static_cast<double>(step);
+  done.step_time_ms = step_time_ms;
+  done.tokens = 1'000;
+  done.memory_allocated_bytes_max = 100 * step;
+  done.memory_reserved_bytes_max = 200 * step;
+  return done;
+}
+
+inline Event event(int64_t sequence, int64_t time_unix_ms, decltype(Event::body) body) {
+  return {.sequence = sequence, .time_unix_ms = time_unix_ms, .body = std::move(body)};
+}
+
+// Steps first..last with sequence = step, one a second.
+inline std::vector<Event> step_events(int64_t first, int64_t last) {
+  std::vector<Event> events;
+  for (int64_t step = first; step <= last; ++step) {
+    events.push_back(event(step, 1'000 * step, step_done(step, 10)));
+  }
+  return events;
+}
+
+}  // namespace fsdp

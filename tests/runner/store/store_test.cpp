@@ -1,0 +1,264 @@
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "runner/store/database.h"
+#include "tests/runner/store/store_fixture.h"
+
+namespace fsdp {
+namespace {
+
+int64_t count(const ResultsFolder& results, const std::string& table) {
+  Database database(results.database());
+  return Statement(database, "select count(*) from " + table).value<int64_t>().value();
+}
+
+// What the sqlite3 program prints.
+std::string sqlite3(const ResultsFolder& results, const std::string& sql) {
+  const std::string command =
+      "sqlite3 -csv -nullvalue NULL '" + results.database().string() + "' \"" + sql + "\" 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  std::string output;
+  char buffer[256];
+  while (fgets(buffer, sizeof(buffer), pipe)) output += buffer;
+  REQUIRE(pclose(pipe) == 0);
+  return output;
+}
+
+TEST_CASE("an empty folder gets the schema, and opening it again keeps everything") {
+  const ResultsFolder results;
+  { running_run(*std::make_unique<Store>(results.path() / "."), 1); }
+  Database database(results.database());
+  CHECK(Statement(database, "pragma user_version").value<int>() == 1);
+  CHECK(Statement(database, "pragma foreign_keys").value<int>() == 1);
+  CHECK(Statement(database, "pragma journal_mode").value<std::string>() == "delete");
+  Store again(results.path());
+  CHECK(again.comparison("lab").size() == 1);
+}
+
+TEST_CASE("a database of a newer version is refused and left as it is") {
+  const ResultsFolder results;
+  { const Store store(results.path()); }
+  Database(results.database()).execute("pragma user_version = 99");
+  CHECK_THROWS_WITH(Store(results.path()), Catch::Contains("results.sqlite: schema version 99") &&
+                                               Catch::Contains("--results"));
+  Database database(results.database());
+  CHECK(Statement(database, "pragma user_version").value<int>() == 99);
+}
+
+TEST_CASE("a file that is not a database is refused by name") {
+  const ResultsFolder results;
+  std::ofstream(results.database()) << "This is no database, whatever its name says.\n";
+  CHECK_THROWS_WITH(Store(results.path()),
+                    Catch::Contains("results.sqlite") && Catch::Contains("move it away"));
+}
+
+TEST_CASE("planning again keeps what was recorded and renews the current list") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const std::vector first{planned_run("a", 1), planned_run("b", 1), planned_run("c", 2)};
+  const auto before = store.plan(experiment("lab"), first);
+  REQUIRE(before.size() == 3);
+  CHECK(before[2].status == RunStatus::kPlanned);
+  CHECK(before[2].attempt == 0);
+  const int attempt = store.begin_attempt(before[2].id, attempt_start());
+  CHECK(attempt == 1);
+  store.end_attempt(before[2].id, attempt, RunStatus::kFailed, "rank 1 killed by signal 9", 5'000,
+                    1);
+
+  const std::vector second{planned_run("c", 2), planned_run("a", 1, "another hash"),
+                           planned_run("a", 1)};
+  const auto after = store.plan(experiment("lab"), second);
+  REQUIRE(after.size() == 3);
+  CHECK(after[0].id == before[2].id);
+  CHECK(after[0].status == RunStatus::kFailed);
+  CHECK(after[0].reason == "rank 1 killed by signal 9");
+  CHECK(after[0].attempt == 1);
+  CHECK(after[1].id != before[0].id);
+  CHECK(after[2].id == before[0].id);
+  CHECK(count(results, "runs") == 4);
+
+  const auto rows = store.comparison("lab");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].point == "c");
+  CHECK(rows[0].reason_rank == 1);
+  CHECK(rows[1].hash8 == "another ");
+  CHECK_FALSE(rows[1].attempt);
+  CHECK(store.comparison("another experiment").empty());
+}
+
+TEST_CASE("ingesting the same events twice records them once, and later ones are added") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  store.ingest(run_id, 1, 0, step_events(1, 10));
+  store.ingest(run_id, 1, 0, step_events(1, 10));
+  CHECK(count(results, "steps") == 10);
+  store.ingest(run_id, 1, 0, step_events(8, 12));
+  CHECK(count(results, "steps") == 12);
+  store.ingest(run_id, 1, 0, std::vector{event(12, 12'000, step_done(99, 10))});
+  CHECK(count(results, "steps") == 12);
+
+  // The same holds for another process, which does not know what this one has read.
+  Store(results.path()).ingest(run_id, 1, 0, step_events(1, 13));
+  CHECK(count(results, "steps") == 13);
+}
+
+TEST_CASE("every value of a step is recorded under its key") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  StepDone done;
+  done.step = 7;
+  done.non_finite = true;
+  done.step_time_ms = 1.5;
+  done.tokens = 2;
+  done.label_count = 3;
+  done.learning_rate = 1e-5;
+  done.gradient_norm = 0.25;
+  done.memory_allocated_bytes_forward = 4;
+  done.memory_reserved_bytes_forward = 5;
+  done.memory_allocated_bytes_max = 6;
+  done.memory_reserved_bytes_max = int64_t{1} << 40;
+  store.ingest(run_id, 1, 0, std::vector{event(3, 99, done)});
+  CHECK(sqlite3(results,
+                "select run,attempt,rank,step,sequence,time_unix_ms,loss,non_finite,step_time_ms,"
+                "tokens,label_count,learning_rate,gradient_norm,memory_allocated_bytes_forward,"
+                "memory_reserved_bytes_forward,memory_allocated_bytes_max,"
+                "memory_reserved_bytes_max from steps") ==
+        "1,1,0,7,3,99,NULL,1,1.5,2,3,1.0e-05,0.25,4,5,6,1099511627776\n");
+}
+
+TEST_CASE("events of an attempt that was never begun are refused") {
+  const ResultsFolder results;
+  Store store(results.path());
+  CHECK_THROWS_WITH(store.ingest(1, 1, 0, step_events(1, 1)), Catch::Contains("FOREIGN KEY"));
+  CHECK(count(results, "steps") == 0);
+}
+
+TEST_CASE("the view comparison holds the newest attempt's figures, read by the sqlite3 program") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const std::vector runs{planned_run("4xDDP", 2), planned_run("never run", 1)};
+  const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
+  store.begin_attempt(run_id, attempt_start(500));
+  store.end_attempt(run_id, 1, RunStatus::kInterrupted, "asked to stop", 900);
+  store.begin_attempt(run_id, attempt_start(1'000));
+
+  // Two warm-up steps, then 10, 30, 20 ms on rank 0 and 20, 20, 40 ms on rank 1.
+  const double times_ms[2][5] = {{500, 400, 10, 30, 20}, {300, 600, 20, 20, 40}};
+  std::vector<std::vector<Event>> events(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    RunStarted started;
+    started.device_name = "a processor";
+    events[rank].push_back(event(0, 1'400, started));
+    for (int64_t step = 1; step <= 5; ++step) {
+      StepDone done = step_done(step, times_ms[rank][step - 1]);
+      if (rank == 1) done.memory_allocated_bytes_max /= 2;
+      events[rank].push_back(event(step, 1'500 + 500 * step, done));
+    }
+    events[rank].push_back(event(6, 4'100 + static_cast<int64_t>(rank), RunFinished{.steps = 5}));
+  }
+  store.ingest(run_id, 2, events);
+  store.end_attempt(run_id, 2, RunStatus::kFinished, "", 4'200);
+
+  CHECK(
+      sqlite3(results,
+              "select point,strategy,offload,ranks,batch_size_per_rank,gradient_accumulation_steps,"
+              "status,steps,step_time_ms_median,steps_per_second,tokens_per_second,"
+              "memory_allocated_bytes_max,memory_reserved_bytes_max,loss_first,loss_last,"
+              "total_time_ms,start_up_time_ms from comparison") ==
+      // Slowest ranks after warm-up: 20, 30, 40 ms. 4101 - 1000; 2000 - 500 - 1000.
+      "4xDDP,ddp,none,2,4,1,finished,5,30.0,33.3333333333333,33333.3333333333,500,1000,10.0,2.0,"
+      "3101,500.0\n"
+      "\"never run\",single,none,1,4,1,planned,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,"
+      "NULL\n");
+  CHECK(sqlite3(results,
+                "select experiment,hash8,position,attempt,reason,step_time_ms_p25,step_time_ms_p75,"
+                "memory_allocated_bytes_min,memory_reserved_bytes_min,micro_batches_per_second,"
+                "device_name from comparison where run = 1") ==
+        "lab,01234567,0,2,\"\",25.0,35.0,250,1000,33.3333333333333,\"a processor\"\n");
+
+  const auto ranks = store.comparison_per_rank("lab");
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[0].step_time_ms_median == 20);
+  CHECK(ranks[1].memory_allocated_bytes_max == 250);
+  CHECK(ranks[1].status == RunStatus::kFinished);
+}
+
+TEST_CASE("figures of a running attempt are those of the steps so far") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  store.ingest(run_id, 1, 0, step_events(1, 5));
+  auto rows = store.comparison("lab");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].status == RunStatus::kRunning);
+  CHECK(rows[0].steps == 5);
+  CHECK_FALSE(rows[0].total_time_ms);
+  store.ingest(run_id, 1, 0, step_events(6, 6));
+  CHECK(store.comparison("")[0].steps == 6);
+}
+
+TEST_CASE("attempts left running by a killed runner are found with what their ranks said last") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 3);
+  store.ingest(run_id, 1, 0, step_events(1, 4));
+  store.ingest(run_id, 1, 1,
+               std::vector{event(0, 77, RunFailed{.exit_code = 3, .reason = "full"})});
+
+  const auto running = store.running_attempts("lab");
+  REQUIRE(running.size() == 1);
+  CHECK(running[0].run.id == run_id);
+  CHECK(running[0].attempt == 1);
+  CHECK(running[0].ranks == 3);
+  CHECK(running[0].start.runner_process_id == 42);
+  CHECK(running[0].start.host == "node1");
+  CHECK(running[0].start.started_unix_ms == 1'000);
+
+  const auto ends = store.rank_ends(run_id, 1);
+  REQUIRE(ends.size() == 3);
+  CHECK(ends[0].kind == RankEndKind::kNone);
+  CHECK(ends[0].last_step == 4);
+  CHECK(ends[0].last_event_unix_ms == 4'000);
+  CHECK(ends[1].kind == RankEndKind::kFailed);
+  CHECK(ends[1].exit_code == 3);
+  CHECK(ends[1].reason == "full");
+  CHECK_FALSE(ends[2].last_event_unix_ms);
+
+  store.end_attempt(run_id, 1, RunStatus::kOutOfMemory, "rank 1: full", 4'000, 1);
+  CHECK(store.running_attempts("lab").empty());
+}
+
+TEST_CASE("a late end of an older attempt leaves the run's status to the newest") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  CHECK(store.begin_attempt(run_id, attempt_start()) == 2);
+  store.end_attempt(run_id, 2, RunStatus::kFinished, "", 2'000);
+  store.end_attempt(run_id, 1, RunStatus::kInterrupted, "its runner was killed", 2'000);
+  const std::vector runs{planned_run("point", 1)};
+  CHECK(store.plan(experiment("lab"), runs).front().status == RunStatus::kFinished);
+}
+
+TEST_CASE("a digest is remembered until the file changes") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const auto file = results.path() / "tokens.npy";
+  std::ofstream(file) << "one";
+  CHECK_FALSE(store.digest(file));
+  store.remember_digest(file, "d1");
+  CHECK(store.digest(file) == "d1");
+  std::filesystem::last_write_time(
+      file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  CHECK_FALSE(store.digest(file));
+  store.remember_digest(file, "d2");
+  CHECK(store.digest(file) == "d2");
+  std::ofstream(file) << "longer";
+  CHECK_FALSE(store.digest(file));
+}
+
+}  // namespace
+}  // namespace fsdp
