@@ -32,7 +32,7 @@ void sum_in_order(std::span<const std::byte* const> sources, std::byte* out, int
     for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<Sum>(first[i]);
     for (const std::byte* source : sources.subspan(1)) {
       const auto* next = reinterpret_cast<const T*>(source) + begin;
-      for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<Sum>(next[i]);
+      for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<Sum>(next[i]);
     }
     auto* result = reinterpret_cast<T*>(out) + begin;
     for (int64_t i = 0; i < n; ++i) result[i] = static_cast<T>(sum[i]);

@@ -1,5 +1,6 @@
 #include "trainer/comm/process_group.h"
 
+#include <csignal>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "trainer/comm/backends.h"
@@ -76,6 +77,8 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
   if (world.world_size == 1 && !(cuda && options.nccl_for_single_rank)) {
     return std::make_unique<SingleRankGroup>();
   }
+  // A write to a peer that is gone should fail, not end this process.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     const auto store = rendezvous(world, options.rendezvous_timeout);
 #ifdef FSDP_CUDA

@@ -80,7 +80,7 @@ class ChunkedCrossEntropy {
     probabilities.scatter_add_(1, labels_N1_.narrow(0, start, count), minus_one);
     if (!probabilities.is_same(d_logits)) d_logits.copy_(probabilities);
     multiply_into(dh_CD, d_logits, weight_VD_.value, /*accumulate=*/false, loss_scale_);
-  
+    dh_CD.mul_(mask);
     write_product_gradient(weight_VD_, d_logits.t(), h_ND_.narrow(0, start, count) * mask,
                            loss_scale_);
   }

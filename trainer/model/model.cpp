@@ -2,6 +2,8 @@
 
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
+
 namespace fsdp {
 namespace {
 

@@ -24,7 +24,7 @@ void multiply_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor&
 void write_product_gradient(Parameter& weight, const at::Tensor& a, const at::Tensor& b,
                             double scale) {
   at::Tensor& gradient = weight.gradient;
-  at::addmm_out(gradient, gradient, a, b, 0, scale);
+  at::addmm_out(gradient, gradient, a, b, weight.gradient_written ? 1 : 0, scale);
   weight.gradient_written = true;
 }
 

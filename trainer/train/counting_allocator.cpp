@@ -30,7 +30,7 @@ CountingAllocator& CountingAllocator::instance() {
 }
 
 void CountingAllocator::install() {
-  // glibc's largest threshold; fresh pages of mapped buffers cost more than writing them.
+  // The largest that glibc takes; a mapped buffer starts with page faults each time.
   constexpr int kMmapThresholdBytes = 32 << 20;
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

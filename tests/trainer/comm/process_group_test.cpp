@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <thread>
 
 #include "trainer/contract/config_error.h"
@@ -203,6 +204,15 @@ TEST_CASE("a group can be destroyed while an operation waits for a rank that nev
     } else {
       destroyed.wait(false);
     }
+  }));
+}
+
+TEST_CASE("a write to a rank that is gone is an error, not a signal") {
+  CHECK_NOTHROW(on_ranks(2, [](std::unique_ptr<ProcessGroup> group) {
+    struct sigaction action {};
+    require(::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_IGN,
+            "SIGPIPE is ignored");
+    group->barrier();
   }));
 }
 
