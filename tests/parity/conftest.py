@@ -1,0 +1,61 @@
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoints import VARIANTS, write_checkpoint, write_tokens
+from reference import OPTIMIZER, Reference, train_reference
+
+torch.set_num_threads(1)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--trainer",
+        default=os.environ.get("FSDP_TRAIN"),
+        help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
+    )
+
+
+@pytest.fixture(scope="session")
+def trainer(request) -> Path:
+    program = request.config.getoption("--trainer")
+    if program is None:
+        pytest.exit("give the program: --trainer build/release/fsdp-train, or FSDP_TRAIN", 2)
+    if not os.access(program, os.X_OK):
+        pytest.exit(f"{program} is not a program; build it first", 2)
+    return Path(program).resolve()
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory) -> dict[str, Path]:
+    """The folder of each variant."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for name in VARIANTS:
+        write_checkpoint(name, folder / name)
+    return {name: folder / name for name in VARIANTS}
+
+
+@pytest.fixture(scope="session")
+def tokens(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("tokens") / "train.npy"
+    write_tokens(file)
+    return file
+
+
+@pytest.fixture(scope="session")
+def reference_for(checkpoints, tokens):
+    """(variant, clip_norm, dtype, epsilon) -> Reference; each is computed once."""
+
+    @cache
+    def compute(
+        variant: str,
+        clip_norm: float | None = None,
+        dtype: torch.dtype = torch.float32,
+        epsilon: float = OPTIMIZER["epsilon"],
+    ) -> Reference:
+        optimizer = OPTIMIZER | {"epsilon": epsilon}
+        return train_reference(checkpoints[variant], tokens, clip_norm, dtype, optimizer)
+
+    return compute

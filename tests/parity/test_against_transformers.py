@@ -1,0 +1,185 @@
+"""fsdp-train computes what transformers computes, whatever the strategy.
+
+That these tests can fail was shown by hand; see README.md beside this file.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+import torch
+from agreement import assert_close, assert_ranks_agree
+from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from reference import CLIP_NORM, OPTIMIZER
+from trainer import train
+
+TOLERANCE = 1e-5
+BF16_TOLERANCE = 3e-3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to train. Everything but `clip` must leave the losses as they are."""
+
+    kind: str
+    offload: str = "none"
+    ranks: int = 1
+    accumulation: int = 1
+    checkpoint_every: int = 0
+    accumulate: str = "sharded"
+    clip: bool = False
+
+    def __str__(self) -> str:
+        parts = [self.kind, f"{self.ranks}_ranks", f"accumulation_{self.accumulation}"]
+        if self.offload != "none":
+            parts.insert(1, "offload")
+        if self.accumulate != "sharded":
+            parts.append(self.accumulate)
+        if self.checkpoint_every:
+            parts.append(f"checkpoint_every_{self.checkpoint_every}")
+        if self.clip:
+            parts.append("clip")
+        return "-".join(parts)
+
+    def spec(self, checkpoint, tokens, **overrides) -> dict:
+        optimizer = {"kind": "adamw", **OPTIMIZER}
+        if self.clip:
+            optimizer["gradient_clip_norm"] = CLIP_NORM
+        return {
+            "model": {"source": str(checkpoint)},
+            "data": {
+                "kind": "tokens",
+                "train": str(tokens),
+                "sequence_length": SEQUENCE_LENGTH,
+                "shuffle": False,
+            },
+            "strategy": {
+                "kind": self.kind,
+                "ranks": self.ranks,
+                "offload": self.offload,
+                "accumulate": self.accumulate,
+            },
+            "batch": {
+                "size_per_rank": TOTAL_BATCH // self.ranks // self.accumulation,
+                "total": TOTAL_BATCH,
+            },
+            "activation_checkpointing": {"every": self.checkpoint_every},
+            "optimizer": optimizer,
+            "train": {"steps": STEPS, "seed": 1},
+            "device": "cpu",
+            "threads_per_rank": 1,
+        } | overrides
+
+
+DISTRIBUTED = list(product(["ddp", "fsdp"], ["none", "optimizer"], [2, 3, 4]))
+
+
+def cases(*groups):
+    """The cases of several groups, each once, under their names."""
+    unique = dict.fromkeys(case for group in groups for case in group)
+    return pytest.mark.parametrize("case", list(unique), ids=str)
+
+
+def check(trainer, case, reference, spec, folder):
+    run = train(trainer, spec, folder)
+    assert_ranks_agree(run)
+    assert_close("loss", reference.losses, run.losses(), TOLERANCE)
+    if case.clip:
+        assert_close(
+            "gradient_norm", reference.gradient_norms, run.gradient_norms(), TOLERANCE
+        )
+    else:
+        assert run.gradient_norms() == [None] * STEPS
+    labels = [TOTAL_BATCH * SEQUENCE_LENGTH] * STEPS
+    assert [step["label_count"] for step in run.steps[0]] == labels
+    assert [step["step"] for step in run.steps[0]] == list(range(1, STEPS + 1))
+
+
+@cases(
+    (Case("single", o, 1, a, c) for o, a, c in product(["none", "optimizer"], [1, 2], [0, 1])),
+    (Case(k, o, r, a, c) for (k, o, r), a, c in product(DISTRIBUTED, [1, 2], [0, 1])),
+    (Case(k, o, r, 2, 2) for k, o, r in DISTRIBUTED if r == 3),
+)
+def test_plain(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    spec = case.spec(checkpoints["plain"], tokens)
+    check(trainer, case, reference_for("plain"), spec, tmp_path)
+
+
+@cases(
+    (Case("single", o, 1, a, clip=True) for o, a in product(["none", "optimizer"], [1, 2])),
+    (Case(k, o, r, 1, 1, clip=True) for k, o, r in DISTRIBUTED),
+    (Case(k, o, r, 2, 0, clip=True) for k, o, r in DISTRIBUTED if r != 2),
+)
+def test_clipping(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    spec = case.spec(checkpoints["plain"], tokens)
+    check(trainer, case, reference_for("plain", CLIP_NORM), spec, tmp_path)
+
+
+@cases(
+    Case("fsdp", o, r, a, c, accumulate="unsharded", clip=clip)
+    for o, (r, a, c, clip) in product(
+        ["none", "optimizer"], [(2, 2, 1, False), (3, 4, 0, True), (4, 2, 0, False), (3, 1, 0, False)]
+    )
+)
+def test_unsharded_accumulation(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    spec = case.spec(checkpoints["plain"], tokens)
+    check(trainer, case, reference_for("plain", CLIP_NORM if case.clip else None), spec, tmp_path)
+
+
+@cases(
+    [Case("single"), Case("single", "optimizer", 1, 2, 1, clip=True)],
+    (Case(k, o, r, a, c) for (k, o, r), (a, c) in product(DISTRIBUTED, [(2, 1)])),
+    (Case(k, o, 3, 1, 0, clip=True) for k, o, r in DISTRIBUTED if r == 3),
+)
+def test_grouped_query(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    spec = case.spec(checkpoints["grouped_query"], tokens)
+    reference = reference_for("grouped_query", CLIP_NORM if case.clip else None)
+    check(trainer, case, reference, spec, tmp_path)
+
+
+@cases(
+    [Case("single"), Case("single", "optimizer", 1, 2, 1, clip=True)],
+    (Case(k, o, r, a, c) for (k, o, r), (a, c) in product(DISTRIBUTED, [(1, 0), (2, 1)])),
+    (Case("fsdp", o, 3, 2, 0, "unsharded", clip=True) for o in ("none", "optimizer")),
+    (Case("ddp", o, 3, 2, 0, clip=True) for o in ("none", "optimizer")),
+)
+def test_tied_embeddings(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    """The shared weight's gradient is whole only after both of its uses, in every micro-batch."""
+    spec = case.spec(checkpoints["tied"], tokens)
+    reference = reference_for("tied", CLIP_NORM if case.clip else None)
+    check(trainer, case, reference, spec, tmp_path)
+
+
+@cases([Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3)])
+def test_checkpoint_in_several_files(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    folder = checkpoints["several_files"]
+    assert (folder / "model.safetensors.index.json").exists()
+    check(trainer, case, reference_for("plain"), case.spec(folder, tokens), tmp_path)
+
+
+@cases([Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3)])
+def test_small_epsilon(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    """AdamW as people run it; see OPTIMIZER for why the other tests use a large epsilon."""
+    epsilon = 1e-8
+    spec = case.spec(checkpoints["plain"], tokens)
+    spec["optimizer"]["epsilon"] = epsilon
+    check(trainer, case, reference_for("plain", epsilon=epsilon), spec, tmp_path)
+
+
+@cases(
+    [
+        Case("single"),
+        Case("ddp", ranks=2, accumulation=2),
+        Case("ddp", "optimizer", ranks=2),
+        Case("fsdp", ranks=3, accumulation=2),
+        Case("fsdp", "optimizer", ranks=2, checkpoint_every=1),
+    ]
+)
+def test_bf16(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    reference = reference_for("plain", dtype=torch.bfloat16)
+    spec = case.spec(checkpoints["plain"], tokens, precision="bf16_true")
+    run = train(trainer, spec, tmp_path)
+    assert_ranks_agree(run)
+    assert_close("loss", reference.losses, run.losses(), BF16_TOLERANCE)
+    with pytest.raises(AssertionError):  # the precision was really another one
+        assert_close("loss", reference_for("plain").losses, run.losses(), TOLERANCE)
