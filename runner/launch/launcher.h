@@ -13,12 +13,12 @@ namespace fsdp {
 
 // One attempt at one run.
 struct LaunchRequest {
-  int64_t id = 0;                      // the caller's; comes back in LaunchResult
-  std::filesystem::path trainer;       // the program
-  std::vector<std::string> arguments;  // --spec .../run.yaml --attempt N
-  std::vector<std::filesystem::path> rank_logs;  // stdout and stderr of rank r; one per rank
-  bool uses_gpus = false;              // one GPU slot per rank, else one CPU-rank slot per rank
-  std::optional<std::chrono::seconds> time_limit;
+  int64_t id = 0;                                  // the caller's; comes back in LaunchResult
+  std::filesystem::path trainer{};                 // the program
+  std::vector<std::string> arguments{};            // --spec .../run.yaml --attempt N
+  std::vector<std::filesystem::path> rank_logs{};  // stdout and stderr of rank r; one per rank
+  bool uses_gpus = false;  // one GPU slot per rank, else one CPU-rank slot per rank
+  std::optional<std::chrono::seconds> time_limit{};
 };
 
 enum class LaunchOutcome { kExited, kOutOfMemory, kFailed, kTimeLimit, kInterrupted };
@@ -28,7 +28,7 @@ struct LaunchResult {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   // Empty when kExited; else one line about the first rank that ended badly:
   // "rank 2 killed by signal 9", "rank 0 exited with status 4".
-  std::string reason;
+  std::string reason{};
   int first_rank = -1;  // the rank `reason` is about; -1: none
 };
 
@@ -39,10 +39,11 @@ class Launcher {
   virtual bool has_room(const LaunchRequest& request) const = 0;
   // Throws ConfigError when it can never start here, std::system_error when a process cannot.
   virtual void start(const LaunchRequest& request) = 0;
-  // Waits up to `timeout` for ranks to end or time limits to pass, and returns the launches that are
-  // over: every one of their processes is gone.
+  // Waits up to `timeout` for ranks to end or time limits to pass, and returns the launches that
+  // are over: every one of their processes is gone.
   virtual std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) = 0;
   // Asks every running launch to stop (SIGTERM, then SIGKILL); wait() returns them as kInterrupted.
+  // Called again while they stop: kills them at once.
   virtual void stop_all() = 0;
 };
 

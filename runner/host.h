@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/experiment.h"
+#include "runner/launch/gpus.h"
+
+namespace fsdp {
+
+// What runs may use on this host.
+struct Host {
+  std::string name;
+  std::vector<Gpu> gpus;  // those of --gpus, else of CUDA_VISIBLE_DEVICES, else all
+  Resources resources;
+};
+
+// Throws ConfigError when `gpus_option` (or CUDA_VISIBLE_DEVICES on a host with GPUs) names a GPU
+// that is not here.
+Host find_host(const std::optional<std::string>& gpus_option);
+
+}  // namespace fsdp

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The GPUs of this host and who holds them, from NVIDIA's management library (NVML). It is loaded
+// at run time: a host without it has no GPUs.
+namespace fsdp {
+
+struct Gpu {
+  int index = 0;  // as nvidia-smi counts, in the order of the PCI bus
+  std::string name{};
+  std::string uuid{};  // "GPU-8c9f..."
+  int64_t memory_bytes = 0;
+};
+
+// All GPUs; empty without a driver. Throws std::runtime_error when a driver is there and fails.
+std::vector<Gpu> find_gpus();
+
+// The GPUs that `list` names, in its order: indices or beginnings of UUIDs, separated by commas, as
+// in --gpus and CUDA_VISIBLE_DEVICES. `place` says where the list is from. Throws ConfigError on
+// one that is not found or named twice.
+std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view list,
+                             const std::string& place);
+
+// Throws ConfigError when a process computes on one of `gpus`, naming GPU, process id, name,
+// memory.
+void refuse_held_gpus(std::span<const Gpu> gpus);
+
+}  // namespace fsdp

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <vector>
+
+#include "runner/launch/gpus.h"
+#include "runner/launch/launcher.h"
+#include "runner/launch/supervisor.h"
+
+namespace fsdp {
+
+// What launches on this host share.
+struct LocalSlots {
+  std::vector<Gpu> gpus{};  // one slot each
+  int cpu_ranks = 1;        // ranks side by side; a wider launch still runs, alone
+  int max_parallel = 1;     // launches at the same time
+};
+
+// Runs every rank as a process of this host, with the environment that torchrun would give it. All
+// ranks of a launch see the launch's GPUs in order, so that LOCAL_RANK indexes them. Launches die
+// with the process that made the launcher. Not for programs with several threads: it forks.
+class LocalLauncher : public Launcher {
+ public:
+  explicit LocalLauncher(LocalSlots slots, Patience patience = {});
+  // Kills what still runs.
+  ~LocalLauncher() override;
+
+  bool has_room(const LaunchRequest& request) const override;
+  // ConfigError also when a GPU it would take is held by another process.
+  void start(const LaunchRequest& request) override;
+  std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) override;
+  void stop_all() override;
+
+ private:
+  struct Running {
+    LaunchRequest request;
+    std::vector<Gpu> gpus;
+    int supervisor = 0;     // its process id
+    int process_group = 0;  // of the ranks
+    int channel = -1;
+  };
+
+  std::vector<Gpu> free_gpus() const;
+  SupervisorPlan plan(const LaunchRequest& request, const std::vector<Gpu>& gpus) const;
+  LaunchResult finish(const Running& running) const;
+
+  LocalSlots slots_;
+  Patience patience_;
+  std::vector<Running> running_;
+  bool stopping_ = false;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/launch/launcher.h"
+
+// The supervisor: one small process per launch, forked by the runner, that is the parent of the
+// ranks. It lives for one reason: when the runner dies, however it dies, something must be left
+// that ends the ranks and everything they started.
+//
+//   runner --- socket --- supervisor (own process group, adopts orphans)
+//                             |- rank 0   (the ranks: one process group,
+//                             |- rank 1    they die with the supervisor)
+//                             ...
+//
+// The socket's end of file is the runner's death. The supervisor also decides how a launch ends
+// (first cause, patience, time limit), so the runner only reads one report.
+namespace fsdp {
+
+// How long ranks may take to end by themselves.
+struct Patience {
+  // From the first rank that ended badly until the others get SIGTERM: they may say why.
+  std::chrono::milliseconds after_failure{5000};
+  // From SIGTERM to SIGKILL.
+  std::chrono::milliseconds after_terminate{4000};
+};
+
+struct RankProcess {
+  std::vector<std::string> environment;  // NAME=value, complete
+  std::string log;                       // appended to
+};
+
+struct SupervisorPlan {
+  std::string trainer;
+  std::vector<std::string> arguments;
+  std::vector<RankProcess> ranks;
+  std::optional<std::chrono::milliseconds> time_limit;
+  Patience patience;
+};
+
+// Runner to supervisor, one byte.
+enum class SupervisorOrder : char { kStop = 's', kKill = 'k' };
+
+// Supervisor to runner, first: whether every rank runs the trainer.
+struct StartReport {
+  int error_number = 0;  // 0: all started
+  int rank = -1;         // that did not start
+  bool log_failed = false;
+  int process_group = 0;  // of the ranks
+};
+
+// Supervisor to runner, last: no process is left.
+struct EndReport {
+  LaunchOutcome outcome = LaunchOutcome::kExited;
+  int first_rank = -1;
+  int wait_status = 0;  // of first_rank, as waitpid gives it
+};
+
+// Starts the ranks, reports, waits for their end, reports. Runs in the forked child; the process is
+// single-threaded.
+[[noreturn]] void supervise(int channel, const SupervisorPlan& plan);
+
+}  // namespace fsdp

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/experiment.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Throws ConfigError when an input file of one of the runs does not fit it. Runs that read the same
+// files with the same model are checked once.
+void check_inputs_of(std::span<const Run> runs);
+
+// The runs with their identity and folder, runs/<experiment>/<point>-<hash8> below the results.
+// Throws ConfigError when two of them would share a folder.
+std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+                                            const FileDigest& digest);
+
+// `digest`, but each file only once.
+FileDigest remembered(FileDigest digest);
+
+}  // namespace fsdp

@@ -1,0 +1,150 @@
+#include "runner/run_experiment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <system_error>
+
+#include "runner/attempt_outcome.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/run_spec_yaml.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::chrono::milliseconds kIngestInterval{250};
+
+int64_t now_unix_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+// Whoever reads `path` sees the old or the new text, never a part.
+void replace_file(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::path temporary = path;
+  temporary += ".new";
+  std::ofstream file(temporary);
+  file << text;
+  file.close();
+  if (!file) {
+    throw std::system_error(errno, std::generic_category(), "cannot write " + temporary.string());
+  }
+  std::filesystem::rename(temporary, path);
+}
+
+// run.yaml and an empty attempt folder; leftovers of a results folder whose database is gone go.
+void lay_out(const RunPaths& paths, const RunSpec& spec, int attempt) {
+  std::filesystem::create_directories(paths.folder());
+  replace_file(paths.spec(), to_yaml(spec));
+  std::filesystem::remove_all(paths.attempt(attempt));
+  std::filesystem::create_directory(paths.attempt(attempt));
+}
+
+}  // namespace
+
+Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings)
+    : store_(store), launcher_(launcher), progress_(progress), settings_(std::move(settings)) {}
+
+ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
+  waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
+  for (;;) {
+    stop_when_asked();
+    if (!stopping_) start_what_fits();
+    if (running_.empty()) break;
+    const std::vector<LaunchResult> results = launcher_.wait(kIngestInterval);
+    for (auto& [id, running] : running_) ingest(id, running);
+    for (const LaunchResult& result : results) finish(result);
+    progress_.refresh();
+  }
+  if (stopping_) return ExitCode::kInterrupted;
+  return some_failed_ ? ExitCode::kRunFailed : ExitCode::kOk;
+}
+
+void Sweep::stop_when_asked() {
+  if (!stop_signals_.take()) return;
+  if (!running_.empty()) {
+    progress_.say(stopping_ ? "killing the runs" : "stopping the runs; once more kills them");
+  }
+  stopping_ = true;
+  launcher_.stop_all();
+}
+
+LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
+  const RunPaths paths(settings_.results / run.record.folder);
+  LaunchRequest request{
+      .id = run.record.id,
+      .trainer = settings_.trainer,
+      .arguments = {"--spec", paths.spec().string(), "--attempt", std::to_string(attempt)},
+      .uses_gpus = run.spec.device == DeviceKind::kCuda,
+      .time_limit = settings_.time_limit};
+  for (int rank = 0; rank < run.spec.strategy.ranks; ++rank) {
+    request.rank_logs.push_back(paths.log(attempt, rank));
+  }
+  return request;
+}
+
+void Sweep::start_what_fits() {
+  for (auto run = waiting_.begin(); run != waiting_.end();) {
+    if (!launcher_.has_room(request(*run, 0))) {
+      ++run;
+      continue;
+    }
+    RunToLaunch next = std::move(*run);
+    run = waiting_.erase(run);
+    start(std::move(next));
+  }
+}
+
+void Sweep::start(RunToLaunch run) {
+  const RunPaths paths(settings_.results / run.record.folder);
+  const auto ranks = static_cast<int>(run.spec.strategy.ranks);
+  // Recorded first: a runner that is killed from here on leaves an attempt that the next one
+  // closes.
+  const int attempt = store_.begin_attempt(
+      run.record.id,
+      {.runner_process_id = getpid(), .started_unix_ms = now_unix_ms(), .host = settings_.host});
+  progress_.started(run.record.id, run.record.point, ranks, run.spec.train.steps.value_or(0));
+  try {
+    lay_out(paths, run.spec, attempt);
+    launcher_.start(request(run, attempt));
+  } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
+    return end_attempt(run, attempt, RunStatus::kFailed, error.what(), -1);
+  }
+  EventTail tail(paths, attempt, ranks, [this](const std::string& line) { progress_.say(line); });
+  const int64_t id = run.record.id;
+  running_.emplace(id, Running{std::move(run), attempt, std::move(tail)});
+}
+
+void Sweep::ingest(int64_t id, Running& running) {
+  const std::vector<std::vector<Event>> events = running.tail.poll();
+  store_.ingest(id, running.attempt, events);
+  progress_.add(id, events);
+}
+
+void Sweep::finish(const LaunchResult& result) {
+  const auto ended = running_.extract(result.id);
+  Running& running = ended.mapped();
+  ingest(result.id, running);  // what was written since
+  const AttemptOutcome outcome =
+      attempt_outcome(result, store_.rank_ends(result.id, running.attempt));
+  end_attempt(running.run, running.attempt, outcome.status, outcome.reason, outcome.reason_rank);
+}
+
+void Sweep::end_attempt(const RunToLaunch& run, int attempt, RunStatus status,
+                        const std::string& reason, int reason_rank) {
+  store_.end_attempt(run.record.id, attempt, status, reason, now_unix_ms(), reason_rank);
+  some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
+  std::string text(name_of(status));
+  if (!reason.empty()) text += ": " + reason;
+  if (reason_rank >= 0) {
+    const RunPaths paths(settings_.results / run.record.folder);
+    text += " (log: " + paths.log(attempt, reason_rank).string() + ")";
+  }
+  progress_.ended(run.record.id, text);
+}
+
+}  // namespace fsdp

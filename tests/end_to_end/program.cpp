@@ -1,0 +1,134 @@
+#include "tests/end_to_end/program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "trainer/contract/event.h"
+
+namespace fsdp {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Waits for something that happens soon unless the program under test is wrong.
+bool soon(const std::function<bool()>& condition) {
+  for (const auto deadline = steady_clock::now() + std::chrono::seconds(10);
+       steady_clock::now() < deadline;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
+}
+
+}  // namespace
+
+Program::Program(const std::filesystem::path& folder, const std::vector<std::string>& command,
+                 const Variables& environment) {
+  static int count = 0;
+  const std::string name = "program" + std::to_string(count++);
+  output_ = folder / (name + ".out");
+  errors_ = folder / (name + ".err");
+  process_ = fork();
+  if (process_ != 0) return;
+  for (const auto& [variable, value] : environment) setenv(variable.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  dup2(open(output_.c_str(), O_WRONLY | O_CREAT, 0644), STDOUT_FILENO);
+  dup2(open(errors_.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644), STDERR_FILENO);
+  if (chdir(folder.c_str()) == 0) execv(arguments[0], arguments.data());
+  _exit(127);
+}
+
+Program::~Program() {
+  if (process_ < 0) return;
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+void Program::send(int signal_number) const { kill(process_, signal_number); }
+
+void Program::wait_for_error_text(const std::string& text) const {
+  if (!soon([&] { return text_of(errors_).find(text) != std::string::npos; })) {
+    throw std::runtime_error("not said: " + text + "\nbut: " + text_of(errors_));
+  }
+}
+
+Ended Program::wait() {
+  int status = 0;
+  waitpid(process_, &status, 0);
+  process_ = -1;
+  return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .output = text_of(output_),
+          .errors = text_of(errors_)};
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+std::string first_line_of(const std::filesystem::path& file) {
+  if (!soon([&] { return text_of(file).find('\n') != std::string::npos; })) {
+    throw std::runtime_error("nothing was written to " + file.string());
+  }
+  const std::string text = text_of(file);
+  return text.substr(0, text.find('\n'));
+}
+
+bool gone_soon(pid_t process) {
+  return soon([&] {
+    const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
+    return stat.empty() || stat.find(") Z ") != std::string::npos;
+  });
+}
+
+Workplace::Workplace(const std::string& points) {
+  std::string name = "/tmp/end_to_end.XXXXXX";
+  folder_ = mkdtemp(name.data());
+  std::ofstream(folder_ / "experiment.yaml") << "experiment: trial\n"
+                                                "base: {train.steps: 5, device: cpu}\n"
+                                                "points:\n"
+                                             << points;
+}
+
+Workplace::~Workplace() { std::filesystem::remove_all(folder_); }
+
+std::vector<std::string> Workplace::command(const std::vector<std::string>& arguments) const {
+  std::vector<std::string> command{FSDP_RUN_PROGRAM};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), {"--trainer", STUB_TRAINER_PROGRAM});
+  return command;
+}
+
+Ended Workplace::run(const std::vector<std::string>& arguments,
+                     const Variables& environment) const {
+  return Program(folder_, command(arguments), environment).wait();
+}
+
+std::vector<pid_t> Workplace::reported_processes() const {
+  std::vector<pid_t> processes;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(results())) {
+    const std::string text = text_of(entry.path());
+    const size_t line_end = text.find('\n');
+    // A rank may have been killed before it wrote anything.
+    if (entry.path().extension() != ".jsonl" || line_end == std::string::npos) continue;
+    const std::optional<Event> first = event_from_json_line(text.substr(0, line_end));
+    processes.push_back(static_cast<pid_t>(std::get<RunStarted>(first.value().body).process_id));
+  }
+  return processes;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+// Drives the built programs as a user would.
+namespace fsdp {
+
+using Variables = std::map<std::string, std::string>;
+
+// How a program ended and what it printed.
+struct Ended {
+  int status = -1;  // exit status; 128 + signal when a signal ended it
+  std::string output;
+  std::string errors;
+};
+
+// A program that runs in `folder`, with its output in files there; killed with the object.
+class Program {
+ public:
+  Program(const std::filesystem::path& folder, const std::vector<std::string>& command,
+          const Variables& environment = {});
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  pid_t process_id() const { return process_; }
+  void send(int signal_number) const;
+  // Waits until it has written `text` to stderr.
+  void wait_for_error_text(const std::string& text) const;
+  Ended wait();
+
+ private:
+  std::filesystem::path output_, errors_;
+  pid_t process_ = -1;
+};
+
+std::string text_of(const std::filesystem::path& file);
+// Waits until `file` holds a whole line.
+std::string first_line_of(const std::filesystem::path& file);
+// Whether the process goes within 10 s; one that only waits to be reaped is gone.
+bool gone_soon(pid_t process);
+
+// A temporary folder with an experiment of `points` (YAML list items) over the shipped data.
+class Workplace {
+ public:
+  explicit Workplace(const std::string& points);
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path results() const { return folder_ / "results"; }
+  // fsdp-run with the stub trainer.
+  std::vector<std::string> command(const std::vector<std::string>& arguments) const;
+  Ended run(const std::vector<std::string>& arguments = {"experiment.yaml"},
+            const Variables& environment = {}) const;
+  // The process ids that ranks reported, of all attempts.
+  std::vector<pid_t> reported_processes() const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace fsdp

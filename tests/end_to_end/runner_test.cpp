@@ -1,0 +1,297 @@
+#include <signal.h>
+#include <yaml-cpp/yaml.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "runner/store/store.h"
+#include "tests/end_to_end/program.h"
+
+// fsdp-run with a trainer that misbehaves on demand (tests/fakes/stub_trainer.cpp).
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string kTwoPoints =
+    "  - {name: first, strategy: {kind: ddp, ranks: 3}}\n"
+    "  - {name: second, strategy: {kind: fsdp, ranks: 2}}\n";
+
+std::vector<ComparisonRow> rows(const Workplace& workplace) {
+  return Store(workplace.results()).comparison("trial");
+}
+
+}  // namespace
+
+TEST_CASE("a sweep runs once; a second call only prints the table; --rerun runs it again") {
+  const Workplace workplace(kTwoPoints);
+  const Ended first = workplace.run();
+  CHECK(first.status == 0);
+  CHECK_THAT(first.output, Contains("first") && Contains("second") && Contains("finished"));
+  CHECK_THAT(first.errors, Contains("first: started, 3 ranks, 5 steps"));
+  REQUIRE(rows(workplace).size() == 2);
+  for (const ComparisonRow& row : rows(workplace)) {
+    CHECK(row.status == RunStatus::kFinished);
+    CHECK(row.steps == 5);
+    CHECK(row.attempt == 1);
+    const auto folder = workplace.results() / row.folder;
+    CHECK(YAML::LoadFile(folder / "run.yaml")["train"]["steps"].as<int>() == 5);
+    CHECK_THAT(text_of(folder / "attempt-1/rank1.log"), Contains("stub trainer, rank 1"));
+  }
+
+  const Ended second = workplace.run();
+  CHECK(second.status == 0);
+  CHECK(second.output == first.output);
+  CHECK_THAT(second.errors, Contains("2 runs with a result already") && !Contains("started"));
+  CHECK(rows(workplace)[0].attempt == 1);
+
+  CHECK(workplace.run({"experiment.yaml", "--rerun", "--only", "second"}).status == 0);
+  REQUIRE(rows(workplace).size() == 1);
+  CHECK(rows(workplace)[0].attempt == 2);
+}
+
+TEST_CASE("a rank killed by a signal fails its run, and the sweep goes on") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended =
+      workplace.run({"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=2,step=3,kill=9"}});
+  CHECK(ended.status == 1);
+  const std::vector<ComparisonRow> found = rows(workplace);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].status == RunStatus::kFailed);
+  CHECK_THAT(found[0].reason, Contains("rank 2 killed by signal 9"));
+  CHECK_THAT(ended.errors, Contains((found[0].folder / "attempt-1/rank2.log").string()));
+  CHECK(found[1].status == RunStatus::kFinished);
+  for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
+
+  CHECK(workplace.run().status == 0);  // what failed is tried again
+  CHECK(rows(workplace)[0].attempt == 2);
+  CHECK(rows(workplace)[1].attempt == 1);
+}
+
+TEST_CASE("a rank's own reason is the run's") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended = workplace.run(
+      {"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=1,fail=tokens.bin is cut short"}});
+  CHECK(ended.status == 1);
+  CHECK(rows(workplace)[0].reason == "rank 1: tokens.bin is cut short");
+}
+
+TEST_CASE("a run that does not fit is a result") {
+  const Workplace workplace(kTwoPoints);
+  const Variables rules{
+      {"STUB_RULES", "point=first,rank=0,exit=4; point=first,rank=1,out_of_memory=needs 3 GiB"}};
+  CHECK(workplace.run({"experiment.yaml"}, rules).status == 0);
+  CHECK(rows(workplace)[0].status == RunStatus::kOutOfMemory);
+  CHECK(rows(workplace)[0].reason == "rank 1: needs 3 GiB");
+  CHECK(rows(workplace)[1].status == RunStatus::kFinished);
+  CHECK(workplace.run().status == 0);
+  CHECK(rows(workplace)[0].attempt == 1);
+}
+
+TEST_CASE("a trainer that cannot start fails each run with its reason") {
+  const Workplace workplace("  - {name: only}\n");
+  std::ofstream(workplace / "no_program") << "#!/nowhere\n";
+  std::filesystem::permissions(workplace / "no_program", std::filesystem::perms::owner_all);
+  std::vector<std::string> command = workplace.command({"experiment.yaml"});
+  command.back() = workplace / "no_program";
+  const Ended ended = Program(workplace / ".", command).wait();
+  CHECK(ended.status == 1);
+  CHECK_THAT(rows(workplace)[0].reason, Contains("cannot start rank 0"));
+}
+
+TEST_CASE("a time limit ends a run") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended = workplace.run({"experiment.yaml", "--time-limit", "1s"},
+                                    {{"STUB_RULES", "point=first,step=3,await=nothing"}});
+  CHECK(ended.status == 1);
+  CHECK(rows(workplace)[0].status == RunStatus::kTimeLimit);
+  CHECK(rows(workplace)[0].steps == 2);
+  CHECK(rows(workplace)[1].status == RunStatus::kFinished);
+}
+
+TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call goes on") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "rank=0,step=3,spawn=marker; step=3,await=nothing"}});
+  const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
+  runner.send(SIGINT);
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.output, Contains("interrupted"));
+  CHECK(gone_soon(spawned));
+  for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
+  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
+  CHECK(rows(workplace)[0].steps == 2);
+  CHECK(rows(workplace)[1].status == RunStatus::kPlanned);
+
+  CHECK(workplace.run().status == 0);
+  CHECK(rows(workplace)[0].status == RunStatus::kFinished);
+}
+
+TEST_CASE("a second Ctrl-C kills at once") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "deaf=1; step=2,rank=0,spawn=marker; step=2,hang=1"}});
+  first_line_of(workplace / "marker");
+  runner.send(SIGINT);
+  runner.wait_for_error_text("stopping the runs");
+  runner.send(SIGINT);
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.errors, Contains("killing the runs"));
+  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
+}
+
+TEST_CASE("everything dies with a runner killed by signal 9; calling again finishes the sweep") {
+  const Workplace workplace(kTwoPoints);
+  for (const char* step : {"1", "3", "5"}) {
+    std::filesystem::remove(workplace / "marker");
+    Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                   {{"STUB_RULES", "point=second,rank=1,step=" + std::string(step) +
+                                       ",spawn=marker; point=second,step=" + step + ",deaf=1; " +
+                                       "point=second,step=" + step + ",hang=1"}});
+    const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
+    runner.send(SIGKILL);
+    runner.wait();
+    CHECK(gone_soon(spawned));
+    for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
+  }
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("the runner of attempt 3 was killed"));
+  const std::vector<ComparisonRow> found = rows(workplace);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].attempt == 1);  // finished before the first kill
+  CHECK(found[1].attempt == 4);
+  for (const ComparisonRow& row : found) {
+    CHECK(row.status == RunStatus::kFinished);
+    CHECK(row.steps == 5);
+  }
+}
+
+TEST_CASE("a runner leaves another one's experiment alone") {
+  const Workplace workplace(kTwoPoints);
+  Program first(workplace / ".", workplace.command({"experiment.yaml"}),
+                {{"STUB_RULES", "rank=0,step=2,spawn=marker; step=2,await=go"}});
+  first_line_of(workplace / "marker");
+  const Ended second = workplace.run();
+  CHECK(second.status == 2);
+  CHECK_THAT(second.errors,
+             Contains("another fsdp-run (process " + std::to_string(first.process_id()) + ")"));
+  std::ofstream(workplace / "go") << "go";
+  CHECK(first.wait().status == 0);
+}
+
+TEST_CASE("runs go side by side when asked to") {
+  const Workplace workplace(
+      "  - {name: first}\n"
+      "  - {name: second, strategy: {kind: ddp, ranks: 1}}\n");
+  // Each waits for the other's sign.
+  const Ended ended =
+      workplace.run({"experiment.yaml", "--max-parallel", "2", "--time-limit", "5s"},
+                    {{"STUB_RULES",
+                      "point=first,step=2,spawn=one; point=first,step=2,await=two; "
+                      "point=second,step=2,spawn=two; point=second,step=2,await=one"}});
+  INFO(ended.output + ended.errors);
+  CHECK(ended.status == 0);
+}
+
+TEST_CASE("GPUs that are missing or held by others are refused before anything is launched") {
+  const Workplace workplace("  - {name: gpu, device: cuda, strategy: {kind: fsdp, ranks: 2}}\n");
+  Variables environment{{"LD_LIBRARY_PATH", FAKE_NVML_FOLDER}, {"FAKE_NVML_GPUS", "80 80"}};
+  SECTION("held") {
+    environment["FAKE_NVML_PROCESSES"] = "1 4242 3";
+    const Ended ended = workplace.run({"experiment.yaml"}, environment);
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.errors,
+               Contains("GPU 1 (Fake GPU) is held by process 4242 'python' (3.0 GiB)"));
+  }
+  SECTION("too few") {
+    const Ended ended = workplace.run({"experiment.yaml", "--gpus", "1"}, environment);
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.errors, Contains("GPU"));
+  }
+  CHECK_FALSE(std::filesystem::exists(workplace.results() / "runs"));
+}
+
+TEST_CASE("GPU runs see the GPUs that were chosen") {
+  const Workplace workplace("  - {name: gpu, device: cuda, strategy: {kind: fsdp, ranks: 2}}\n");
+  std::ofstream(workplace / "trainer") << "#!/bin/sh\necho \"$RANK: $CUDA_VISIBLE_DEVICES\"\n";
+  std::filesystem::permissions(workplace / "trainer", std::filesystem::perms::owner_all);
+  std::vector<std::string> command = workplace.command({"experiment.yaml", "--gpus", "3,1"});
+  command.back() = workplace / "trainer";
+  Program(workplace / ".", command,
+          {{"LD_LIBRARY_PATH", FAKE_NVML_FOLDER},
+           {"FAKE_NVML_GPUS", "80 80 80 80"},
+           {"FAKE_NVML_PROCESSES", "0 4242 3"}})
+      .wait();
+  const ComparisonRow row = rows(workplace).at(0);
+  CHECK_THAT(row.reason, Contains("every rank exited with status 0, but"));
+  CHECK(text_of(workplace.results() / row.folder / "attempt-1/rank1.log") == "1: 3,1\n");
+}
+
+TEST_CASE("a dry run prints every run and writes nothing") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended = workplace.run({"experiment.yaml", "--dry-run"});
+  CHECK(ended.status == 0);
+  const std::vector<YAML::Node> documents = YAML::LoadAll(ended.output);
+  REQUIRE(documents.size() == 2);
+  CHECK(documents[1]["strategy"]["kind"].as<std::string>() == "fsdp");
+  CHECK_THAT(ended.output,
+             Contains("# point: \"second\"") && Contains("# folder: results/runs/trial/second-"));
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
+
+TEST_CASE("mistakes are named, with exit status 2, and nothing is launched") {
+  const Workplace workplace(kTwoPoints);
+  const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes{
+      {{"experiment.yaml", "--set", "strategy.rank=2"}, "did you mean 'ranks'"},
+      {{"experiment.yaml", "--only", "frist"}, "first"},
+      {{"missing.yaml"}, "missing.yaml"},
+      {{"experiment.yaml", "--set", "data.train=missing.csv"}, "missing.csv"},
+      {{"experiment.yaml", "--nonsense"}, "--nonsense"},
+      {{"experiment.yaml", "--time-limit", "5x"}, "--time-limit"},
+  };
+  for (const auto& [arguments, named] : mistakes) {
+    const Ended ended = workplace.run(arguments);
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.errors, Catch::StartsWith("fsdp-run: ") && Contains(named));
+  }
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
+
+TEST_CASE("points that would share a folder are refused") {
+  const Workplace workplace("  - {name: a b}\n  - {name: a/b}\n");
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("'a b' and 'a/b' are the same"));
+}
+
+TEST_CASE("a hostile name stays inside the results") {
+  const Workplace workplace("  - {name: \"../../../escape $(touch x)\"}\n");
+  CHECK(workplace.run().status == 0);
+  const std::string folder = rows(workplace).at(0).folder.string();
+  CHECK_THAT(folder, Catch::StartsWith("runs/trial/escape-touch-x-"));
+  CHECK(std::filesystem::exists(workplace.results() / folder / "run.yaml"));
+}
+
+TEST_CASE("a file may be named like a command") {
+  const Workplace workplace(kTwoPoints);
+  std::filesystem::copy_file(workplace / "experiment.yaml", workplace / "check");
+  CHECK(workplace.run({"run", "check"}).status == 0);
+  CHECK(rows(workplace).size() == 2);
+}
+
+TEST_CASE("check, schema and report print and start nothing") {
+  const Workplace workplace(kTwoPoints);
+  const auto call = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), FSDP_RUN_PROGRAM);
+    return Program(workplace / ".", arguments).wait();
+  };
+  CHECK(call({"check", "experiment.yaml"}).output == "experiment.yaml: 2 runs, no mistake found\n");
+  CHECK_THAT(call({"schema"}).output, Contains("strategy.ranks") || Contains("ranks"));
+  CHECK(call({"report"}).status == 2);  // no results yet
+  const Ended ended = workplace.run();
+  CHECK(call({"report", "experiment.yaml"}).output == ended.output);
+  CHECK_THAT(call({"report", "--format", "csv"}).output, Contains("trial,0,first,"));
+}

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+// A libnvidia-ml.so.1 for machines without one, with the functions that runner/launch/gpus.cpp
+// loads.
+//
+//   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB
+//   FAKE_NVML_PROCESSES="1 4242 3 ..."  per process: GPU, process id, GiB
+namespace {
+
+constexpr unsigned long long kGib = 1ULL << 30;
+constexpr int kSuccess = 0;
+constexpr int kInsufficientSize = 7;
+
+struct Memory {
+  unsigned long long total, free, used;
+};
+struct ProcessInfo {
+  unsigned int process_id;
+  unsigned long long used_gpu_memory;
+  unsigned int gpu_instance_id, compute_instance_id;
+};
+
+std::vector<unsigned long long> numbers(const char* variable) {
+  const char* text = std::getenv(variable);
+  std::istringstream stream(text == nullptr ? "" : text);
+  std::vector<unsigned long long> values;
+  for (unsigned long long value = 0; stream >> value;) values.push_back(value);
+  return values;
+}
+
+// A device's handle is its index + 1.
+size_t index_of(const void* device) { return reinterpret_cast<size_t>(device) - 1; }
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() { return kSuccess; }
+int nvmlShutdown() { return kSuccess; }
+const char* nvmlErrorString(int) { return "an error of the fake library"; }
+
+int nvmlDeviceGetCount_v2(unsigned int* count) {
+  *count = static_cast<unsigned int>(numbers("FAKE_NVML_GPUS").size());
+  return kSuccess;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
+  *device = reinterpret_cast<void*>(static_cast<size_t>(index) + 1);
+  return kSuccess;
+}
+
+int nvmlDeviceGetName(void*, char* name, unsigned int size) {
+  std::strncpy(name, "Fake GPU", size);
+  return kSuccess;
+}
+
+int nvmlDeviceGetUUID(void* device, char* uuid, unsigned int size) {
+  std::strncpy(uuid, ("GPU-" + std::string(8, char('a' + index_of(device)))).c_str(), size);
+  return kSuccess;
+}
+
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+  memory->total = numbers("FAKE_NVML_GPUS").at(index_of(device)) * kGib;
+  return kSuccess;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned int* count,
+                                            ProcessInfo* processes) {
+  std::vector<ProcessInfo> found;
+  const std::vector<unsigned long long> all = numbers("FAKE_NVML_PROCESSES");
+  for (size_t i = 0; i + 2 < all.size(); i += 3) {
+    if (all[i] == index_of(device)) {
+      found.push_back({static_cast<unsigned int>(all[i + 1]), all[i + 2] * kGib, 0, 0});
+    }
+  }
+  const bool fits = found.size() <= *count;
+  if (fits) std::copy(found.begin(), found.end(), processes);
+  *count = static_cast<unsigned int>(found.size());
+  return fits ? kSuccess : kInsufficientSize;
+}
+
+int nvmlSystemGetProcessName(unsigned int, char* name, unsigned int size) {
+  std::strncpy(name, "python", size);
+  return kSuccess;
+}
+
+}  // extern "C"

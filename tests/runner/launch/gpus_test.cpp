@@ -1,0 +1,69 @@
+#include "runner/launch/gpus.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "runner/launch/local_launcher.h"
+#include "trainer/contract/config_error.h"
+
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+void set_fake(const char* gpus, const char* processes) {
+  setenv("FAKE_NVML_GPUS", gpus, 1);
+  setenv("FAKE_NVML_PROCESSES", processes, 1);
+}
+
+}  // namespace
+
+TEST_CASE("GPUs are read from NVML") {
+  set_fake("80 40", "");
+  const std::vector<Gpu> gpus = find_gpus();
+  REQUIRE(gpus.size() == 2);
+  CHECK(gpus[1].index == 1);
+  CHECK(gpus[1].name == "Fake GPU");
+  CHECK(gpus[1].uuid == "GPU-bbbbbbbb");
+  CHECK(gpus[1].memory_bytes == int64_t{40} << 30);
+}
+
+TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
+  set_fake("80 80 80", "");
+  const std::vector<Gpu> gpus = find_gpus();
+  const std::vector<Gpu> chosen = choose_gpus(gpus, "2, GPU-aaaa", "--gpus");
+  REQUIRE(chosen.size() == 2);
+  CHECK(chosen[0].index == 2);
+  CHECK(chosen[1].index == 0);
+  CHECK(choose_gpus(gpus, "", "--gpus").empty());
+  CHECK_THROWS_WITH(choose_gpus(gpus, "0,3", "--gpus"),
+                    "--gpus: '3' is none of this host's GPUs; allowed: 0, 1, 2");
+  CHECK_THROWS_WITH(choose_gpus(gpus, "0,0", "--gpus"), "--gpus: GPU 0 is named twice");
+  CHECK_THROWS_WITH(choose_gpus({}, "0", "--gpus"), Contains("no NVIDIA GPU was found"));
+}
+
+TEST_CASE("a GPU that another process holds is refused") {
+  set_fake("80 80", "1 4242 3");
+  const std::vector<Gpu> gpus = find_gpus();
+  CHECK_NOTHROW(refuse_held_gpus(std::vector{gpus[0]}));
+  CHECK_THROWS_WITH(refuse_held_gpus(gpus),
+                    "GPU 1 (Fake GPU) is held by process 4242 'python' (3.0 GiB); wait for it, "
+                    "stop it, or choose other GPUs with --gpus");
+}
+
+TEST_CASE("more processes than fit the first call are all seen") {
+  std::string processes;
+  for (int i = 0; i < 40; ++i) processes += "0 " + std::to_string(100 + i) + " 1 ";
+  set_fake("80", processes.c_str());
+  CHECK_THROWS_AS(refuse_held_gpus(find_gpus()), ConfigError);
+}
+
+TEST_CASE("a launch takes only GPUs that nobody holds, and never more than there are") {
+  set_fake("80 80", "0 4242 3");
+  LocalLauncher launcher({.gpus = find_gpus()});
+  LaunchRequest request{.trainer = "/bin/true", .uses_gpus = true};
+  request.rank_logs.assign(1, "/dev/null");
+  CHECK_THROWS_WITH(launcher.start(request), Contains("held by process 4242"));
+  request.rank_logs.assign(3, "/dev/null");
+  CHECK_THROWS_WITH(launcher.start(request), Contains("3 GPUs; allowed here: at most 2"));
+}
