@@ -97,7 +97,7 @@ ExitCode run_command(const RunOptions& options) {
                                                      .file = experiment.file(),
                                                      .text = experiment.text(),
                                                      .profile = expansion.profile},
-                                                    planned);
+                                                    planned, !options.expand.only.empty());
   std::vector<RunToLaunch> runs = without_result(records, planned, options.rerun);
   refuse_held_gpus_for(runs, host);
   if (const size_t skipped = records.size() - runs.size(); skipped > 0) {

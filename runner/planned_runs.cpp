@@ -55,7 +55,8 @@ std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::v
     planned.push_back({.point = std::move(run.point),
                        .spec = std::move(run.spec),
                        .hash = hash,
-                       .folder = parent / name});
+                       .folder = parent / name,
+                       .position = run.position});
   }
   return planned;
 }

@@ -36,12 +36,18 @@ void replace_file(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::rename(temporary, path);
 }
 
-// run.yaml and an empty attempt folder; leftovers of a results folder whose database is gone go.
+// run.yaml and an empty attempt folder.
 void lay_out(const RunPaths& paths, const RunSpec& spec, int attempt) {
   std::filesystem::create_directories(paths.folder());
   replace_file(paths.spec(), to_yaml(spec));
-  std::filesystem::remove_all(paths.attempt(attempt));
   std::filesystem::create_directory(paths.attempt(attempt));
+}
+
+// Attempts may be there that no database knows: started by hand, or before it was deleted.
+int first_free_attempt(const RunPaths& paths) {
+  int attempt = 1;
+  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
+  return attempt;
 }
 
 }  // namespace
@@ -106,7 +112,8 @@ void Sweep::start(RunToLaunch run) {
   // closes.
   const int attempt = store_.begin_attempt(
       run.record.id,
-      {.runner_process_id = getpid(), .started_unix_ms = now_unix_ms(), .host = settings_.host});
+      {.runner_process_id = getpid(), .started_unix_ms = now_unix_ms(), .host = settings_.host},
+      first_free_attempt(paths));
   progress_.started(run.record.id, run.record.point, ranks, run.spec.train.steps.value_or(0));
   try {
     lay_out(paths, run.spec, attempt);

@@ -31,6 +31,7 @@ struct Plan {
   const Point* point;
   const std::vector<size_t>* combination;
   std::string name;
+  int64_t position;
 };
 
 std::vector<Plan> name_runs(const ExperimentFile& file) {
@@ -49,7 +50,8 @@ std::vector<Plan> name_runs(const ExperimentFile& file) {
         throw ConfigError(file.path.string(), "points",
                           "two runs are named '" + name + "'; rename a point");
       }
-      plans.push_back({&point, &file.sweep.combinations[i], name});
+      const auto position = static_cast<int64_t>(plans.size());
+      plans.push_back({&point, &file.sweep.combinations[i], name, position});
     }
   }
   return plans;
@@ -162,7 +164,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
     RunSpec spec = point_spec;
     for (const Overrides* layer : run_layers) layer->apply(spec);
     try {
-      expansion.runs.push_back({plan.name, complete(std::move(spec), resources)});
+      expansion.runs.push_back({plan.name, complete(std::move(spec), resources), plan.position});
     } catch (const ConfigError& error) {
       run_layers.insert(run_layers.begin(), point_layers.begin(), point_layers.end());
       throw ConfigError(place_given_last(error.key(), run_layers, file.path.string()), error.key(),

@@ -24,6 +24,7 @@ struct Resources {
 struct Run {
   std::string point;  // unique within the experiment; sweep values appended: "FSDP size_per_rank=2"
   RunSpec spec;       // resolved; device is cpu or cuda
+  int64_t position;   // among all runs of the experiment, also those that --only leaves out
 };
 
 struct ExpandOptions {

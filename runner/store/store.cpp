@@ -62,14 +62,15 @@ Store::Store(const std::filesystem::path& results)
 Store::~Store() = default;
 
 std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
-                                   std::span<const PlannedRun> runs) {
+                                   std::span<const PlannedRun> runs, bool is_selection) {
   Database& database = contents_->database;
   Statement plan_experiment(
       database,
       "insert into experiments (name, title, file, text, profile) values (?, ?, ?, ?, ?) "
       "on conflict (name) do update set title = excluded.title, file = excluded.file, "
       "text = excluded.text, profile = excluded.profile");
-  Statement clear_current(database, "update runs set current = 0 where experiment = ?");
+  Statement clear_current(
+      database, "update runs set current = 0 where experiment = ? and (? = 0 or point = ?)");
   Statement plan_run(database, kPlanRun);
   Statement select_run(database,
                        std::string("select ") + kRunColumns +
@@ -78,12 +79,13 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   Transaction transaction(database);
   plan_experiment.run(experiment.name, experiment.title, experiment.file, experiment.text,
                       experiment.profile);
-  clear_current.run(experiment.name);
+  if (!is_selection) clear_current.run(experiment.name, is_selection, "");
   std::vector<RunRecord> records;
   records.reserve(runs.size());
   for (const PlannedRun& run : runs) {
     const RunSpec& spec = run.spec;
-    plan_run.run(experiment.name, run.point, run.hash, run.folder, records.size(), to_yaml(spec),
+    if (is_selection) clear_current.run(experiment.name, is_selection, run.point);
+    plan_run.run(experiment.name, run.point, run.hash, run.folder, run.position, to_yaml(spec),
                  spec.strategy.kind, spec.strategy.offload, spec.strategy.ranks,
                  spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
                  total_batch(spec), spec.precision, spec.device, spec.data.sequence_length,
@@ -95,12 +97,13 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   return records;
 }
 
-int Store::begin_attempt(int64_t run_id, const AttemptStart& start) {
+int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {
   Database& database = contents_->database;
   Transaction transaction(database);
   const int attempt =
-      Statement(database, "select coalesce(max(attempt), 0) + 1 from attempts where run = ?")
-          .value<int>(run_id)
+      Statement(database,
+                "select max(?, coalesce(max(attempt), 0) + 1) from attempts where run = ?")
+          .value<int>(first, run_id)
           .value();
   Statement(database, "insert into attempts (run, attempt, status, reason, " +
                           field_columns<AttemptStart>() + ") values (?, ?, 'running', '', ?, ?, ?)")

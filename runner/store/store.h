@@ -83,19 +83,21 @@ class Store {
   explicit Store(const std::filesystem::path& results);
   ~Store();
 
-  // Records the experiment and its runs in their order in one transaction; runs that are there
-  // (same experiment, point and hash) keep what was recorded. Points of the experiment that are not
-  // among `runs` stay in the database and leave the experiment's current list.
+  // Records the experiment and its runs in one transaction; runs that are there (same experiment,
+  // point and hash) keep what was recorded. Other runs of the experiment stay in the database and
+  // leave its current list; with `is_selection` only those of the same points do.
   struct PlannedRun {
     std::string point;
     RunSpec spec;  // resolved
     std::string hash;
     std::filesystem::path folder;
+    int64_t position = 0;  // in the experiment's list
   };
-  std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs);
+  std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs,
+                              bool is_selection = false);
 
-  // A new attempt, status running; its number starts at 1.
-  int begin_attempt(int64_t run_id, const AttemptStart& start);
+  // A new attempt, status running. Its number is the next, and at least `first`.
+  int begin_attempt(int64_t run_id, const AttemptStart& start, int first = 1);
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
   // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when

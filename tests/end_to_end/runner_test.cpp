@@ -46,8 +46,9 @@ TEST_CASE("a sweep runs once; a second call only prints the table; --rerun runs 
   CHECK(rows(workplace)[0].attempt == 1);
 
   CHECK(workplace.run({"experiment.yaml", "--rerun", "--only", "second"}).status == 0);
-  REQUIRE(rows(workplace).size() == 1);
-  CHECK(rows(workplace)[0].attempt == 2);
+  REQUIRE(rows(workplace).size() == 2);
+  CHECK(rows(workplace)[0].attempt == 1);
+  CHECK(rows(workplace)[1].attempt == 2);
 }
 
 TEST_CASE("a rank killed by a signal fails its run, and the sweep goes on") {

@@ -47,6 +47,11 @@ inline Store::PlannedRun planned_run(const std::string& point, int64_t ranks,
           .folder = std::filesystem::path("runs") / point};
 }
 
+inline std::vector<Store::PlannedRun> in_order(std::vector<Store::PlannedRun> runs) {
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].position = static_cast<int64_t>(i);
+  return runs;
+}
+
 inline AttemptStart attempt_start(int64_t started_unix_ms = 1'000) {
   return {.runner_process_id = 42, .started_unix_ms = started_unix_ms, .host = "node1"};
 }

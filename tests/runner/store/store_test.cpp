@@ -57,7 +57,7 @@ TEST_CASE("a file that is not a database is refused by name") {
 TEST_CASE("planning again keeps what was recorded and renews the current list") {
   const ResultsFolder results;
   Store store(results.path());
-  const std::vector first{planned_run("a", 1), planned_run("b", 1), planned_run("c", 2)};
+  const auto first = in_order({planned_run("a", 1), planned_run("b", 1), planned_run("c", 2)});
   const auto before = store.plan(experiment("lab"), first);
   REQUIRE(before.size() == 3);
   CHECK(before[2].status == RunStatus::kPlanned);
@@ -67,8 +67,8 @@ TEST_CASE("planning again keeps what was recorded and renews the current list") 
   store.end_attempt(before[2].id, attempt, RunStatus::kFailed, "rank 1 killed by signal 9", 5'000,
                     1);
 
-  const std::vector second{planned_run("c", 2), planned_run("a", 1, "another hash"),
-                           planned_run("a", 1)};
+  const auto second = in_order(
+      {planned_run("c", 2), planned_run("a", 1, "another hash"), planned_run("a", 1)});
   const auto after = store.plan(experiment("lab"), second);
   REQUIRE(after.size() == 3);
   CHECK(after[0].id == before[2].id);
@@ -86,6 +86,30 @@ TEST_CASE("planning again keeps what was recorded and renews the current list") 
   CHECK(rows[1].hash8 == "another ");
   CHECK_FALSE(rows[1].attempt);
   CHECK(store.comparison("another experiment").empty());
+}
+
+TEST_CASE("planning a selection leaves the other points in the current list") {
+  const ResultsFolder results;
+  Store store(results.path());
+  auto runs = in_order({planned_run("a", 1), planned_run("b", 1), planned_run("c", 2)});
+  store.plan(experiment("lab"), runs);
+  runs[1].hash = "another hash";
+  store.plan(experiment("lab"), std::span(runs).subspan(1, 1), /*is_selection=*/true);
+  const auto rows = store.comparison("lab");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].point == "a");
+  CHECK(rows[1].point == "b");
+  CHECK(rows[1].hash8 == "another ");
+  CHECK(rows[2].point == "c");
+}
+
+TEST_CASE("an attempt's number skips those that are taken outside the database") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const std::vector runs{planned_run("a", 1)};
+  const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
+  CHECK(store.begin_attempt(run_id, attempt_start(), 3) == 3);
+  CHECK(store.begin_attempt(run_id, attempt_start(), 1) == 4);
 }
 
 TEST_CASE("ingesting the same events twice records them once, and later ones are added") {
