@@ -119,7 +119,9 @@ ExitCode run_command(const RunOptions& options) {
 
 ExitCode dry_run_command(const RunOptions& options) {
   const Experiment experiment = Experiment::load(options.file);
-  Expansion expansion = experiment.expand(options.expand, find_host(options.gpus).resources);
+  ExpandOptions choice = options.expand;
+  choice.check_gpus = false;
+  Expansion expansion = experiment.expand(choice, find_host(options.gpus).resources);
   check_inputs_of(expansion.runs);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, std::move(expansion.runs), remembered(file_digest));

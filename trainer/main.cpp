@@ -13,11 +13,20 @@ namespace {
 
 using fsdp::ExitCode;
 
+// Drivers and NCCL have words of their own for it, outside of libtorch's allocator.
+bool says_out_of_memory(const std::string& reason) {
+  return reason.find("out of memory") != std::string::npos ||
+         reason.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // Runs this rank; an error becomes a run_failed event, a line on stderr and an exit code.
 ExitCode run_and_report(fsdp::RankRun& run) {
   const auto fail = [&](ExitCode code, const std::string& reason) {
+    if (code != ExitCode::kBadConfiguration && says_out_of_memory(reason)) {
+      code = ExitCode::kOutOfMemory;
+    }
     std::cerr << "fsdp-train: " << reason << std::endl;
     run.report_failure(code, first_line(reason));
     return code;

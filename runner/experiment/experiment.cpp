@@ -107,13 +107,10 @@ void check_ranks(const RunSpec& spec, const Resources& resources) {
           "device: cpu");
 }
 
-RunSpec complete(RunSpec spec, const Resources& resources) {
-  if (spec.device == DeviceKind::kAuto) {
-    spec.device = resources.gpu_count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
-  }
-  RunSpec result = resolved(std::move(spec));
-  check_ranks(result, resources);
-  return result;
+// What `device: auto` is: the GPUs that there are, or that a profile named outright is made for.
+DeviceKind automatic_device(const Profile* profile, const Resources& resources) {
+  const bool wants_gpus = profile && profile->requirement.gpus;
+  return resources.gpu_count > 0 || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu;
 }
 
 }  // namespace
@@ -164,7 +161,10 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
     RunSpec spec = point_spec;
     for (const Overrides* layer : run_layers) layer->apply(spec);
     try {
-      expansion.runs.push_back({plan.name, complete(std::move(spec), resources), plan.position});
+      if (spec.device == DeviceKind::kAuto) spec.device = automatic_device(profile, resources);
+      spec = resolved(std::move(spec));
+      if (options.check_gpus) check_ranks(spec, resources);
+      expansion.runs.push_back({plan.name, std::move(spec), plan.position});
     } catch (const ConfigError& error) {
       run_layers.insert(run_layers.begin(), point_layers.begin(), point_layers.end());
       throw ConfigError(place_given_last(error.key(), run_layers, file.path.string()), error.key(),

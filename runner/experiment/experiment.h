@@ -31,6 +31,7 @@ struct ExpandOptions {
   std::string profile = "auto";
   std::vector<std::string> set{};   // "path=value", applied last
   std::vector<std::string> only{};  // names of points, or of single runs of a sweep; empty: all
+  bool check_gpus = true;  // refuse more ranks than GPUs; false where nothing will be launched
 };
 
 // The runs in the order of the file, and how they came about.

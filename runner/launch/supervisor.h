@@ -23,7 +23,7 @@ namespace fsdp {
 // How long ranks may take to end by themselves.
 struct Patience {
   // From the first rank that ended badly until the others get SIGTERM: they may say why.
-  std::chrono::milliseconds after_failure{5000};
+  std::chrono::milliseconds after_failure{3000};
   // From SIGTERM to SIGKILL.
   std::chrono::milliseconds after_terminate{4000};
 };

@@ -64,6 +64,8 @@ class NcclGroup : public ProcessGroup {
       const c10::intrusive_ptr<c10d::Work> work = run();
       TORCH_CHECK(!work, "NCCL gave a Work for an operation on the current stream");
       return {};
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
     } catch (const std::exception& error) {
       throw CommunicationError(describe_failure(operation, *this, error));
     }

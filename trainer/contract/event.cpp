@@ -91,11 +91,12 @@ EventWriter::~EventWriter() { close(descriptor_); }
 
 void EventWriter::write(decltype(Event::body) body) {
   using std::chrono::system_clock;
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      system_clock::now().time_since_epoch());
-  const std::string line = to_json_line(Event{.sequence = sequence_++,
-                                              .time_unix_ms = now.count(),
-                                              .body = std::move(body)}) + '\n';
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch());
+  const std::string line =
+      to_json_line(
+          Event{.sequence = sequence_++, .time_unix_ms = now.count(), .body = std::move(body)}) +
+      '\n';
   const ssize_t written = ::write(descriptor_, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size())) {
     throw std::system_error(written < 0 ? errno : ENOSPC, std::generic_category(), path_);

@@ -132,7 +132,8 @@ std::string to_json_line(const Event& event);
 // reader survives a newer writer. Throws std::runtime_error on anything that is not such an object.
 std::optional<Event> event_from_json_line(std::string_view line);
 
-// Appends events to a file; each is one write, so a reader sees whole lines but for a torn last one.
+// Appends events to a file; each is one write, so a reader sees whole lines but for a torn last
+// one.
 class EventWriter {
  public:
   // Creates or truncates `path`; throws std::system_error.

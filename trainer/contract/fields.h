@@ -48,7 +48,9 @@ inline Range from_to_below(double minimum, double maximum) {
 // An enum of the contract has an overload `enum_names(E)`, found by argument-dependent look-up,
 // that returns its names in the order of its values, which start at 0.
 template <typename E>
-concept NamedEnum = std::is_enum_v<E> && requires(E e) { enum_names(e); };
+concept NamedEnum = std::is_enum_v<E> && requires(E e) {
+  enum_names(e);
+};
 
 template <NamedEnum E>
 std::string_view name_of(E value) {
@@ -71,7 +73,9 @@ struct IgnoreField {
 
 // A struct with visit_fields: a section of a specification, an event, ...
 template <typename T>
-concept Fields = requires(T& self) { T::visit_fields(self, IgnoreField{}); };
+concept Fields = requires(T& self) {
+  T::visit_fields(self, IgnoreField{});
+};
 
 template <typename T>
 inline constexpr bool is_optional = false;

@@ -12,9 +12,9 @@ namespace {
 void check_model(const ModelConfig& config) {
   if (config.hidden_size % config.num_attention_heads != 0 ||
       config.hidden_size / config.num_attention_heads % 2 != 0) {
-    refuse("model.config.num_attention_heads",
-           "does not divide hidden_size " + std::to_string(config.hidden_size) +
-               " into heads of an even width");
+    refuse("model.config.num_attention_heads", "does not divide hidden_size " +
+                                                   std::to_string(config.hidden_size) +
+                                                   " into heads of an even width");
   }
   if (config.num_attention_heads % config.num_key_value_heads != 0) {
     refuse("model.config.num_key_value_heads",

@@ -154,8 +154,8 @@ struct ActivationCheckpointingSpec {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("every", self.every, "0: off; 1: every block's activations are recomputed; K: every K-th.",
-          at_least(0));
+    visit("every", self.every,
+          "0: off; 1: every block's activations are recomputed; K: every K-th.", at_least(0));
   }
 };
 

@@ -8,10 +8,9 @@
 #include "trainer/contract/npy.h"
 #include "trainer/contract/run_spec.h"
 #include "trainer/contract/tokenizer.h"
+#include "trainer/model/model.h"
 
 namespace fsdp {
-
-inline constexpr int64_t kNoLabel = -100;  // a position that the loss leaves out
 
 // The rows that a model is trained on, each T = sequence_length() tokens and their labels. Not
 // thread-safe: rows may be made on first use.

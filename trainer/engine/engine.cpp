@@ -20,24 +20,30 @@ Engine::Engine(const Model& model, Strategy& strategy, Streams& streams, int64_t
 
 at::Tensor Engine::forward_backward(std::span<const Batch> micro_batches,
                                     const std::function<void()>& at_forward_end) {
-  strategy_.begin_step();
   at::Tensor total_loss;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     const bool last = i + 1 == micro_batches.size();
     strategy_.begin_micro_batch(last);
     const at::Tensor loss = forward(micro_batches[i]);
     if (last) at_forward_end();
-    backward(micro_batches[i], loss);
-    total_loss = total_loss.defined() ? total_loss + loss.detach() : loss.detach();
+    backward(micro_batches[i]);
+    total_loss = total_loss.defined() ? total_loss + loss : loss;
   }
   return total_loss;
 }
 
 at::Tensor Engine::run_unit(int unit, const Batch& batch) {
   at::Tensor y;
-  streams_.run(StreamId::kCompute,
-               {.reads = {strategy_.whole_buffer(unit)}, .writes = {}},
-               [&] { y = model_.units[unit]->forward(inputs_[unit], batch); });
+  const auto forward = [&] { y = model_.units[unit]->forward(inputs_[unit], batch); };
+  if (is_last(unit)) {
+    streams_.run(
+        StreamId::kCompute,
+        {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}},
+        forward);
+  } else {
+    streams_.run(StreamId::kCompute, {.reads = {strategy_.whole_buffer(unit)}, .writes = {}},
+                 forward);
+  }
   return y;
 }
 
@@ -56,25 +62,24 @@ at::Tensor Engine::forward(const Batch& batch) {
       y = run_unit(i, batch);
     }
     if (!is_checkpointed_[i]) outputs_[i] = y;
-    // Backward begins with the last unit, so it stays whole.
-    if (!is_last(i) && !model_.units[i]->is_shared()) strategy_.release(i);
+    // Backward begins with the last two units, so they stay whole.
+    if (i + 2 < unit_count && !model_.units[i]->is_shared()) strategy_.release(i);
   }
-  return y;
+  return y.detach();
 }
 
-void Engine::backward(const Batch& batch, const at::Tensor& loss) {
-  at::Tensor gradient_y = at::ones_like(loss);
+void Engine::backward(const Batch& batch) {
+  at::Tensor gradient_y = at::ones_like(outputs_.back());
   for (int i = static_cast<int>(model_.units.size()) - 1; i >= 0; --i) {
     if (i > 0) strategy_.gather(i - 1);
     strategy_.wait_whole(i);
     strategy_.attach_gradient(i);
     if (is_checkpointed_[i]) outputs_[i] = run_unit(i, batch);
-    streams_.run(StreamId::kCompute,
-                 {.reads = {strategy_.whole_buffer(i)}, .writes = {{BufferKind::kGradient, i}}},
-                 [&] {
-                   gradient_y =
-                       torch::autograd::grad({outputs_[i]}, {inputs_[i]}, {gradient_y}).front();
-                 });
+    streams_.run(
+        StreamId::kCompute,
+        {.reads = {strategy_.whole_buffer(i)}, .writes = {{BufferKind::kGradient, i}}}, [&] {
+          gradient_y = torch::autograd::grad({outputs_[i]}, {inputs_[i]}, {gradient_y}).front();
+        });
     outputs_[i].reset();
     inputs_[i].reset();
     strategy_.release(i);

@@ -13,8 +13,8 @@
 namespace fsdp {
 
 // Walks the units of a model forward and backward; the one place where their order, gather-ahead
-// and activation checkpointing are decided. There are no autograd hooks: each unit's graph starts at
-// its detached input and is run by itself.
+// and activation checkpointing are decided. There are no autograd hooks: each unit's graph starts
+// at its detached input and is run by itself.
 class Engine {
  public:
   // `checkpoint_every`: 0 keeps every block's activations; K recomputes those of every K-th block
@@ -29,7 +29,7 @@ class Engine {
 
  private:
   at::Tensor forward(const Batch& batch);
-  void backward(const Batch& batch, const at::Tensor& loss);
+  void backward(const Batch& batch);
   at::Tensor run_unit(int unit, const Batch& batch);
   bool is_last(int unit) const { return unit + 1 == static_cast<int>(model_.units.size()); }
 

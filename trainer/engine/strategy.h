@@ -10,8 +10,6 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // A new optimizer step: gathers from here on read what the optimizer has written.
-  virtual void begin_step() = 0;
   // A new micro-batch; after the last one's backward the gradients are those of the whole step.
   virtual void begin_micro_batch(bool is_last) = 0;
 

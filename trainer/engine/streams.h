@@ -54,7 +54,8 @@ class Streams {
   virtual ~Streams() = default;
 
   // Calls `work`, whose device work goes to `stream` and touches what `accesses` says.
-  virtual void run(StreamId stream, const Accesses& accesses, const std::function<void()>& work) = 0;
+  virtual void run(StreamId stream, const Accesses& accesses,
+                   const std::function<void()>& work) = 0;
   // A point in `stream` (not kHost): everything run on it so far.
   virtual EventPtr record(StreamId stream) = 0;
   // What is run on `stream` from here on waits for `event`; kHost waits now.

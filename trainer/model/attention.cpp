@@ -27,8 +27,12 @@ at::Tensor empty_BHTW(const at::Tensor& like_BHTW) {
       .transpose(1, 2);
 }
 
-// CUDA's flash kernel wants 16-bit types; its memory-efficient one knows no grouped queries.
-bool has_cuda_flash(const at::Tensor& q) { return at::isReducedFloatingType(q.scalar_type()); }
+// CUDA's flash kernel wants 16-bit types and heads of certain widths; its memory-efficient one
+// knows no grouped queries.
+bool has_cuda_flash(const at::Tensor& q) {
+  const int64_t width = q.size(-1);
+  return at::isReducedFloatingType(q.scalar_type()) && width % 8 == 0 && width <= 256;
+}
 
 at::Tensor expanded_heads(const at::Tensor& kv_BKTW, int64_t query_heads) {
   const int64_t group = query_heads / kv_BKTW.size(1);
@@ -106,10 +110,11 @@ struct CausalAttentionBackward : torch::autograd::Node {
     const ComputeGuard guard;
     const at::Tensor qkv_NE = this->qkv_NE.unpack();
     const Heads packed(qkv_NE, sequence_length, heads);
-    attended.out_BHTW = as_BHTW(out_NE.unpack(shared_from_this()));
+    Attended forward = attended;
+    forward.out_BHTW = as_BHTW(out_NE.unpack(shared_from_this()));
     const Gradients kernel =
         attend_backward(as_BHTW(gradients[0]), packed.query.transpose(1, 2),
-                        packed.key.transpose(1, 2), packed.value.transpose(1, 2), attended);
+                        packed.key.transpose(1, 2), packed.value.transpose(1, 2), forward);
     at::Tensor dqkv_NE = at::empty_like(qkv_NE);
     Heads d(dqkv_NE, sequence_length, heads);
     d.query.copy_(kernel.dq_BHTW.transpose(1, 2));

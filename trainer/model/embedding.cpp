@@ -1,5 +1,6 @@
 #include "trainer/model/layers.h"
 #include "trainer/model/node.h"
+#include "trainer/model/product.h"
 
 namespace fsdp {
 namespace {
@@ -7,10 +8,19 @@ namespace {
 struct EmbeddingBackward : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
     const ComputeGuard guard;
-    at::Tensor& gradient = weight->gradient;
-    if (!weight->gradient_written) gradient.zero_();
-    gradient.index_add_(0, token_ids_N.unpack(), gradients[0]);
-    weight->gradient_written = true;
+    const at::Tensor token_ids = token_ids_N.unpack();
+    if (weight->gradient.is_cuda()) {
+      // It sorts and sums in fp32; adding into place would be atomic: rounded to bf16 each time,
+      // and in no fixed order.
+      write_gradient(*weight,
+                     at::embedding_dense_backward(gradients[0], token_ids, weight->gradient.size(0),
+                                                  /*padding_idx=*/-1,
+                                                  /*scale_grad_by_freq=*/false));
+    } else {
+      if (!weight->gradient_written) weight->gradient.zero_();
+      weight->gradient.index_add_(0, token_ids, gradients[0]);
+      weight->gradient_written = true;
+    }
     return {at::zeros_like(anchor.unpack())};
   }
   void release_variables() override {

@@ -7,22 +7,23 @@
 namespace fsdp {
 namespace {
 
-constexpr int64_t kChunkBytes = 16 << 20;
+constexpr int64_t kChunkBytesOnCpu = 16 << 20;
+// Each chunk reads and writes the whole weight gradient: a GPU wants fewer, larger ones.
+constexpr int64_t kChunkBytesOnGpu = 64 << 20;
 constexpr int64_t kChunkTokensMin = 256;
 
 struct LinearCrossEntropyBackward : torch::autograd::Node {
-  variable_list apply(variable_list&& gradients) override {
-    const ComputeGuard guard;
-    return {at::mul(dh_ND, gradients[0].to(dh_ND.scalar_type()))};
-  }
+  // The weight's gradient was written for a loss gradient of 1, so this one is for it too.
+  variable_list apply(variable_list&&) override { return {dh_ND}; }
   void release_variables() override { dh_ND.reset(); }
 
   at::Tensor dh_ND;
 };
 
 // Tokens of one chunk, such that all chunks are about equal.
-int64_t tokens_per_chunk(int64_t tokens, int64_t bytes_per_token) {
-  const int64_t most = std::max(kChunkTokensMin, kChunkBytes / bytes_per_token);
+int64_t tokens_per_chunk(int64_t tokens, int64_t bytes_per_token, bool is_cpu) {
+  const int64_t chunk_bytes = is_cpu ? kChunkBytesOnCpu : kChunkBytesOnGpu;
+  const int64_t most = std::max(kChunkTokensMin, chunk_bytes / bytes_per_token);
   const int64_t chunks = std::max<int64_t>(1, (tokens + most - 1) / most);
   return (tokens + chunks - 1) / chunks;
 }
@@ -36,7 +37,7 @@ class ChunkedCrossEntropy {
         weight_VD_(weight_VD),
         loss_scale_(loss_scale),
         chunk_tokens_(chunk_tokens),
-        mask_N1_(labels_N.ne(kIgnoredLabel).unsqueeze_(1)),
+        mask_N1_(labels_N.ne(kNoLabel).unsqueeze_(1)),
         labels_N1_(labels_N.clamp_min(0).unsqueeze_(1)) {
     const std::vector<int64_t> shape = {chunk_tokens, weight_VD.value.size(0)};
     logits_CV_ = at::empty(shape, h_ND.options());
@@ -104,7 +105,7 @@ at::Tensor linear_cross_entropy(const at::Tensor& h_ND, const at::Tensor& labels
   auto node = node_for<LinearCrossEntropyBackward>({h_ND});
   if (chunk_tokens == 0) {
     const int64_t bytes_per_token = weight_VD->value.size(0) * h_ND.element_size();
-    chunk_tokens = tokens_per_chunk(h_ND.size(0), bytes_per_token);
+    chunk_tokens = tokens_per_chunk(h_ND.size(0), bytes_per_token, h_ND.is_cpu());
   }
   at::Tensor loss;
   {

@@ -4,16 +4,14 @@
 
 namespace fsdp {
 
-inline constexpr int64_t kIgnoredLabel = -100;
-
 // Logits and cross-entropy in one, a chunk of tokens at a time, so that the logits of a whole batch
 // never exist: the sum over unmasked labels of -log softmax(h weight^T)[label], times loss_scale;
 // 0-dimensional, fp32, as is everything between the logits and it, whatever the type of h.
 //
-// h_ND [N, D], labels_N int64 [N] (kIgnoredLabel: masked), weight_VD [vocabulary, D]. When
+// h_ND [N, D], labels_N int64 [N] (kNoLabel: masked), weight_VD [vocabulary, D]. When
 // gradients are wanted, forward itself writes the weight's gradient, for a loss gradient of 1, and
 // keeps the gradient of h, which is all that is saved. `chunk_tokens` 0 takes as many tokens as
-// keep the logits near 16 MiB, at least 256.
+// keep the logits near 16 MiB (64 MiB on a GPU), at least 256.
 at::Tensor linear_cross_entropy(const at::Tensor& h_ND, const at::Tensor& labels_N,
                                 const ParameterPtr& weight_VD, double loss_scale,
                                 int64_t chunk_tokens = 0);

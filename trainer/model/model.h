@@ -11,10 +11,10 @@
 //
 // Shape suffixes: B sequences, T tokens of a sequence, D hidden_size.
 //
-// Weights are not autograd leaves. A unit's forward is made of the Functions in layers.h, which read
-// Parameter::value when they run (so the value may be another buffer in backward than in forward)
-// and write the weight's gradient straight into Parameter::gradient. Autograd only carries the
-// gradient of activations from a unit's output to its input.
+// Weights are not autograd leaves. A unit's forward is made of the Functions in layers.h, which
+// read Parameter::value when they run (so the value may be another buffer in backward than in
+// forward) and write the weight's gradient straight into Parameter::gradient. Autograd only carries
+// the gradient of activations from a unit's output to its input.
 namespace fsdp {
 
 enum class Initialization { kNormal, kOnes };  // kNormal: mean 0, standard deviation 0.02
@@ -48,10 +48,12 @@ class Parameter : public c10::intrusive_ptr_target {
 };
 using ParameterPtr = c10::intrusive_ptr<Parameter>;
 
+inline constexpr int64_t kNoLabel = -100;  // a position that the loss leaves out
+
 // What one micro-batch brings to every unit.
 struct Batch {
   at::Tensor input_ids_BT;  // int64
-  at::Tensor labels_BT;     // int64, already shifted: labels[b, t] follows input_ids[b, t]; -100: none
+  at::Tensor labels_BT;     // int64, shifted: labels[b, t] follows input_ids[b, t]; or kNoLabel
   double loss_scale = 1.0;  // 1 / labels of the whole global batch
 };
 
@@ -70,8 +72,8 @@ class Unit {
   virtual bool is_block() const { return false; }
 
   // x_BTD: the previous unit's output. For the first unit an empty tensor that requires a gradient
-  // when training, so that autograd reaches the unit. Returns y_BTD; the last unit returns the loss:
-  // the sum over this micro-batch's labels times batch.loss_scale, 0-dimensional, fp32. When
+  // when training, so that autograd reaches the unit. Returns y_BTD; the last unit returns the
+  // loss: the sum over this micro-batch's labels times batch.loss_scale, 0-dimensional, fp32. When
   // gradients are enabled the last unit writes its own weights' gradients in forward, as if the
   // loss's gradient were 1.
   virtual at::Tensor forward(const at::Tensor& x_BTD, const Batch& batch) = 0;

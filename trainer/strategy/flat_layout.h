@@ -8,9 +8,9 @@
 
 namespace fsdp {
 
-// Where a unit's parameters lie in its flat, one-dimensional buffer. Each begins at a multiple of 64
-// bytes (for aligned vector and tensor-core loads) and the whole divides evenly over the ranks; the
-// gaps hold zeros.
+// Where a unit's parameters lie in its flat, one-dimensional buffer. Each begins at a multiple of
+// 64 bytes (for aligned vector and tensor-core loads) and the whole divides evenly over the ranks;
+// the gaps hold zeros.
 class FlatLayout {
  public:
   FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item_bytes, int64_t shard_count);
@@ -33,8 +33,7 @@ class FlatLayout {
     const int64_t begin = shard_index * shard_numel();
     for (const Slot& slot : slots_) {
       const int64_t first = std::max(begin, slot.offset);
-      const int64_t last =
-          std::min(begin + shard_numel(), slot.offset + slot.parameter->numel());
+      const int64_t last = std::min(begin + shard_numel(), slot.offset + slot.parameter->numel());
       if (first >= last) continue;
       visit(*slot.parameter, first - slot.offset, shard.narrow(0, first - begin, last - first));
     }

@@ -59,14 +59,13 @@ void FsdpStrategy::reduce(int unit) {
   reduction_.emplace(Reduction{.unit = unit, .shard = {}, .pending = {}, .reduced = nullptr});
   streams_.order(StreamId::kCompute, StreamId::kReduce);
   streams_.allocated(StreamId::kReduce, {BufferKind::kReducedShard, unit});
-  streams_.run(StreamId::kReduce,
-               {.reads = {{BufferKind::kGradient, unit}},
-                .writes = {{BufferKind::kReducedShard, unit}}},
-               [&] {
-                 reduction_->shard = at::empty({layout.shard_numel()}, store_.options().tensor);
-                 reduction_->pending =
-                     group_.reduce_scatter(reduction_->shard, units_[unit].gradient);
-               });
+  streams_.run(
+      StreamId::kReduce,
+      {.reads = {{BufferKind::kGradient, unit}}, .writes = {{BufferKind::kReducedShard, unit}}},
+      [&] {
+        reduction_->shard = at::empty({layout.shard_numel()}, store_.options().tensor);
+        reduction_->pending = group_.reduce_scatter(reduction_->shard, units_[unit].gradient);
+      });
   reduction_->reduced = streams_.record(StreamId::kReduce);
 }
 
@@ -78,10 +77,10 @@ void FsdpStrategy::finish_reduction() {
   streams_.block(StreamId::kCompute, reduction.reduced);
   units_[reduction.unit].gradient.reset();
   streams_.freed({BufferKind::kGradient, reduction.unit});
-  accumulate(reduction.unit, std::move(reduction.shard));
+  accumulate(reduction.unit, std::move(reduction.shard), reduction.reduced);
 }
 
-void FsdpStrategy::accumulate(int unit, at::Tensor shard) {
+void FsdpStrategy::accumulate(int unit, at::Tensor shard, EventPtr ready) {
   at::Tensor& sum = units_[unit].accumulated;
   const Buffer shard_buffer{BufferKind::kReducedShard, unit};
   Buffer sum_buffer{BufferKind::kGradientShard, unit};
@@ -91,13 +90,16 @@ void FsdpStrategy::accumulate(int unit, at::Tensor shard) {
   } else {
     streams_.run(StreamId::kCompute, {.reads = {shard_buffer}, .writes = {sum_buffer}},
                  [&] { sum.add_(shard); });
-    streams_.order(StreamId::kCompute, StreamId::kReduce);
+    ready = streams_.record(StreamId::kCompute);
+    streams_.block(StreamId::kReduce, ready);
     shard.reset();
     streams_.freed(shard_buffer);
   }
   if (is_last_micro_batch_) {
-    store_.put_gradient(
-        unit, {.shard = std::move(sum), .buffer = sum_buffer, .pool = StreamId::kReduce});
+    store_.put_gradient(unit, {.shard = std::move(sum),
+                               .buffer = sum_buffer,
+                               .pool = StreamId::kReduce,
+                               .ready = std::move(ready)});
   }
 }
 

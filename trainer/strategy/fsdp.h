@@ -9,11 +9,12 @@
 
 namespace fsdp {
 
-// Fully sharded data parallel, FULL_SHARD (Zhao et al. 2023, "PyTorch FSDP"; ZeRO stage 3): a unit's
-// parameters are gathered before its forward and again before its backward and freed after each; its
-// gradient is reduce-scattered while the units before it run backward.
+// Fully sharded data parallel, FULL_SHARD (Zhao et al. 2023, "PyTorch FSDP"; ZeRO stage 3): a
+// unit's parameters are gathered before its forward and again before its backward and freed after
+// each; its gradient is reduce-scattered while the units before it run backward.
 //
-// At most two units are whole and two whole gradients exist at a time, but for shared units.
+// At most two units are whole and, unless micro-batches accumulate whole gradients, two whole
+// gradients exist at a time, but for shared units.
 class FsdpStrategy : public Strategy {
  public:
   // `reduce_every_micro_batch`: with accumulation, keep a shard of the gradient (sharded) rather
@@ -21,7 +22,6 @@ class FsdpStrategy : public Strategy {
   FsdpStrategy(ShardStore& store, Streams& streams, ProcessGroup& group,
                bool reduce_every_micro_batch);
 
-  void begin_step() override {}
   void begin_micro_batch(bool is_last) override { is_last_micro_batch_ = is_last; }
   void gather(int unit) override;
   void wait_whole(int unit) override;
@@ -46,7 +46,7 @@ class FsdpStrategy : public Strategy {
     EventPtr reduced;
   };
   void finish_reduction();
-  void accumulate(int unit, at::Tensor shard);
+  void accumulate(int unit, at::Tensor shard, EventPtr ready);
 
   ShardStore& store_;
   Streams& streams_;

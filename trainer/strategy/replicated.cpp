@@ -26,15 +26,14 @@ void ReplicatedStrategy::reduce(int unit) {
   TORCH_CHECK(layout.is_gradient_complete(), "unit ", unit, " has a parameter without a gradient");
   layout.bind_gradients({});
   if (group_ == nullptr) {
-    put_gradient(unit);
+    put_gradient(unit, streams_.record(StreamId::kCompute));
     return;
   }
   // An offloaded gradient should leave soon, so that few are on the device.
   if (store_.options().offload_optimizer && !reductions_.empty()) finish_oldest_reduction();
   streams_.order(StreamId::kCompute, StreamId::kReduce);
   Reduction reduction{.unit = unit, .pending = {}, .reduced = nullptr};
-  streams_.run(StreamId::kReduce,
-               {.reads = {}, .writes = {{BufferKind::kGradient, unit}}},
+  streams_.run(StreamId::kReduce, {.reads = {}, .writes = {{BufferKind::kGradient, unit}}},
                [&] { reduction.pending = group_->all_reduce(gradients_[unit]); });
   reduction.reduced = streams_.record(StreamId::kReduce);
   reductions_.push_back(std::move(reduction));
@@ -45,13 +44,14 @@ void ReplicatedStrategy::finish_oldest_reduction() {
   reductions_.pop_front();
   reduction.pending.wait();
   streams_.block(StreamId::kCompute, reduction.reduced);
-  put_gradient(reduction.unit);
+  put_gradient(reduction.unit, std::move(reduction.reduced));
 }
 
-void ReplicatedStrategy::put_gradient(int unit) {
+void ReplicatedStrategy::put_gradient(int unit, EventPtr ready) {
   store_.put_gradient(unit, {.shard = std::move(gradients_[unit]),
                              .buffer = {BufferKind::kGradient, unit},
-                             .pool = StreamId::kCompute});
+                             .pool = StreamId::kCompute,
+                             .ready = std::move(ready)});
 }
 
 void ReplicatedStrategy::finish_backward() {

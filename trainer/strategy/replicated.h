@@ -17,7 +17,6 @@ class ReplicatedStrategy : public Strategy {
   // `group` is null for one process. Everything outlives the strategy.
   ReplicatedStrategy(ShardStore& store, Streams& streams, ProcessGroup* group);
 
-  void begin_step() override {}
   void begin_micro_batch(bool is_last) override { is_last_micro_batch_ = is_last; }
   void gather(int) override {}
   void wait_whole(int unit) override;
@@ -34,7 +33,7 @@ class ReplicatedStrategy : public Strategy {
     EventPtr reduced;
   };
   void finish_oldest_reduction();
-  void put_gradient(int unit);
+  void put_gradient(int unit, EventPtr ready);
 
   ShardStore& store_;
   Streams& streams_;

@@ -1,5 +1,7 @@
 #include "trainer/strategy/shard_store.h"
 
+#include <utility>
+
 namespace fsdp {
 
 ShardStore::ShardStore(const Model& model, const Options& options, Streams& streams,
@@ -20,8 +22,7 @@ ShardStore::ShardStore(const Model& model, const Options& options, Streams& stre
 }
 
 at::Tensor ShardStore::first_parameters(const FlatLayout& layout, const FillParameter& fill) const {
-  const at::Tensor shard =
-      at::zeros({layout.shard_numel()}, options_.tensor.device(at::kCPU));
+  const at::Tensor shard = at::zeros({layout.shard_numel()}, options_.tensor.device(at::kCPU));
   layout.for_each_part(shard, options_.shard_index,
                        [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
                          fill(parameter, offset, part);
@@ -52,14 +53,19 @@ void ShardStore::put_gradient(int unit, Gradient gradient) {
 }
 
 void ShardStore::send_gradient_to_host(int unit) {
+  finish_sending();
   Unit& state = units_[unit];
-  streams_.order(StreamId::kCompute, StreamId::kCopy);
+  streams_.block(StreamId::kCopy, state.gradient.ready);
   streams_.run(StreamId::kCopy,
-               {.reads = {state.gradient.buffer},
-                .writes = {{BufferKind::kHostGradient, unit}}},
+               {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kHostGradient, unit}}},
                [&] { state.host_gradient.copy_(state.gradient.shard, /*non_blocking=*/true); });
   state.copied = streams_.record(StreamId::kCopy);
-  drop_gradient(unit, StreamId::kCopy);
+  sending_ = unit;
+}
+
+// One unit later, so that the stream whose memory is read need not wait for the copy at once.
+void ShardStore::finish_sending() {
+  if (sending_) drop_gradient(*std::exchange(sending_, std::nullopt), StreamId::kCopy);
 }
 
 void ShardStore::drop_gradient(int unit, StreamId reader) {
@@ -70,6 +76,7 @@ void ShardStore::drop_gradient(int unit, StreamId reader) {
 }
 
 std::vector<at::Tensor> ShardStore::gradients() {
+  finish_sending();
   std::vector<at::Tensor> gradients;
   for (Unit& state : units_) {
     if (options_.offload_optimizer) streams_.block(StreamId::kHost, state.copied);
@@ -79,23 +86,23 @@ std::vector<at::Tensor> ShardStore::gradients() {
 }
 
 void ShardStore::step(const std::function<void(int, const at::Tensor&, const at::Tensor&)>& step) {
-  for (int i = 0; i < unit_count(); ++i) {
+  finish_sending();
+  for (int i = unit_count() - 1; i >= 0; --i) {
     Unit& state = units_[i];
     if (options_.offload_optimizer) {
       streams_.block(StreamId::kHost, state.copied);
-      streams_.run(StreamId::kHost,
-                   {.reads = {{BufferKind::kHostGradient, i}},
-                    .writes = {{BufferKind::kHostParameters, i}}},
-                   [&] { step(i, state.host_parameters, state.host_gradient); });
-      streams_.run(StreamId::kCopy,
-                   {.reads = {{BufferKind::kHostParameters, i}},
-                    .writes = {{BufferKind::kParameters, i}}},
-                   [&] { state.parameters.copy_(state.host_parameters, /*non_blocking=*/true); });
+      streams_.run(
+          StreamId::kHost,
+          {.reads = {{BufferKind::kHostGradient, i}}, .writes = {{BufferKind::kHostParameters, i}}},
+          [&] { step(i, state.host_parameters, state.host_gradient); });
+      streams_.run(
+          StreamId::kCopy,
+          {.reads = {{BufferKind::kHostParameters, i}}, .writes = {{BufferKind::kParameters, i}}},
+          [&] { state.parameters.copy_(state.host_parameters, /*non_blocking=*/true); });
       state.stepped = streams_.record(StreamId::kCopy);
     } else {
       streams_.run(StreamId::kCompute,
-                   {.reads = {state.gradient.buffer},
-                    .writes = {{BufferKind::kParameters, i}}},
+                   {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kParameters, i}}},
                    [&] { step(i, state.parameters, state.gradient.shard); });
       state.stepped = streams_.record(StreamId::kCompute);
       drop_gradient(i, StreamId::kCompute);

@@ -14,8 +14,8 @@ void AdamW::step(int unit, const at::Tensor& parameters, const at::Tensor& gradi
   State& state = states_[unit];
   state.step.add_(1);
   at::_fused_adamw_({parameters}, {gradient}, {state.first_moment}, {state.second_moment}, {},
-                    {state.step}, spec_.learning_rate, spec_.beta1, spec_.beta2,
-                    spec_.weight_decay, spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+                    {state.step}, spec_.learning_rate, spec_.beta1, spec_.beta2, spec_.weight_decay,
+                    spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
 }
 
 }  // namespace fsdp

@@ -63,6 +63,8 @@ double cgroup_quota() {
 }
 
 [[maybe_unused]] at::Device pick_cuda(int local_rank, int count) {
+  // Slurm's --gpus-per-task and --gpu-bind show each rank its own GPU only.
+  if (count == 1) local_rank = 0;
   if (local_rank >= count) {
     throw ConfigError("", "device",
                       "cuda: local rank " + std::to_string(local_rank) +

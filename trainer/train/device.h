@@ -11,8 +11,9 @@
 // Where a rank computes, with how many threads and how much memory.
 namespace fsdp {
 
-// cpu, or the GPU with the number `local_rank`. auto: cuda in a CUDA build on a host with a GPU,
-// else cpu. Throws ConfigError that says what to do when cuda is wanted and not to be had.
+// cpu, or the GPU with the number `local_rank`, or the only one that this process sees. auto: cuda
+// in a CUDA build on a host with a GPU, else cpu. Throws ConfigError that says what to do when cuda
+// is wanted and not to be had.
 at::Device pick_device(DeviceKind kind, int local_rank);
 
 // "NVIDIA A100-SXM4-80GB"; on the CPU the processor's name.

@@ -1,3 +1,4 @@
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -15,6 +16,7 @@ std::string cuda_device_name(c10::Device device) {
 }
 
 void set_cuda_memory_limit(c10::Device device, int64_t bytes) {
+  at::globalContext().lazyInitDevice(at::kCUDA);  // the allocator takes no limit before that
   const double total_bytes =
       static_cast<double>(at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
   c10::cuda::CUDACachingAllocator::setMemoryFraction(

@@ -66,14 +66,14 @@ ExitCode RankRun::run() {
     open_events(world.rank);
   }
 
-  Trainer trainer(spec, device, *group_, *events_);
+  trainer_ = std::make_unique<Trainer>(spec, device, *group_, *events_);
   RunStarted started = describe_rank(world, device);
-  started.steps_planned = trainer.steps_planned();
-  started.parameter_count = trainer.parameter_count();
+  started.steps_planned = trainer_->steps_planned();
+  started.parameter_count = trainer_->parameter_count();
   events_->write(started);
-  const int64_t steps = trainer.run();
+  const int64_t steps = trainer_->run();
   group_->barrier();
-  if (steps < trainer.steps_planned()) {
+  if (steps < trainer_->steps_planned()) {
     events_->write(RunInterrupted{.step = steps});
     return ExitCode::kInterrupted;
   }

@@ -7,6 +7,7 @@
 #include "trainer/comm/process_group.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/train/trainer.h"
 
 namespace fsdp {
 
@@ -31,6 +32,8 @@ class RankRun {
   int attempt_;
   std::unique_ptr<EventWriter> events_;
   std::unique_ptr<ProcessGroup> group_;
+  // Kept until the process ends: after an error on the device its destructors could throw.
+  std::unique_ptr<Trainer> trainer_;
 };
 
 }  // namespace fsdp

@@ -21,8 +21,7 @@ class HostMark : public StepClock::Mark {
 
 class DeviceMark : public StepClock::Mark {
  public:
-  explicit DeviceMark(c10::Device device)
-      : event_(device.type(), c10::EventFlag::BACKEND_DEFAULT) {
+  explicit DeviceMark(c10::Device device) : event_(device.type(), c10::EventFlag::BACKEND_DEFAULT) {
     event_.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   }
   double milliseconds_since(const Mark& earlier) override {

@@ -70,9 +70,8 @@ Trainer::Report Trainer::do_step(int64_t step) {
 
   at::Tensor gradient_norm;
   if (spec_.optimizer.gradient_clip_norm) {
-    const bool is_sharded = store_.options().shard_count > 1;
     gradient_norm = clip_gradients(store_.gradients(), *spec_.optimizer.gradient_clip_norm,
-                                   is_sharded ? &group_ : nullptr, device_);
+                                   store_.is_sharded() ? &group_ : nullptr, device_);
   }
   store_.step([&](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
     optimizer_.step(unit, parameters, gradient);
@@ -80,8 +79,8 @@ Trainer::Report Trainer::do_step(int64_t step) {
 
   statistics_on_the_way.wait();
   if (gradient_norm.defined()) statistics = at::cat({statistics, gradient_norm.reshape({1})});
-  report.statistics = at::empty(
-      statistics.sizes(), at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
+  report.statistics =
+      at::empty(statistics.sizes(), at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   report.statistics.copy_(statistics, /*non_blocking=*/true);
   report.event.step = step;
   report.event.tokens = total_batch(spec_) * spec_.data.sequence_length;

@@ -63,10 +63,18 @@ TEST_CASE("auto fails when no profile fits") {
 }
 
 TEST_CASE("a profile named outright is taken even when its requirement is not met") {
-  const Expansion expansion = expanded(kWithCpu, "a100x4", {});
+  const std::string text = kWithCpu + "base: {strategy: {kind: ddp, ranks: 4}}\n";
+  const TemporaryFolder folder;
+  const Expansion expansion =
+      Experiment::load(folder.write("lab.yaml", text))
+          .expand({.profile = "a100x4", .check_gpus = false}, {});
   CHECK(expansion.profile == "a100x4");
   CHECK(expansion.profile_reason ==
         "a100x4: chosen with --profile, although a100x4 needs 4 GPUs, this host has 0");
+  CHECK(expansion.runs[0].spec.device == DeviceKind::kCuda);
+  CHECK(message(text, "a100x4") ==
+        "lab.yaml:6:37: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 0; allowed: device: "
+        "cpu (in 'lab')");
   CHECK(expanded(kWithCpu, "cpu", {.gpu_count = 8}).profile_reason == "cpu: chosen with --profile");
 }
 

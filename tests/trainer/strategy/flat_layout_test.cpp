@@ -10,7 +10,8 @@ std::vector<ParameterPtr> parameters_of_sizes(const std::vector<std::vector<int6
   std::vector<ParameterPtr> parameters;
   for (const auto& shape : shapes) {
     parameters.push_back(c10::make_intrusive<Parameter>(
-        std::vector<NamedTensor>{{std::string(1, static_cast<char>('a' + parameters.size())), shape}},
+        std::vector<NamedTensor>{
+            {std::string(1, static_cast<char>('a' + parameters.size())), shape}},
         Initialization::kNormal));
   }
   return parameters;
@@ -45,13 +46,13 @@ TEST_CASE("the shards' parts cover every element of every parameter once") {
     std::vector<at::Tensor> shards;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const at::Tensor shard = at::zeros({layout.shard_numel()}, at::kFloat);
-      layout.for_each_part(
-          shard, rank, [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
-            for (int64_t i = 0; i < part.numel(); ++i) {
-              ++seen[parameter.tensors()[0].name][offset + i];
-              part[i] = static_cast<float>(offset + i + 1);
-            }
-          });
+      layout.for_each_part(shard, rank,
+                           [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+                             for (int64_t i = 0; i < part.numel(); ++i) {
+                               ++seen[parameter.tensors()[0].name][offset + i];
+                               part[i] = static_cast<float>(offset + i + 1);
+                             }
+                           });
       shards.push_back(shard);
     }
     for (const auto& [name, counts] : seen) {

@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// Does the work at once and keeps, per stream, what of the other streams it has waited for (a vector
-// clock), as a GPU would see it. Collects every access that a GPU could do too early:
+// Does the work at once and keeps, per stream, what of the other streams it has waited for (a
+// vector clock), as a GPU would see it. Collects every access that a GPU could do too early:
 //   - a read or write that has not waited for the buffer's last write,
 //   - a write that has not waited for a read,
 //   - a use of a buffer that was given back,
