@@ -17,21 +17,15 @@
 #include "trainer/contract/event.h"
 
 namespace fsdp {
-namespace {
-
 using std::chrono::steady_clock;
 
-// Waits for something that happens soon unless the program under test is wrong.
-bool soon(const std::function<bool()>& condition) {
-  for (const auto deadline = steady_clock::now() + std::chrono::seconds(10);
-       steady_clock::now() < deadline;) {
+bool soon(const std::function<bool()>& condition, std::chrono::seconds limit) {
+  for (const auto deadline = steady_clock::now() + limit; steady_clock::now() < deadline;) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;
 }
-
-}  // namespace
 
 Program::Program(const std::filesystem::path& folder, const std::vector<std::string>& command,
                  const Variables& environment) {
@@ -67,7 +61,9 @@ void Program::wait_for_error_text(const std::string& text) const {
 
 Ended Program::wait() {
   int status = 0;
-  waitpid(process_, &status, 0);
+  if (!soon([&] { return waitpid(process_, &status, WNOHANG) != 0; }, std::chrono::seconds(60))) {
+    throw std::runtime_error("does not end; it has said: " + text_of(errors_));
+  }
   process_ = -1;
   return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
           .output = text_of(output_),
@@ -95,12 +91,14 @@ bool gone_soon(pid_t process) {
   });
 }
 
-Workplace::Workplace(const std::string& points) {
+Workplace::Workplace(const std::string& points, const std::string& base,
+                     std::filesystem::path trainer)
+    : trainer_(std::move(trainer)) {
   std::string name = "/tmp/end_to_end.XXXXXX";
   folder_ = mkdtemp(name.data());
   std::ofstream(folder_ / "experiment.yaml") << "experiment: trial\n"
-                                                "base: {train.steps: 5, device: cpu}\n"
-                                                "points:\n"
+                                                "base: "
+                                             << base << "\npoints:\n"
                                              << points;
 }
 
@@ -109,7 +107,7 @@ Workplace::~Workplace() { std::filesystem::remove_all(folder_); }
 std::vector<std::string> Workplace::command(const std::vector<std::string>& arguments) const {
   std::vector<std::string> command{FSDP_RUN_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  command.insert(command.end(), {"--trainer", STUB_TRAINER_PROGRAM});
+  command.insert(command.end(), {"--trainer", trainer_});
   return command;
 }
 

@@ -2,7 +2,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,6 +34,7 @@ class Program {
   void send(int signal_number) const;
   // Waits until it has written `text` to stderr.
   void wait_for_error_text(const std::string& text) const;
+  // Throws when it has not ended after a minute.
   Ended wait();
 
  private:
@@ -39,6 +42,9 @@ class Program {
   pid_t process_ = -1;
 };
 
+// Waits for something that happens soon unless the program under test is wrong.
+bool soon(const std::function<bool()>& condition,
+          std::chrono::seconds limit = std::chrono::seconds(10));
 std::string text_of(const std::filesystem::path& file);
 // Waits until `file` holds a whole line.
 std::string first_line_of(const std::filesystem::path& file);
@@ -48,14 +54,16 @@ bool gone_soon(pid_t process);
 // A temporary folder with an experiment of `points` (YAML list items) over the shipped data.
 class Workplace {
  public:
-  explicit Workplace(const std::string& points);
+  explicit Workplace(const std::string& points,
+                     const std::string& base = "{train.steps: 5, device: cpu}",
+                     std::filesystem::path trainer = STUB_TRAINER_PROGRAM);
   ~Workplace();
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
   std::filesystem::path results() const { return folder_ / "results"; }
-  // fsdp-run with the stub trainer.
+  // fsdp-run with the trainer.
   std::vector<std::string> command(const std::vector<std::string>& arguments) const;
   Ended run(const std::vector<std::string>& arguments = {"experiment.yaml"},
             const Variables& environment = {}) const;
@@ -64,6 +72,7 @@ class Workplace {
 
  private:
   std::filesystem::path folder_;
+  std::filesystem::path trainer_;
 };
 
 }  // namespace fsdp

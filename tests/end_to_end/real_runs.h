@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/end_to_end/program.h"
+#include "trainer/contract/event.h"
+
+// What tests with the real trainer share.
+namespace fsdp {
+
+// The base of an experiment, or the keys of a run: a model that starts and steps in no time.
+extern const std::string kTinyRun;
+
+// The attempt's folder of a run in the results of the experiment `trial`; waits until it is there.
+std::filesystem::path attempt_folder(const Workplace& workplace, const std::string& point,
+                                     int attempt);
+std::filesystem::path events_file(const std::filesystem::path& attempt_folder, int rank);
+// What the rank has reported so far, but for a last line that is not whole yet.
+std::vector<Event> events_in(const std::filesystem::path& events_file);
+// Waits until the rank has reported this step.
+void wait_for_step(const std::filesystem::path& events_file, int64_t step);
+void wait_for_file(const std::filesystem::path& file);
+// Waits until the rank has reported that it finished.
+void wait_for_the_end(const std::filesystem::path& events_file);
+
+// Whether everything that programs started in the workplace's folder goes within 10 s: ranks,
+// supervisors, whatever they started. A process that only waits to be reaped is gone.
+bool nobody_left_in(const Workplace& workplace);
+
+// A TCP port of 127.0.0.1 that nobody listens on now.
+std::string free_port();
+
+// An array [rows, columns] of the int32 `token` in NumPy's format.
+void write_tokens(const std::filesystem::path& file, int rows, int columns, int token);
+
+}  // namespace fsdp

@@ -1,0 +1,117 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <memory>
+
+#include "tests/end_to_end/real_runs.h"
+
+// fsdp-train without fsdp-run, as torchrun, srun and people start it.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// A folder with a run.yaml of two ranks.
+class RunFolder : public Workplace {
+ public:
+  explicit RunFolder(const std::string& steps = "5") : Workplace("") {
+    std::string run = kTinyRun;
+    run.replace(run.find("steps: 5"), 8, "steps: " + steps);
+    run.insert(1, "strategy: {kind: ddp, ranks: 2}, ");
+    std::ofstream(*this / "run.yaml") << run << '\n';
+  }
+
+  std::unique_ptr<Program> start(const Variables& environment) const {
+    return std::make_unique<Program>(
+        *this / ".", std::vector<std::string>{FSDP_TRAIN_PROGRAM, "--spec", "run.yaml"},
+        environment);
+  }
+};
+
+Variables as_torchrun(int rank, int ranks, const std::string& port) {
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", port}};
+}
+
+Variables as_srun(int rank, int ranks, const std::string& port) {
+  return {
+      {"SLURM_PROCID", std::to_string(rank)},  {"SLURM_LOCALID", std::to_string(rank)},
+      {"SLURM_NTASKS", std::to_string(ranks)}, {"SLURM_STEP_TASKS_PER_NODE", std::to_string(ranks)},
+      {"SLURM_STEP_NODELIST", "localhost"},    {"MASTER_PORT", port}};
+}
+
+void check_finished(const RunFolder& folder, int attempt) {
+  for (const int rank : {0, 1}) {
+    const auto events =
+        events_in(events_file(folder / ("attempt-" + std::to_string(attempt)), rank));
+    REQUIRE(events.size() == 1 + 5 + 1);
+    const auto started = std::get<RunStarted>(events.front().body);
+    CHECK(started.rank == rank);
+    CHECK(started.world_size == 2);
+    CHECK(std::get<RunFinished>(events.back().body).steps == 5);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks started by hand agree on the first free attempt") {
+  const RunFolder folder;
+  int attempt = 0;
+  for (const auto environment : {as_torchrun, as_srun}) {
+    const std::string port = free_port();
+    const auto rank_1 = folder.start(environment(1, 2, port));
+    const Ended rank_0 = folder.start(environment(0, 2, port))->wait();
+    INFO(rank_0.errors);
+    CHECK(rank_0.status == 0);
+    CHECK(rank_1->wait().status == 0);
+    check_finished(folder, ++attempt);
+  }
+}
+
+TEST_CASE("torchrun starts the trainer") {
+  const RunFolder folder;
+  const Ended ended =
+      Program(folder / ".", {PYTHON_PROGRAM, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                             "--master-port", free_port(), "--no-python", FSDP_TRAIN_PROGRAM,
+                             "--spec", "run.yaml"})
+          .wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  check_finished(folder, 1);
+}
+
+TEST_CASE("another number of processes than ranks is refused") {
+  const RunFolder folder;
+  for (const auto environment : {as_torchrun, as_srun}) {
+    const Ended ended = folder.start(environment(0, 3, free_port()))->wait();
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.errors,
+               Contains("'strategy.ranks': is 2, but the launcher started 3 processes"));
+  }
+  CHECK(folder.start({})->wait().status == 2);  // by itself it is one process
+  CHECK_FALSE(std::filesystem::exists(folder / "attempt-1"));
+}
+
+TEST_CASE("a rank that is asked to stop stops all of them after the same step") {
+  const RunFolder folder("1000000");
+  const std::string port = free_port();
+  const auto rank_0 = folder.start(as_torchrun(0, 2, port));
+  const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+  wait_for_step(events_file(folder / "attempt-1", 1), 3);
+  rank_1->send(SIGTERM);
+  CHECK(rank_0->wait().status == 130);
+  CHECK(rank_1->wait().status == 130);
+  std::vector<int64_t> last_steps;
+  for (const int rank : {0, 1}) {
+    const auto events = events_in(events_file(folder / "attempt-1", rank));
+    REQUIRE(events.size() >= 2);
+    const int64_t last = std::get<RunInterrupted>(events.back().body).step;
+    CHECK(std::get<StepDone>(events[events.size() - 2].body).step == last);
+    last_steps.push_back(last);
+  }
+  CHECK(last_steps[0] == last_steps[1]);
+}
