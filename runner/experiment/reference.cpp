@@ -37,8 +37,8 @@ std::string experiment_reference() {
                  std::string(key.documentation));
   }
   text +=
-      "\nA run's keys, nested or dotted; later ones win: base, the profile's set, the point, the "
-      "profile's\noverrides of the point, the sweep's values, --set\n\n";
+      "\nA run's keys, nested or dotted; later ones win: base, the profile's set, the point, the\n"
+      "sweep's values, --set\n\n";
   append_fields(text, RunSpec{}, "");
   return text;
 }
