@@ -1,4 +1,4 @@
-"""The PyTorch side of the benchmark: transformers' LlamaForCausalLM, single, DDP or FSDP2 over gloo.
+"""The PyTorch side of the benchmark: transformers' LlamaForCausalLM; single, DDP, FSDP2 over gloo.
 
 One process per rank, told who it is by the environment that torchrun sets. Writes its steps in the
 form of fsdp-train's events, so that both sides are read alike.

@@ -87,8 +87,10 @@ def measure(
         for process in processes:
             process.kill()
             process.wait()
-    if any(process.returncode for process in processes):
-        raise SystemExit(f"{' '.join(commands[0])}\nfailed:\n{log.read_text()}")
+    statuses = [process.returncode for process in processes]
+    if any(statuses):
+        command = " ".join(commands[0])
+        raise SystemExit(f"{command}\nended with {statuses} by rank:\n{log.read_text()}")
     steps = finished_steps(events)
     return Measurement(
         losses=[step["loss"] for step in steps],

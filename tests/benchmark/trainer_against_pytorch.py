@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""fsdp-train against transformers under PyTorch: step time and memory, with the same weights, tokens,
-threads and math library settings. Run by hand; it takes about ten minutes on two cores.
+"""fsdp-train against transformers under PyTorch: step time and memory, with the same weights,
+tokens, threads and math library settings. Run by hand; about 20 minutes on two idle cores.
 
     .venv/bin/python tests/benchmark/trainer_against_pytorch.py --trainer build/release/fsdp-train
 
 Both sides run in turns (PyTorch, trainer, PyTorch, trainer, ...), so that other load on the machine
-meets both; a step time is the median over all rounds without each run's first steps. Memory is what a
-rank has resident at its peak and no file backs: the largest VmHWM - RssFile of any rank after the
-first steps, read from /proc, so mapped weights and libraries do not count and Python's own objects
-do. glibc's allocator as it is by default, no torch.compile, sdpa attention, AdamW fused.
+meets both; a step time is the median over all rounds without each run's first steps. Memory is
+what a rank has resident at its peak and no file backs: the largest VmHWM - RssFile of any rank
+after the first steps, read from /proc, so mapped weights and libraries do not count. What Python
+and its modules hold does (about 370 MiB before a model is made). glibc's allocator as it is by
+default, no torch.compile, sdpa attention, AdamW fused.
 """
 
 import argparse
@@ -233,7 +234,8 @@ def print_table(title: str, comparisons: list[Comparison]) -> None:
             f"| {row.setting} | {row.pytorch_step_time_ms:.0f} | {row.trainer_step_time_ms:.0f} "
             f"| {row.step_time_ratio:.2f} | {row.pytorch_memory_bytes / 2**20:.0f} "
             f"| {row.trainer_memory_bytes / 2**20:.0f} | {row.memory_ratio:.2f} "
-            f"| {row.loss_first:.4f} -> {row.loss_last:.4f} | {row.loss_difference_max:.0e} |"
+            f"| {row.loss_first:.4f} -> {row.loss_last:.4f} | {row.loss_difference_max:.0e} |",
+            flush=True,
         )
 
 

@@ -2,10 +2,10 @@
 random weights from a seed, shuffled chess games of unequal length, so that ranks and micro-batches
 hold different numbers of labels and a mean of means would be wrong.
 
-What they see was shown by breaking the trainer. When load_step (trainer/data/batches.cpp) scales the
-loss by a rank's own labels times the number of ranks, a mean of means, every ddp and fsdp test here
-fails and none against transformers does: there every rank has as many labels. The ways to break it in
-test_against_transformers.py fail here too.
+What they see was shown by breaking the trainer. When load_step (trainer/data/batches.cpp) scales
+the loss by a rank's own labels times the number of ranks, a mean of means, every ddp and fsdp test
+here fails and none against transformers does: there every rank has as many labels. The ways to
+break it in test_against_transformers.py fail here too.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Runs fsdp-train the way torchrun would: one process per rank, told who it is by its environment."""
+"""Runs fsdp-train as torchrun would: one process per rank, told who it is by its environment."""
 
 import json
 import os
