@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 
 #include "runner/experiment/reference.h"
+#include "runner/experiment_lock.h"
 #include "runner/host.h"
 #include "runner/launch/local_launcher.h"
 #include "runner/planned_runs.h"
@@ -73,7 +75,7 @@ void print_report(Store& store, std::string_view experiment, std::string title,
                 .notes = {},
                 .colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr};
   if (options.per_rank) report.rank_rows = store.comparison_per_rank(experiment);
-  std::cout << render(options.format, report);
+  std::cout << render(options.format, report) << std::flush;
 }
 
 }  // namespace
@@ -85,12 +87,14 @@ ExitCode run_command(const RunOptions& options) {
   check_inputs_of(expansion.runs);
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
+  std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
+  const ExperimentLock lock(options.results, experiment.name());
   Store store(options.results);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, std::move(expansion.runs), digest_of(store));
   Progress progress;
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
-  recover_attempts(store, options.results, experiment.name(), host.name, options.rerun,
+  recover_attempts(store, options.results, experiment.name(),
                    [&](const std::string& line) { progress.say(line); });
   const std::vector<RunRecord> records = store.plan({.name = experiment.name(),
                                                      .title = experiment.title(),
@@ -166,6 +170,11 @@ ExitCode report_command(const ReportOptions& options) {
     print_report(store, "", "", options);
   } else {
     const Experiment experiment = Experiment::load(options.file);
+    if (store.comparison(experiment.name()).empty()) {
+      throw ConfigError(options.results.string(), "",
+                        "holds no run of '" + experiment.name() +
+                            "'; run it first, or name another folder with --results");
+    }
     print_report(store, experiment.name(), experiment.title(), options);
   }
   return ExitCode::kOk;

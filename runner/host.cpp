@@ -21,10 +21,14 @@ std::vector<Gpu> usable_gpus(const std::optional<std::string>& gpus_option) {
 
 }  // namespace
 
-Host find_host(const std::optional<std::string>& gpus_option) {
+std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
-  Host host{.name = name.data(), .gpus = usable_gpus(gpus_option), .resources = {}};
+  return name.data();
+}
+
+Host find_host(const std::optional<std::string>& gpus_option) {
+  Host host{.name = host_name(), .gpus = usable_gpus(gpus_option), .resources = {}};
   host.resources.cpu_cores = std::max(1U, std::thread::hardware_concurrency());
   host.resources.gpu_count = std::ssize(host.gpus);
   for (const Gpu& gpu : host.gpus) {

@@ -9,6 +9,8 @@
 
 namespace fsdp {
 
+std::string host_name();
+
 // What runs may use on this host.
 struct Host {
   std::string name;

@@ -38,6 +38,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+constexpr double kLongestTimeLimitSeconds = 10'000.0 * 3600;
 constexpr const char* kRunGroup = "Options of a run";
 
 std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
@@ -91,11 +92,11 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   run.add_option("--max-parallel", run_options.max_parallel,
                  "Runs side by side; more than 1 disturbs timings")
       ->option_text("N=1")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 10'000, "from 1 to 10000"));
   CLI::Option& time_limit =
       *run.add_option("--time-limit", time_limit_seconds, "Of each run: 90s, 30m, 2h")
            ->transform(time_limit_units())
-           ->check(CLI::PositiveNumber)
+           ->check(CLI::Range(1.0, kLongestTimeLimitSeconds, "from 1s to 10000h"))
            ->option_text("TIME");
   run.add_option("--trainer", run_options.trainer)->group("");
 

@@ -88,16 +88,16 @@ std::string RunProgress::figures() const {
   std::string text = std::to_string(step_) + '/' + std::to_string(steps_);
   text += loss_ ? formatted("  loss %.4f", *loss_) : "  loss not finite";
   if (step_time_ms_ > 0) text += formatted("  %.3g it/s", 1000 / step_time_ms_);
-  text += "  " + memory_text(memory_allocated_bytes_max_);
-  if (step_time_ms_ > 0 && step_ < steps_) {
-    text +=
-        "  " + duration_text(static_cast<double>(steps_ - step_) * step_time_ms_ / 1000) + " left";
-  }
-  return text;
+  return text + "  " + memory_text(memory_allocated_bytes_max_);
+}
+
+std::string RunProgress::time_left() const {
+  if (step_time_ms_ == 0 || step_ >= steps_) return "";
+  return "  " + duration_text(static_cast<double>(steps_ - step_) * step_time_ms_ / 1000) + " left";
 }
 
 std::string progress_line(const RunProgress& run, size_t width) {
-  const std::string figures = run.figures();
+  const std::string figures = run.figures() + run.time_left();
   const size_t name_width = std::max<int64_t>(
       8, static_cast<int64_t>(width) - static_cast<int64_t>(columns_of(figures)) - 2);
   return cut(cut(run.point(), name_width) + "  " + figures, width);
@@ -122,7 +122,8 @@ void Progress::say(std::string_view line) {
 void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t steps) {
   const Clock::time_point now = Clock::now();
   const std::string line = point + ": started, " + std::to_string(ranks) +
-                           (ranks == 1 ? " rank, " : " ranks, ") + std::to_string(steps) + " steps";
+                           (ranks == 1 ? " rank" : " ranks") +
+                           (steps > 0 ? ", " + std::to_string(steps) + " steps" : "");
   running_.insert_or_assign(
       id,
       Running{.progress = RunProgress(std::move(point), steps), .started = now, .last_line = now});
@@ -162,7 +163,7 @@ void Progress::refresh() {
     }
     run.last_line = now;
     run.last_line_step = run.progress.step();
-    say(run.progress.point() + ": " + run.progress.figures());
+    say(run.progress.point() + ": " + run.progress.figures() + run.progress.time_left());
   }
 }
 

@@ -25,8 +25,10 @@ class RunProgress {
   int64_t step() const { return step_; }
   int64_t steps() const { return steps_; }
   const std::string& point() const { return point_; }
-  // "37/100  loss 5.1234  12.3 it/s  812.0 MiB  5s left"; "starting" before the first step.
+  // "37/100  loss 5.1234  12.3 it/s  812.0 MiB"; "starting" before the first step.
   std::string figures() const;
+  // "  5s left"; empty when that is not known, or nothing is left.
+  std::string time_left() const;
 
  private:
   void add(const StepDone& step);

@@ -57,11 +57,12 @@ Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings
 
 ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
-  for (;;) {
+  for (bool is_room_new = true;;) {
     stop_when_asked();
-    if (!stopping_) start_what_fits();
+    if (!stopping_ && is_room_new) start_what_fits();
     if (running_.empty()) break;
     const std::vector<LaunchResult> results = launcher_.wait(kIngestInterval);
+    is_room_new = !results.empty();
     for (auto& [id, running] : running_) ingest(id, running);
     for (const LaunchResult& result : results) finish(result);
     progress_.refresh();

@@ -24,7 +24,7 @@ struct RunToLaunch {
 };
 
 struct SweepSettings {
-  std::filesystem::path results;  // absolute
+  std::filesystem::path results;
   std::filesystem::path trainer;
   std::string host;                                // name of this one
   std::optional<std::chrono::seconds> time_limit;  // of each run

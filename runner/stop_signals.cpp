@@ -14,7 +14,11 @@ StopSignals::StopSignals() {
   sigprocmask(SIG_BLOCK, &signals_, &previous_mask_);
 }
 
-StopSignals::~StopSignals() { sigprocmask(SIG_SETMASK, &previous_mask_, nullptr); }
+StopSignals::~StopSignals() {
+  while (take()) {  // one that came too late must not end the program now
+  }
+  sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
+}
 
 bool StopSignals::take() {
   constexpr timespec kNoWait{};

@@ -145,8 +145,9 @@ select r.experiment, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.p
   s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min,
   s.loss_first, s.loss_last, s.total_time_ms, s.start_up_time_ms
 from runs r
-left join attempts a on a.run = r.id
-  and a.attempt = (select max(attempt) from attempts where run = r.id)
+left join attempts a on a.run = r.id and a.attempt = coalesce(
+  (select max(attempt) from attempts where run = r.id and status not in ('interrupted')),
+  (select max(attempt) from attempts where run = r.id))
 left join summaries s on s.run = a.run and s.attempt = a.attempt
 left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
 where r.current = 1

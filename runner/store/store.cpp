@@ -123,9 +123,10 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
             "where run = ? and attempt = ?")
       .run(status, reason, reason_rank, ended_unix_ms, run_id, attempt);
   Statement(database,
-            "update runs set status = ?, reason = ? "
-            "where id = ? and (select max(attempt) from attempts where run = id) = ?")
-      .run(status, reason, run_id, attempt);
+            "update runs set (status, reason) = (select status, reason from attempts "
+            "  where run = runs.id order by status = 'interrupted', attempt desc limit 1) "
+            "where id = ?")
+      .run(run_id);
   contents_->update_summary(run_id, attempt);
   transaction.commit();
 }

@@ -103,8 +103,8 @@ class Store {
   // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when
   // there are no events.
   void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks);
-  // `reason_rank` is the rank whose log says more, -1: none. The run takes over the status when the
-  // attempt is its newest.
+  // `reason_rank` is the rank whose log says more, -1: none. The run takes
+  // over the status of its newest attempt that was not interrupted, if there is one.
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                    int64_t ended_unix_ms, int reason_rank = -1);
 

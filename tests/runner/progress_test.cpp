@@ -22,7 +22,8 @@ TEST_CASE("a run's figures come from its ranks' events") {
   CHECK(progress.figures() == "starting");
   progress.add(std::vector<std::vector<Event>>{{step(1, 500, 10 << 20), step(2, 500, 10 << 20)},
                                                {step(1, 500, 12 << 20)}});
-  CHECK(progress.figures() == "2/100  loss 2.5000  2 it/s  12.0 MiB  49s left");
+  CHECK(progress.figures() == "2/100  loss 2.5000  2 it/s  12.0 MiB");
+  CHECK(progress.time_left() == "  49s left");
 }
 
 TEST_CASE("a loss that is not finite is said to be so") {

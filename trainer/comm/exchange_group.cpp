@@ -87,7 +87,6 @@ ExchangeGroup::~ExchangeGroup() {
     stopping_ = true;
   }
   wake_.notify_one();
-  backend_->abort();
   thread_.join();
 }
 

@@ -17,7 +17,8 @@ namespace fsdp {
 // Every rank calls the same operations in the same order, from one thread. Tensors are contiguous,
 // on the group's device, of one dtype per call (CPU: float32, float64, bfloat16, int64). Sums are
 // taken in a fixed order, bfloat16 in float32 on the CPU, so results are the same on every run.
-// Before the groups are destroyed in a good end, call barrier(): rank 0 hosts the store.
+// Wait for every Pending, then call barrier(), before the groups are destroyed: rank 0 hosts the
+// store. After an error end the process instead.
 class ProcessGroup {
  public:
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}

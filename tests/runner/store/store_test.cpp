@@ -67,8 +67,8 @@ TEST_CASE("planning again keeps what was recorded and renews the current list") 
   store.end_attempt(before[2].id, attempt, RunStatus::kFailed, "rank 1 killed by signal 9", 5'000,
                     1);
 
-  const auto second = in_order(
-      {planned_run("c", 2), planned_run("a", 1, "another hash"), planned_run("a", 1)});
+  const auto second =
+      in_order({planned_run("c", 2), planned_run("a", 1, "another hash"), planned_run("a", 1)});
   const auto after = store.plan(experiment("lab"), second);
   REQUIRE(after.size() == 3);
   CHECK(after[0].id == before[2].id);
@@ -101,6 +101,21 @@ TEST_CASE("planning a selection leaves the other points in the current list") {
   CHECK(rows[1].point == "b");
   CHECK(rows[1].hash8 == "another ");
   CHECK(rows[2].point == "c");
+}
+
+TEST_CASE("an interrupted attempt does not hide an earlier result") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const std::vector runs{planned_run("a", 1)};
+  const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
+  store.end_attempt(run_id, store.begin_attempt(run_id, attempt_start()), RunStatus::kFinished, "",
+                    5'000);
+  const int second = store.begin_attempt(run_id, attempt_start());
+  CHECK(store.comparison("lab").front().status == RunStatus::kRunning);
+  store.end_attempt(run_id, second, RunStatus::kInterrupted, "after step 3", 6'000);
+  CHECK(store.comparison("lab").front().status == RunStatus::kFinished);
+  CHECK(store.comparison("lab").front().attempt == 1);
+  CHECK(store.plan(experiment("lab"), runs).front().status == RunStatus::kFinished);
 }
 
 TEST_CASE("an attempt's number skips those that are taken outside the database") {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace fsdp {
+
+// One runner at a time works on an experiment of a results folder. The kernel lets go of the lock
+// when the process ends, however it ends.
+class ExperimentLock {
+ public:
+  // Throws std::runtime_error that names the other process when one has it, std::system_error when
+  // the results folder, which is created, cannot be written.
+  ExperimentLock(const std::filesystem::path& results, const std::string& experiment);
+  ~ExperimentLock();
+  ExperimentLock(const ExperimentLock&) = delete;
+  ExperimentLock& operator=(const ExperimentLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace fsdp
