@@ -14,10 +14,10 @@ constexpr int64_t kMib = 1 << 20;
 // Pages that the process touches for itself in between.
 constexpr int64_t kSlack = 8 * kMib;
 
-bool near(int64_t bytes, int64_t expected) { return std::abs(bytes - expected) < kSlack; }
+[[maybe_unused]] bool near(int64_t bytes, int64_t expected) { return std::abs(bytes - expected) < kSlack; }
 
 // Freed buffers stay resident, so what a test adds must be larger than anything freed before.
-at::Tensor fresh(int64_t mebibytes) { return at::ones({mebibytes * kMib}, at::kByte); }
+[[maybe_unused]] at::Tensor fresh(int64_t mebibytes) { return at::ones({mebibytes * kMib}, at::kByte); }
 
 }  // namespace
 
