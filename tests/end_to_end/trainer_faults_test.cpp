@@ -182,6 +182,7 @@ TEST_CASE("a runner killed by signal 9 at any moment loses nothing and repeats n
   {
     Program runner = start(workplace);  // after a run has ended, before the runner has seen it
     const auto attempt = attempt_folder(workplace, "first", 3);
+    wait_for_step(events_file(attempt, 1), 1);
     runner.send(SIGSTOP);
     for (const int rank : {0, 1}) wait_for_the_end(events_file(attempt, rank));
     kill_it(runner);

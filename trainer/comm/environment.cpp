@@ -116,6 +116,10 @@ WorldEnvironment from_torchrun(const Variables& variables) {
          "host");
   }
   world.local_world_size = local.value_or(world.world_size);
+  if (variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    world.store_prefix =
+        "worker/attempt_" + variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  }
   return world;
 }
 

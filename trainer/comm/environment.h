@@ -14,6 +14,8 @@ struct WorldEnvironment {
   int local_world_size = 1;                  // ranks of this host
   std::string master_address = "127.0.0.1";  // host of rank 0
   int master_port = 29500;
+  // Not empty: the launcher serves the store itself, and this start's keys go under the prefix.
+  std::string store_prefix{};
 
   bool single_host() const { return local_world_size == world_size; }
   bool operator==(const WorldEnvironment&) const = default;

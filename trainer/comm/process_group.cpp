@@ -1,6 +1,7 @@
 #include "trainer/comm/process_group.h"
 
 #include <csignal>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "trainer/comm/backends.h"
@@ -34,10 +35,12 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const WorldEnvironment& world,
                                            std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(world.master_port);
-  options.isServer = world.rank == 0;
+  options.isServer = world.rank == 0 && world.store_prefix.empty();
   options.numWorkers = world.world_size;
   options.timeout = timeout;
-  return c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
+  auto store = c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
+  if (world.store_prefix.empty()) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
 }
 
 std::string what_of(const std::exception& error) {

@@ -58,6 +58,14 @@ const Variables kMpich{
 
 }  // namespace
 
+TEST_CASE("torchrun's agent serves the store, anew at each restart") {
+  CHECK(read(kTorchrun).store_prefix.empty());
+  const Variables served = with(
+      kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  CHECK(read(served).store_prefix == "worker/attempt_2");
+  CHECK(read(with(served, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).store_prefix.empty());
+}
+
 TEST_CASE("without a launcher there is one process") {
   CHECK(read({}) == WorldEnvironment{});
   CHECK(read({{"MASTER_ADDR", "n1"}, {"SLURM_JOB_ID", "7"}}).world_size == 1);

@@ -1,0 +1,166 @@
+// One rank of several: start it with torchrun (see CMakeLists.txt). All ranks run the same test
+// cases in the same order, over one group of real processes.
+#define CATCH_CONFIG_RUNNER
+#include <ATen/ATen.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "trainer/comm/process_group.h"
+
+using namespace fsdp;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+std::unique_ptr<ProcessGroup> group;
+
+// What rank `rank` contributes: values that round in every dtype.
+at::Tensor contribution(int rank, int64_t count, at::ScalarType dtype) {
+  return (at::arange(count, at::kDouble) * 0.37 + rank * 1.1).sin().mul(100).to(dtype);
+}
+
+// The sum in rank order.
+at::Tensor expected_sum(int64_t count, at::ScalarType dtype) {
+  const at::ScalarType sum_dtype = dtype == at::kBFloat16 ? at::kFloat : dtype;
+  at::Tensor sum = contribution(0, count, dtype).to(sum_dtype);
+  for (int rank = 1; rank < group->size(); ++rank) {
+    sum += contribution(rank, count, dtype).to(sum_dtype);
+  }
+  return sum.to(dtype);
+}
+
+// Whether an all-reduce, which may add in another order, gave `sum` but for rounding.
+bool sums_to(const at::Tensor& actual, const at::Tensor& sum) {
+  return sum.is_floating_point() && sum.scalar_type() != at::kBFloat16
+             ? actual.allclose(sum, 1e-6, 1e-4)
+             : actual.equal(sum);
+}
+
+}  // namespace
+
+TEST_CASE("collectives are exact") {
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kLong);
+  // Empty, tiny, not a multiple of anything, and several chunks.
+  const int64_t shard_size = GENERATE(0, 1, 1001, 700'001);
+  const int64_t whole_size = shard_size * group->size();
+  CAPTURE(dtype, shard_size);
+  const at::Tensor sum = expected_sum(whole_size, dtype);
+  const at::Tensor input = contribution(group->rank(), whole_size, dtype);
+  const auto own_part = [&](const at::Tensor& whole) {
+    return whole.narrow(0, group->rank() * shard_size, shard_size);
+  };
+
+  const at::Tensor shard = at::empty({shard_size}, dtype);
+  group->reduce_scatter(shard, input).wait();
+  CHECK(shard.equal(own_part(sum)));
+  CHECK(input.equal(contribution(group->rank(), whole_size, dtype)));
+
+  const at::Tensor whole = at::empty({whole_size}, dtype);
+  group->all_gather(whole, shard).wait();
+  CHECK(whole.equal(sum));
+
+  const at::Tensor in_place = at::zeros({whole_size}, dtype);
+  own_part(in_place).copy_(shard);
+  group->all_gather(in_place, own_part(in_place)).wait();
+  CHECK(in_place.equal(sum));
+
+  const at::Tensor own = input.clone();
+  group->reduce_scatter(own_part(own), own).wait();
+  CHECK(own_part(own).equal(shard));
+}
+
+TEST_CASE("all_reduce takes any count and gives the same bits every time and everywhere") {
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kLong);
+  const int64_t count = GENERATE(1, 2, 7, 1'000'003);
+  CAPTURE(dtype, count);
+  const at::Tensor tensor = contribution(group->rank(), count, dtype);
+  const at::Tensor again = tensor.clone();
+  group->all_reduce(tensor).wait();
+  CHECK(sums_to(tensor, expected_sum(count, dtype)));
+  group->all_reduce(again).wait();
+  CHECK(again.equal(tensor));
+  const at::Tensor all = at::empty({group->size(), count}, dtype);
+  group->all_gather(all, tensor).wait();
+  CHECK(all.eq(tensor).all().item<bool>());
+}
+
+TEST_CASE("operations may be in flight together and be waited for in any order") {
+  const int64_t count = 300'000;
+  const int64_t whole_size = count * group->size();
+  const at::Tensor input = contribution(group->rank(), whole_size, at::kFloat);
+  const at::Tensor shard = at::empty({count});
+  const at::Tensor whole = at::empty({whole_size});
+  const at::Tensor other = contribution(group->rank(), 5, at::kDouble);
+  Pending scattered = group->reduce_scatter(shard, input);
+  Pending gathered = group->all_gather(whole, shard);
+  Pending reduced = group->all_reduce(other);
+  reduced.wait();
+  gathered.wait();
+  scattered.wait();
+  scattered.wait();
+  CHECK(whole.equal(expected_sum(whole_size, at::kFloat)));
+  CHECK(sums_to(other, expected_sum(5, at::kDouble)));
+}
+
+TEST_CASE("ranks agree on rank 0's value, each time anew") {
+  const std::string mine = "from " + std::to_string(group->rank());
+  CHECK(group->agree("folder", mine) == "from 0");
+  CHECK(group->agree("folder", mine + " again") == "from 0 again");
+}
+
+TEST_CASE("a write to a rank that is gone is an error, not a signal") {
+  struct sigaction action {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &action) == 0);
+  CHECK(action.sa_handler == SIG_IGN);
+}
+
+TEST_CASE("shards that do not fit their buffer are refused") {
+  const at::Tensor shard = at::empty({3});
+  CHECK_THROWS_AS(group->all_gather(at::empty({3 * group->size() + 1}), shard), c10::Error);
+  CHECK_THROWS_AS(group->reduce_scatter(shard, at::empty({3 * group->size()}, at::kDouble)),
+                  c10::Error);
+}
+
+// The last ones: they end what ranks do together. Chosen by name in CMakeLists.txt.
+namespace {
+
+void check_that_others_fail_when_this_one_leaves(int leaver, at::ScalarType dtype) {
+  const at::Tensor tensor = at::ones({1'000'000}, dtype);
+  group->all_reduce(tensor).wait();
+  if (group->rank() == leaver) _exit(0);
+  Pending first = group->all_reduce(tensor);
+  Pending second = group->all_gather(at::empty({10 * group->size()}), at::ones({10}));
+  const auto named = StartsWith("all_reduce failed on rank " + std::to_string(group->rank()));
+  CHECK_THROWS_WITH(first.wait(), named);
+  CHECK_THROWS_WITH(second.wait(), named);  // for the same reason
+}
+
+}  // namespace
+
+TEST_CASE("rank 0 leaves in the middle: the others fail, they do not hang", "[.leaves]") {
+  check_that_others_fail_when_this_one_leaves(0, at::kFloat);
+}
+
+TEST_CASE("rank 1 leaves in the middle: the others fail, they do not hang", "[.leaves]") {
+  check_that_others_fail_when_this_one_leaves(1, at::kBFloat16);
+}
+
+int main(int argc, char** argv) {
+  const WorldEnvironment world = read_world_environment();
+  if (world.world_size < 2) {
+    std::cerr << "start it with torchrun --no-python --nproc-per-node 2 or more\n";
+    return 2;
+  }
+  group = make_process_group(world, at::kCPU);
+  const int failed = Catch::Session().run(argc, argv);
+  if (failed != 0) _exit(1);  // the others may not come to the barrier
+  try {
+    group->barrier();
+  } catch (const CommunicationError&) {
+    _exit(0);  // a rank has left, as the test case wanted
+  }
+  group.reset();
+  return 0;
+}
