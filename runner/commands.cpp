@@ -6,6 +6,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <stdexcept>
 
 #include "runner/experiment/reference.h"
@@ -33,17 +36,36 @@ std::filesystem::path find_trainer(const std::filesystem::path& option) {
   return trainer;
 }
 
+std::filesystem::path absolute_file(const Experiment& experiment) {
+  return std::filesystem::absolute(experiment.file()).lexically_normal();
+}
+
 std::string count_text(size_t count, const std::string& noun) {
   return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
 }
 
-FileDigest digest_of(Store& store) {
-  return remembered([&store](const std::filesystem::path& file) {
-    if (const auto known = store.digest(file)) return *known;
-    const std::string digest = file_digest(file);
-    store.remember_digest(file, digest);
-    return digest;
+bool has_results(const std::filesystem::path& results) {
+  return std::filesystem::exists(results / "results.sqlite");
+}
+
+using Digests = std::map<std::filesystem::path, std::string>;
+
+// Those that `store`, if there is one yet, does not remember are computed, and noted in `computed`.
+FileDigest digest_of(const std::optional<Store>& store, Digests& computed) {
+  return remembered([&](const std::filesystem::path& file) {
+    if (const auto known = store ? store->digest(file) : std::nullopt) return *known;
+    return computed[file] = file_digest(file);
   });
+}
+
+void warn_of_another_file(const Store& store, const Experiment& experiment,
+                          const std::filesystem::path& results, Progress& progress) {
+  const auto earlier = store.experiment_file(experiment.name());
+  if (!earlier || *earlier == absolute_file(experiment)) return;
+  progress.say("warning: " + results.string() + " holds runs of '" + experiment.name() + "' from " +
+               earlier->string() +
+               "; this file's take their place in its table; to keep both, rename `experiment:` "
+               "in one, or choose another folder with --results");
 }
 
 std::vector<RunToLaunch> without_result(const std::vector<RunRecord>& records,
@@ -57,11 +79,13 @@ std::vector<RunToLaunch> without_result(const std::vector<RunRecord>& records,
   return runs;
 }
 
-void refuse_held_gpus_for(const std::vector<RunToLaunch>& runs, const Host& host) {
-  const bool any_uses_gpus = std::any_of(runs.begin(), runs.end(), [](const RunToLaunch& run) {
-    return run.spec.device == DeviceKind::kCuda;
-  });
-  if (any_uses_gpus) refuse_held_gpus(host.gpus);
+// Those of the host that nobody holds, enough for each of the runs.
+std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host) {
+  int64_t needed = 0;
+  for (const RunToLaunch& run : runs) {
+    if (run.spec.device == DeviceKind::kCuda) needed = std::max(needed, run.spec.strategy.ranks);
+  }
+  return needed == 0 ? host.gpus : unheld_gpus(host.gpus, static_cast<size_t>(needed));
 }
 
 // `experiment` empty: every one in the results.
@@ -84,30 +108,42 @@ ExitCode run_command(const RunOptions& options) {
   const Host host = find_host(options.gpus);
   const Experiment experiment = Experiment::load(options.file);
   Expansion expansion = experiment.expand(options.expand, host.resources);
-  check_inputs_of(expansion.runs);
+  check_inputs_of(expansion);
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
   std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
+  std::optional<Store> results;   // nothing is created before all is planned
+  if (has_results(options.results)) results.emplace(options.results);
+  Digests computed;
+  const FileDigest digest = digest_of(results, computed);
+  std::vector<Store::PlannedRun> planned =
+      planned_runs(experiment, std::move(expansion.runs), digest);
+  const size_t chosen = planned.size();
+  std::ranges::move(left_out_runs(experiment, std::move(expansion.left_out), digest),
+                    std::back_inserter(planned));
+
   const ExperimentLock lock(options.results, experiment.name());
-  Store store(options.results);
-  const std::vector<Store::PlannedRun> planned =
-      planned_runs(experiment, std::move(expansion.runs), digest_of(store));
+  if (!results) results.emplace(options.results);
+  Store& store = *results;
+  for (const auto& [file, known] : computed) store.remember_digest(file, known);
   Progress progress;
+  warn_of_another_file(store, experiment, options.results, progress);
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(),
                    [&](const std::string& line) { progress.say(line); });
-  const std::vector<RunRecord> records = store.plan({.name = experiment.name(),
-                                                     .title = experiment.title(),
-                                                     .file = experiment.file(),
-                                                     .text = experiment.text(),
-                                                     .profile = expansion.profile},
-                                                    planned, !options.expand.only.empty());
+  std::vector<RunRecord> records = store.plan({.name = experiment.name(),
+                                               .title = experiment.title(),
+                                               .file = absolute_file(experiment),
+                                               .text = experiment.text(),
+                                               .profile = expansion.profile},
+                                              planned);
+  records.resize(chosen);
   std::vector<RunToLaunch> runs = without_result(records, planned, options.rerun);
-  refuse_held_gpus_for(runs, host);
+  const std::vector<Gpu> gpus = gpus_for(runs, host);
   if (const size_t skipped = records.size() - runs.size(); skipped > 0) {
     progress.say(count_text(skipped, "run") + " with a result already; --rerun runs them again");
   }
-  LocalLauncher launcher({.gpus = host.gpus,
+  LocalLauncher launcher({.gpus = gpus,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = options.max_parallel});
   Sweep sweep(store, launcher, progress,
@@ -126,7 +162,7 @@ ExitCode dry_run_command(const RunOptions& options) {
   ExpandOptions choice = options.expand;
   choice.check_gpus = false;
   Expansion expansion = experiment.expand(choice, find_host(options.gpus).resources);
-  check_inputs_of(expansion.runs);
+  check_inputs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, std::move(expansion.runs), remembered(file_digest));
   std::string text = "# " + count_text(planned.size(), "run") + '\n';
@@ -145,7 +181,7 @@ ExitCode dry_run_command(const RunOptions& options) {
 ExitCode check_command(const RunOptions& options) {
   const Experiment experiment = Experiment::load(options.file);
   Expansion expansion = experiment.expand(options.expand, find_host(options.gpus).resources);
-  check_inputs_of(expansion.runs);
+  check_inputs_of(expansion);
   const size_t count =
       planned_runs(experiment, std::move(expansion.runs), remembered(file_digest)).size();
   std::cout << options.file.string() << ": " << count_text(count, "run") << ", no mistake found\n";
@@ -160,7 +196,7 @@ ExitCode schema_command() {
 }
 
 ExitCode report_command(const ReportOptions& options) {
-  if (!std::filesystem::exists(options.results / "results.sqlite")) {
+  if (!has_results(options.results)) {
     throw ConfigError("--results", "",
                       "there is no results.sqlite in " + options.results.string() +
                           "; run an experiment first, or name another folder");

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "runner/commands.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
 
 namespace {
 
@@ -75,6 +78,18 @@ void add_results_option(CLI::App& command, std::filesystem::path& results) {
       ->option_text("DIR=results");
 }
 
+// `word` stands where a command or a file is expected, and is no command.
+void refuse_mistyped_command(const std::string& word) {
+  const bool looks_like_a_command = word.find_first_of("-./") == std::string::npos;
+  if (!looks_like_a_command || std::filesystem::exists(word)) return;
+  const std::vector<std::string> commands(kCommands.begin(), kCommands.end());
+  const std::string hint = suggestion(word, commands);
+  if (hint.empty()) return;
+  throw ConfigError(
+      "", "",
+      "'" + word + "' is neither a file nor a command; allowed: " + joined(commands) + hint);
+}
+
 ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   RunOptions run_options, check_options;
   ReportOptions report_options;
@@ -134,13 +149,14 @@ int main(int argument_count, char** argument_values) {
   std::vector<std::string> arguments(argument_values + 1, argument_values + argument_count);
   const bool asks_for_help = arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h";
   if (arguments.empty()) arguments.push_back("--help");
-  if (!asks_for_help &&
-      std::find(kCommands.begin(), kCommands.end(), arguments[0]) == kCommands.end()) {
-    arguments.insert(arguments.begin(), "run");
-  }
   CLI::App app{"Runs an experiment's points one after another and compares them.", "fsdp-run"};
   app.formatter(std::make_shared<HelpFormatter>());
   try {
+    if (!asks_for_help &&
+        std::find(kCommands.begin(), kCommands.end(), arguments[0]) == kCommands.end()) {
+      refuse_mistyped_command(arguments[0]);
+      arguments.insert(arguments.begin(), "run");
+    }
     return static_cast<int>(command_line(app, std::move(arguments)));
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);

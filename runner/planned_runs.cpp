@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <unordered_map>
 
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/inputs.h"
@@ -15,48 +14,71 @@ namespace {
 // A file's name is at most 255 bytes; the rest is for the hash and for comfort.
 constexpr size_t kLongestPointInFolder = 120;
 
+Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
+  const std::string hash = run_hash(run.spec, digest);
+  const std::string name =
+      safe_file_name(run.point).substr(0, kLongestPointInFolder) + '-' + hash.substr(0, 8);
+  return {.point = std::move(run.point),
+          .spec = std::move(run.spec),
+          .hash = hash,
+          .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
+          .position = run.position};
+}
+
 }  // namespace
 
-void check_inputs_of(std::span<const Run> runs) {
+void check_inputs_of(const Expansion& expansion) {
   // What check_inputs looks at is the model, the data and the total batch, and a training set that
   // is large enough for the largest total is so for all.
-  std::vector<const RunSpec*> distinct;
-  for (const Run& run : runs) {
-    const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const RunSpec* other) {
-      return other->model == run.spec.model && other->data == run.spec.data;
+  std::vector<const Run*> distinct;
+  for (const Run& run : expansion.runs) {
+    const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const Run* other) {
+      return other->spec.model == run.spec.model && other->spec.data == run.spec.data;
     });
     if (same == distinct.rend()) {
-      distinct.push_back(&run.spec);
-    } else if (total_batch(run.spec) > total_batch(**same)) {
-      *same = &run.spec;
+      distinct.push_back(&run);
+    } else if (total_batch(run.spec) > total_batch((*same)->spec)) {
+      *same = &run;
     }
   }
-  for (const RunSpec* spec : distinct) check_inputs(*spec);
+  for (const Run* run : distinct) {
+    try {
+      check_inputs(run->spec);
+    } catch (const ConfigError& error) {
+      const std::string file = error.place().empty() ? "" : error.place() + ": ";
+      throw ConfigError(expansion.place(*run, error.key()), error.key(), file + error.problem());
+    }
+  }
 }
 
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest) {
-  const std::filesystem::path parent =
-      std::filesystem::path("runs") / safe_file_name(experiment.name());
   std::vector<Store::PlannedRun> planned;
   planned.reserve(runs.size());
-  std::unordered_map<std::string, size_t> owner_of_folder;
+  std::map<std::filesystem::path, size_t> owner_of_folder;
   for (Run& run : runs) {
-    const std::string hash = run_hash(run.spec, digest);
-    const std::string name =
-        safe_file_name(run.point).substr(0, kLongestPointInFolder) + '-' + hash.substr(0, 8);
-    const auto [owner, is_new] = owner_of_folder.emplace(name, planned.size());
+    Store::PlannedRun next = planned_run(experiment, std::move(run), digest);
+    const auto [owner, is_new] = owner_of_folder.emplace(next.folder, planned.size());
     if (!is_new) {
       throw ConfigError(experiment.file().string(), "",
-                        "the runs '" + planned[owner->second].point + "' and '" + run.point +
-                            "' are the same and would share the folder " +
-                            (parent / name).string() + "; change or rename one");
+                        "the runs '" + planned[owner->second].point + "' and '" + next.point +
+                            "' are the same and would share the folder " + next.folder.string() +
+                            "; change or rename one");
     }
-    planned.push_back({.point = std::move(run.point),
-                       .spec = std::move(run.spec),
-                       .hash = hash,
-                       .folder = parent / name,
-                       .position = run.position});
+    planned.push_back(std::move(next));
+  }
+  return planned;
+}
+
+std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+                                             const FileDigest& digest) {
+  std::vector<Store::PlannedRun> planned;
+  planned.reserve(runs.size());
+  for (Run& run : runs) {
+    try {
+      planned.push_back(planned_run(experiment, std::move(run), digest));
+    } catch (const ConfigError&) {  // it could not run now
+    }
   }
   return planned;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,14 +9,18 @@
 
 namespace fsdp {
 
-// Throws ConfigError when an input file of one of the runs does not fit it. Runs that read the same
-// files with the same model are checked once.
-void check_inputs_of(std::span<const Run> runs);
+// Throws ConfigError, with the place that asks for it, when an input file of one of the runs does
+// not fit it. Runs that read the same files with the same model are checked once.
+void check_inputs_of(const Expansion& expansion);
 
 // The runs with their identity and folder, runs/<experiment>/<point>-<hash8> below the results.
 // Throws ConfigError when two of them would share a folder.
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest);
+
+// The same for runs that --only leaves out, but for any whose input files cannot be read.
+std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+                                             const FileDigest& digest);
 
 // `digest`, but each file only once.
 FileDigest remembered(FileDigest digest);

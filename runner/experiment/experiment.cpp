@@ -32,6 +32,7 @@ struct Plan {
   const std::vector<size_t>* combination;
   std::string name;
   int64_t position;
+  bool is_chosen = true;
 };
 
 std::vector<Plan> name_runs(const ExperimentFile& file) {
@@ -57,9 +58,9 @@ std::vector<Plan> name_runs(const ExperimentFile& file) {
   return plans;
 }
 
-// Leaves the runs that --only names, by their own name or by their point's.
-void keep_only(std::vector<Plan>& plans, const std::vector<std::string>& only,
-               const ExperimentFile& file) {
+// Chooses the runs that --only names, by their own name or by their point's.
+void choose(std::vector<Plan>& plans, const std::vector<std::string>& only,
+            const ExperimentFile& file) {
   if (only.empty()) return;
   std::vector<std::string> points, names;
   for (const Point& point : file.points) points.push_back(point.name);
@@ -72,15 +73,26 @@ void keep_only(std::vector<Plan>& plans, const std::vector<std::string>& only,
         "no point has this name; allowed: " + joined(points) + suggestion(name, names));
   }
   const std::unordered_set<std::string> wanted(only.begin(), only.end());
-  std::erase_if(plans, [&](const Plan& plan) {
-    return !wanted.contains(plan.name) && !wanted.contains(plan.point->name);
-  });
+  for (Plan& plan : plans) {
+    plan.is_chosen = wanted.contains(plan.name) || wanted.contains(plan.point->name);
+  }
 }
 
 // What a point is made of before the sweep and --set, the first to be applied first.
 Layers layers_of(const ExperimentFile& file, const Profile* profile, const Point& point) {
   if (!profile) return {&file.base, &point.overrides};
   return {&file.base, &profile->set, &point.overrides};
+}
+
+// What the sweep's combination and --set add to that.
+Layers layers_above(const ExperimentFile& file, const std::vector<size_t>& combination,
+                    const Overrides& set) {
+  Layers layers;
+  for (size_t axis = 0; axis < combination.size(); ++axis) {
+    layers.push_back(&file.sweep.axes[axis].values[combination[axis]].overrides);
+  }
+  layers.push_back(&set);
+  return layers;
 }
 
 // Where `key`, or the nearest section around it, was given last.
@@ -138,36 +150,39 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
       choose_profile(file.profiles, options.profile, resources, file.profiles_place);
   const Overrides set = read_set_options(options.set);
   std::vector<Plan> plans = name_runs(file);
-  keep_only(plans, options.only, file);
+  choose(plans, options.only, file);
 
-  Expansion expansion{
-      .profile = profile ? profile->name : "", .profile_reason = reason, .runs = {}};
+  Expansion expansion;
+  expansion.profile = profile ? profile->name : "";
+  expansion.profile_reason = reason;
   expansion.runs.reserve(plans.size());
+  expansion.place = [&file, profile = profile, set](const Run& run, const std::string& key) {
+    const auto position = static_cast<size_t>(run.position);
+    const size_t combinations = file.sweep.combinations.size();
+    Layers layers = layers_of(file, profile, file.points[position / combinations]);
+    const Layers above = layers_above(file, file.sweep.combinations[position % combinations], set);
+    layers.insert(layers.end(), above.begin(), above.end());
+    return place_given_last(key, layers, file.path.string());
+  };
   const Point* point = nullptr;
-  Layers point_layers;
   RunSpec point_spec;
   for (Plan& plan : plans) {
     if (plan.point != point) {  // a point's runs are neighbours, and share what they are made of
       point = plan.point;
-      point_layers = layers_of(file, profile, *point);
       point_spec = RunSpec{};
-      for (const Overrides* layer : point_layers) layer->apply(point_spec);
+      for (const Overrides* layer : layers_of(file, profile, *point)) layer->apply(point_spec);
     }
-    Layers run_layers;
-    for (size_t axis = 0; axis < plan.combination->size(); ++axis) {
-      run_layers.push_back(&file.sweep.axes[axis].values[(*plan.combination)[axis]].overrides);
-    }
-    run_layers.push_back(&set);
-    RunSpec spec = point_spec;
-    for (const Overrides* layer : run_layers) layer->apply(spec);
+    Run run{plan.name, point_spec, plan.position};
+    RunSpec& spec = run.spec;
+    for (const Overrides* layer : layers_above(file, *plan.combination, set)) layer->apply(spec);
     try {
       if (spec.device == DeviceKind::kAuto) spec.device = automatic_device(profile, resources);
       spec = resolved(std::move(spec));
-      if (options.check_gpus) check_ranks(spec, resources);
-      expansion.runs.push_back({plan.name, std::move(spec), plan.position});
+      if (options.check_gpus && plan.is_chosen) check_ranks(spec, resources);
+      (plan.is_chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
     } catch (const ConfigError& error) {
-      run_layers.insert(run_layers.begin(), point_layers.begin(), point_layers.end());
-      throw ConfigError(place_given_last(error.key(), run_layers, file.path.string()), error.key(),
+      if (!plan.is_chosen) continue;
+      throw ConfigError(expansion.place(run, error.key()), error.key(),
                         error.problem() + " (in '" + plan.name + "')");
     }
   }

@@ -24,7 +24,7 @@ struct Resources {
 struct Run {
   std::string point;  // unique within the experiment; sweep values appended: "FSDP size_per_rank=2"
   RunSpec spec;       // resolved; device is cpu or cuda
-  int64_t position;   // among all runs of the experiment, also those that --only leaves out
+  int64_t position;   // among all runs of the experiment
 };
 
 struct ExpandOptions {
@@ -39,6 +39,10 @@ struct Expansion {
   std::string profile;         // empty when the experiment has none
   std::string profile_reason;  // "cpu: a100x4 needs 4 GPUs, this host has 0"
   std::vector<Run> runs;
+  std::vector<Run> left_out;  // those that `only` leaves out, but for any that cannot be resolved
+  // Where the run's key, or the nearest section around it, was given last: file:line:column, --set,
+  // else the file. As long as the experiment is there.
+  std::function<std::string(const Run&, const std::string& key)> place;
 };
 
 class Experiment {
@@ -55,8 +59,8 @@ class Experiment {
 
   // Overrides in this order: base, the profile's set, the point, the profile's overrides of that
   // point, the sweep's combination, --set (whose relative paths start at the working directory).
-  // Runs that `only` leaves out are not checked against the resources. Throws ConfigError with the
-  // place of the value at fault.
+  // Runs that `only` leaves out are not checked. Throws ConfigError with the place of the value at
+  // fault.
   Expansion expand(const ExpandOptions& options, const Resources& resources) const;
 
  private:

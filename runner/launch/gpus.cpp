@@ -137,6 +137,21 @@ std::string gib_text(unsigned long long bytes) {
   return text.data();
 }
 
+// "process 4242 'python' (3.0 GiB), process ..."; empty when none computes on it.
+std::string holders_text(const Nvml& nvml, int index) {
+  std::string text;
+  for (const NvmlProcessInfo& process : nvml.processes_on(index)) {
+    if (!text.empty()) text += ", ";
+    text += "process " + std::to_string(process.process_id);
+    const std::string name = nvml.process_name(process.process_id);
+    if (!name.empty()) text += " '" + name + "'";
+    if (process.used_gpu_memory != kNvmlValueNotAvailable) {
+      text += " (" + gib_text(process.used_gpu_memory) + ")";
+    }
+  }
+  return text;
+}
+
 bool matches(const Gpu& gpu, std::string_view item) {
   int index = -1;
   const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), index);
@@ -180,23 +195,27 @@ std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view lis
   return chosen;
 }
 
-void refuse_held_gpus(std::span<const Gpu> gpus) {
-  if (gpus.empty()) return;
-  const std::unique_ptr<Nvml> nvml = Nvml::open();
-  if (!nvml) return;
+std::vector<Gpu> unheld_gpus(std::span<const Gpu> gpus, size_t needed) {
+  const std::unique_ptr<Nvml> nvml = gpus.empty() ? nullptr : Nvml::open();
+  if (!nvml) return {gpus.begin(), gpus.end()};
+  std::vector<Gpu> unheld;
+  std::string holders;
   for (const Gpu& gpu : gpus) {
-    for (const NvmlProcessInfo& process : nvml->processes_on(gpu.index)) {
-      const std::string name = nvml->process_name(process.process_id);
-      std::string holder = "process " + std::to_string(process.process_id);
-      if (!name.empty()) holder += " '" + name + "'";
-      if (process.used_gpu_memory != kNvmlValueNotAvailable) {
-        holder += " (" + gib_text(process.used_gpu_memory) + ")";
-      }
-      throw ConfigError("", "",
-                        "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ") is held by " +
-                            holder + "; wait for it, stop it, or choose other GPUs with --gpus");
+    const std::string held = holders_text(*nvml, gpu.index);
+    if (held.empty()) {
+      unheld.push_back(gpu);
+    } else {
+      holders +=
+          "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ") is held by " + held + "; ";
     }
   }
+  if (unheld.size() < needed) {
+    throw ConfigError("", "",
+                      std::to_string(needed) + (needed == 1 ? " GPU is" : " GPUs are") +
+                          " needed, " + std::to_string(unheld.size()) + " free; " + holders +
+                          "wait for them, stop them, or choose other GPUs with --gpus");
+  }
+  return unheld;
 }
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,8 +28,8 @@ std::vector<Gpu> find_gpus();
 std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view list,
                              const std::string& place);
 
-// Throws ConfigError when a process computes on one of `gpus`, naming GPU, process id, name,
-// memory.
-void refuse_held_gpus(std::span<const Gpu> gpus);
+// Those of `gpus` that no process computes on, in their order. Throws ConfigError when they are
+// fewer than `needed`, naming who holds the others: GPU, process id, name, memory.
+std::vector<Gpu> unheld_gpus(std::span<const Gpu> gpus, size_t needed);
 
 }  // namespace fsdp

@@ -134,9 +134,10 @@ void LocalLauncher::start(const LaunchRequest& request) {
                         std::to_string(ranks) + " ranks need " + std::to_string(ranks) +
                             " GPUs; allowed here: at most " + std::to_string(slots_.gpus.size()));
     }
-    gpus = free_gpus();
-    gpus.resize(std::min(ranks, gpus.size()));
-    refuse_held_gpus(gpus);
+    const std::vector<Gpu> free = free_gpus();
+    const size_t needed = std::min(ranks, free.size());
+    gpus = unheld_gpus(free, needed);
+    gpus.resize(needed);
   }
   const SupervisorPlan launch = plan(request, gpus);
   int channel[2];
@@ -204,7 +205,7 @@ LaunchResult LocalLauncher::finish(const Running& running) const {
     case LaunchOutcome::kExited:
       break;
     case LaunchOutcome::kInterrupted:
-      result.reason = "interrupted";
+      result.reason = "asked to stop";
       break;
     case LaunchOutcome::kTimeLimit:
       result.reason = "stopped at its time limit of " +

@@ -25,7 +25,7 @@ class LocalLauncher : public Launcher {
   ~LocalLauncher() override;
 
   bool has_room(const LaunchRequest& request) const override;
-  // ConfigError also when a GPU it would take is held by another process.
+  // ConfigError also when other processes hold so many GPUs that too few are left.
   void start(const LaunchRequest& request) override;
   std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) override;
   void stop_all() override;

@@ -1,5 +1,7 @@
 #include "runner/report/columns.h"
 
+#include <concepts>
+
 #include "runner/report/figures.h"
 
 namespace fsdp {
@@ -23,18 +25,20 @@ Value to_value(const T& member) {
 }
 
 // The values of a member of the run or of the rank.
-template <typename T>
-auto of(T ComparisonRow::*member) {
-  return [member](const ReportRow& row) { return to_value(row.run->*member); };
-}
-template <typename T>
-auto of(T RankRow::*member) {
-  return [member](const ReportRow& row) { return to_value(row.rank->*member); };
+template <typename T, typename Owner>
+auto of(T Owner::*member) {
+  return [member](const ReportRow& row) {
+    if constexpr (std::derived_from<ComparisonRow, Owner>) {
+      return to_value(row.run->*member);
+    } else {
+      return to_value(row.rank->*member);
+    }
+  };
 }
 
 // A member of the run divided by the baseline's.
 template <typename T>
-std::optional<double> relative(const ReportRow& row, std::optional<T> ComparisonRow::*member) {
+std::optional<double> relative(const ReportRow& row, std::optional<T> AttemptSummary::*member) {
   if (!row.baseline || !(row.run->*member) || !(row.baseline->*member)) return std::nullopt;
   const auto denominator = static_cast<double>(*(row.baseline->*member));
   if (denominator == 0) return std::nullopt;
@@ -42,11 +46,11 @@ std::optional<double> relative(const ReportRow& row, std::optional<T> Comparison
 }
 
 std::optional<double> relative_speed(const ReportRow& row) {
-  return relative(row, &ComparisonRow::tokens_per_second);
+  return relative(row, &AttemptSummary::tokens_per_second);
 }
 
 std::optional<double> relative_memory(const ReportRow& row) {
-  return relative(row, &ComparisonRow::memory_allocated_bytes_max);
+  return relative(row, &AttemptSummary::memory_allocated_bytes_max);
 }
 
 std::string strategy(const ReportRow& row) {
@@ -204,10 +208,10 @@ std::vector<Column> columns_of_ranks() {
        of(&ComparisonRow::strategy), strategy},
       {"offload", "", "What lives in CPU memory.", kLeft, of(&ComparisonRow::offload), {}},
       {"rank", "rank", "The process among the run's.", kRight, of(&Rank::rank),
-       [](auto& row) { return std::to_string(row.rank->rank); }},
+       [](auto& row) { return row.rank->rank ? std::to_string(*row.rank->rank) : "-"; }},
       {"host", "", "Where it ran.", kLeft, of(&Rank::host), {}},
       {"device", "device", "What it computed on.", kLeft, of(&Rank::device),
-       [](auto& row) { return row.rank->device; }},
+       [](auto& row) { return row.rank->device.empty() ? "-" : row.rank->device; }},
       {"device_name", "", "Name of the processor or GPU.", kLeft, of(&Rank::device_name), {}},
       {"memory_allocated_bytes_max", "allocated\npeak GiB", "Peak allocated memory.", kRight,
        of(&Rank::memory_allocated_bytes_max),

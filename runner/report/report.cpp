@@ -53,22 +53,43 @@ std::string joined(const Items& items) {
   return text;
 }
 
-// What the figures are.
-std::string figures_line(const Report& report) {
+// ", the first 2 steps left out as warm-up"; a step time is of all steps where no more were done.
+std::string warmup_remark(const Report& report, std::span<const ReportRow> rows) {
   std::set<std::string> warmups;
+  std::set<std::string> without;
+  for (const ReportRow& row : rows) {
+    const std::optional<int64_t> steps = report.per_rank ? row.rank->steps : row.run->steps;
+    if (steps.value_or(0) == 0) continue;
+    const int64_t warmup = row.run->warmup_steps_excluded;
+    if (*steps > warmup) {
+      warmups.insert(std::to_string(warmup));
+    } else {
+      without.insert(row.run->point);
+    }
+  }
+  if (warmups.empty()) {
+    return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
+  }
+  const std::string text = ", the first " + joined(warmups) + " steps left out as warm-up";
+  return without.empty() ? text : text + " (none of " + joined(without) + ", which did no more)";
+}
+
+// What the figures are.
+std::string figures_line(const Report& report, std::span<const ReportRow> rows) {
   std::set<std::string> devices;
+  bool measured = false;
   bool on_cpu = false;
   for (const ComparisonRow& run : report.rows) {
     if (!run.steps) continue;
-    warmups.insert(std::to_string(run.warmup_steps_excluded));
+    measured = true;
     if (!run.device_name.empty()) devices.insert(run.device_name);
     on_cpu = on_cpu || run.device == DeviceKind::kCpu;
   }
-  if (warmups.empty()) return {};
+  if (!measured) return {};
   std::string line = report.per_rank
                          ? "Step time: median of the rank's steps"
                          : "Step time: median of the slowest rank ± interquartile range";
-  line += ", the first " + joined(warmups) + " steps left out as warm-up. Memory: each rank's ";
+  line += warmup_remark(report, rows) + ". Memory: each rank's ";
   line += report.per_rank ? "peak over all steps." : "peak over all steps, least-most.";
   if (!devices.empty()) line += " Device: " + joined(devices) + ".";
   if (on_cpu) line += " CPU timings: they say nothing about a GPU.";
@@ -91,7 +112,7 @@ std::vector<std::string> lines_below(const Report& report, std::span<const Repor
   for (const ComparisonRow& run : report.rows) {
     if (!run.reason.empty()) lines.push_back(reason_line(run, report.results));
   }
-  for (std::string line : {figures_line(report), ratios_line(rows)}) {
+  for (std::string line : {figures_line(report, rows), ratios_line(rows)}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());

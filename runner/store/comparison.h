@@ -6,15 +6,15 @@
 #include <string>
 
 #include "runner/store/run_status.h"
+#include "runner/store/summary.h"
 #include "trainer/contract/run_spec.h"
 
 // The rows that reports are made of.
 namespace fsdp {
 
 // One line of the view `comparison`, whose columns have these names: one run of its experiment's
-// current list and its newest attempt. Figures are absent until measured; AttemptSummary in
-// summary.h says what each is.
-struct ComparisonRow {
+// current list and its newest attempt. It has no figures until an attempt was begun.
+struct ComparisonRow : AttemptSummary {
   std::string experiment;
   int64_t run = 0;
   std::string hash8;
@@ -37,21 +37,6 @@ struct ComparisonRow {
   std::string reason;
   std::optional<int64_t> reason_rank;  // the rank whose log says more
   std::string device_name;             // of rank 0; empty until it reported
-  std::optional<int64_t> steps;
-  std::optional<double> step_time_ms_median;
-  std::optional<double> step_time_ms_p25;
-  std::optional<double> step_time_ms_p75;
-  std::optional<double> steps_per_second;
-  std::optional<double> micro_batches_per_second;
-  std::optional<double> tokens_per_second;
-  std::optional<int64_t> memory_allocated_bytes_max;
-  std::optional<int64_t> memory_allocated_bytes_min;
-  std::optional<int64_t> memory_reserved_bytes_max;
-  std::optional<int64_t> memory_reserved_bytes_min;
-  std::optional<double> loss_first;
-  std::optional<double> loss_last;
-  std::optional<int64_t> total_time_ms;
-  std::optional<double> start_up_time_ms;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -77,43 +62,23 @@ struct ComparisonRow {
     visit("reason", self.reason);
     visit("reason_rank", self.reason_rank);
     visit("device_name", self.device_name);
-    visit("steps", self.steps);
-    visit("step_time_ms_median", self.step_time_ms_median);
-    visit("step_time_ms_p25", self.step_time_ms_p25);
-    visit("step_time_ms_p75", self.step_time_ms_p75);
-    visit("steps_per_second", self.steps_per_second);
-    visit("micro_batches_per_second", self.micro_batches_per_second);
-    visit("tokens_per_second", self.tokens_per_second);
-    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
-    visit("memory_allocated_bytes_min", self.memory_allocated_bytes_min);
-    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
-    visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min);
-    visit("loss_first", self.loss_first);
-    visit("loss_last", self.loss_last);
-    visit("total_time_ms", self.total_time_ms);
-    visit("start_up_time_ms", self.start_up_time_ms);
+    AttemptSummary::visit_fields(self, visit);
   }
 };
 
-// One line of the view `comparison_per_rank`: one rank of the same attempts; RankSummary in
-// summary.h says what the figures are.
-struct RankRow {
+// One line of the view `comparison_per_rank`: one rank of the same attempts. A run of which no
+// rank has reported anything has one line without a rank.
+struct RankRow : RankSummary {
   std::string experiment;
   int64_t run = 0;
   int64_t position = 0;
   std::string point;
-  int64_t attempt = 0;
+  std::optional<int64_t> attempt;
   RunStatus status = RunStatus::kPlanned;  // of the run
-  int64_t rank = 0;
+  std::optional<int64_t> rank;
   std::string host;
   std::string device;  // "cpu", "cuda:0"
   std::string device_name;
-  std::optional<int64_t> steps;
-  std::optional<double> step_time_ms_median;
-  std::optional<int64_t> memory_allocated_bytes_forward;
-  std::optional<int64_t> memory_reserved_bytes_forward;
-  std::optional<int64_t> memory_allocated_bytes_max;
-  std::optional<int64_t> memory_reserved_bytes_max;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -127,12 +92,7 @@ struct RankRow {
     visit("host", self.host);
     visit("device", self.device);
     visit("device_name", self.device_name);
-    visit("steps", self.steps);
-    visit("step_time_ms_median", self.step_time_ms_median);
-    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward);
-    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward);
-    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
-    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
+    RankSummary::visit_fields(self, visit);
   }
 };
 

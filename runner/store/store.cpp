@@ -62,15 +62,14 @@ Store::Store(const std::filesystem::path& results)
 Store::~Store() = default;
 
 std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
-                                   std::span<const PlannedRun> runs, bool is_selection) {
+                                   std::span<const PlannedRun> runs) {
   Database& database = contents_->database;
   Statement plan_experiment(
       database,
       "insert into experiments (name, title, file, text, profile) values (?, ?, ?, ?, ?) "
       "on conflict (name) do update set title = excluded.title, file = excluded.file, "
       "text = excluded.text, profile = excluded.profile");
-  Statement clear_current(
-      database, "update runs set current = 0 where experiment = ? and (? = 0 or point = ?)");
+  Statement clear_current(database, "update runs set current = 0 where experiment = ?");
   Statement plan_run(database, kPlanRun);
   Statement select_run(database,
                        std::string("select ") + kRunColumns +
@@ -79,12 +78,11 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   Transaction transaction(database);
   plan_experiment.run(experiment.name, experiment.title, experiment.file, experiment.text,
                       experiment.profile);
-  if (!is_selection) clear_current.run(experiment.name, is_selection, "");
+  clear_current.run(experiment.name);
   std::vector<RunRecord> records;
   records.reserve(runs.size());
   for (const PlannedRun& run : runs) {
     const RunSpec& spec = run.spec;
-    if (is_selection) clear_current.run(experiment.name, is_selection, run.point);
     plan_run.run(experiment.name, run.point, run.hash, run.folder, run.position, to_yaml(spec),
                  spec.strategy.kind, spec.strategy.offload, spec.strategy.ranks,
                  spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
@@ -95,6 +93,11 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   }
   transaction.commit();
   return records;
+}
+
+std::optional<std::filesystem::path> Store::experiment_file(std::string_view experiment) const {
+  return Statement(contents_->database, "select file from experiments where name = ?")
+      .value<std::filesystem::path>(experiment);
 }
 
 int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {

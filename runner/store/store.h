@@ -20,9 +20,9 @@ namespace fsdp {
 struct ExperimentRecord {
   std::string name;
   std::string title;
-  std::filesystem::path file;
-  std::string text;     // the file as it was
-  std::string profile;  // chosen one
+  std::filesystem::path file;  // absolute
+  std::string text;            // the file as it was
+  std::string profile;         // chosen one
 };
 
 struct RunRecord {
@@ -85,7 +85,7 @@ class Store {
 
   // Records the experiment and its runs in one transaction; runs that are there (same experiment,
   // point and hash) keep what was recorded. Other runs of the experiment stay in the database and
-  // leave its current list; with `is_selection` only those of the same points do.
+  // leave its current list.
   struct PlannedRun {
     std::string point;
     RunSpec spec;  // resolved
@@ -93,8 +93,9 @@ class Store {
     std::filesystem::path folder;
     int64_t position = 0;  // in the experiment's list
   };
-  std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs,
-                              bool is_selection = false);
+  std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs);
+  // The file that the experiment was last planned from, if it ever was.
+  std::optional<std::filesystem::path> experiment_file(std::string_view experiment) const;
 
   // A new attempt, status running. Its number is the next, and at least `first`.
   int begin_attempt(int64_t run_id, const AttemptStart& start, int first = 1);

@@ -80,6 +80,7 @@ void include_least(std::optional<int64_t>& least, std::optional<int64_t> value) 
 
 RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded) {
   RankSummary summary;
+  summary.steps = rank.steps.empty() ? 0 : rank.steps.back().done.step;
   if (rank.steps.empty()) return summary;
   std::vector<double> times;
   for (const auto& [time, done] : rank.steps) {
@@ -89,7 +90,6 @@ RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded) {
     include(summary.memory_allocated_bytes_max, done.memory_allocated_bytes_max);
     include(summary.memory_reserved_bytes_max, done.memory_reserved_bytes_max);
   }
-  summary.steps = rank.steps.back().done.step;
   summary.step_time_ms_median =
       quantile(sorted_without_warmup(std::move(times), warmup_steps_excluded), 0.5);
   return summary;
@@ -102,10 +102,9 @@ AttemptSummary summarise(const MeasuredAttempt& attempt) {
 
   bool all_ended = true;
   std::optional<int64_t> last_end;
-  std::optional<int64_t> steps;
   for (const MeasuredRank& rank : attempt.ranks) {
     const RankSummary own = summarise(rank, attempt.warmup_steps_excluded);
-    include_least(steps, own.steps);
+    include_least(summary.steps, own.steps);
     include(summary.memory_allocated_bytes_max, own.memory_allocated_bytes_max);
     include(summary.memory_reserved_bytes_max, own.memory_reserved_bytes_max);
     include_least(summary.memory_allocated_bytes_min, own.memory_allocated_bytes_max);
@@ -113,7 +112,6 @@ AttemptSummary summarise(const MeasuredAttempt& attempt) {
     all_ended = all_ended && rank.ended_unix_ms;
     include(last_end, rank.ended_unix_ms);
   }
-  summary.steps = *steps;
   if (!all_ended) last_end = attempt.ended_unix_ms;
   if (last_end) summary.total_time_ms = *last_end - attempt.started_unix_ms;
 

@@ -31,9 +31,9 @@ struct MeasuredAttempt {
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
 // neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or
-// over all of them when no more were done.
+// over all of them when no more were done. Figures are absent until measured.
 struct AttemptSummary {
-  int64_t steps = 0;  // optimizer steps that every rank did
+  std::optional<int64_t> steps;  // optimizer steps that every rank did
   std::optional<double> step_time_ms_median;
   std::optional<double> step_time_ms_p25;
   std::optional<double> step_time_ms_p75;
@@ -71,7 +71,7 @@ struct AttemptSummary {
 
 // The same for one rank: its own step times, its largest memory figures over all steps.
 struct RankSummary {
-  int64_t steps = 0;
+  std::optional<int64_t> steps;
   std::optional<double> step_time_ms_median;
   std::optional<int64_t> memory_allocated_bytes_forward;
   std::optional<int64_t> memory_reserved_bytes_forward;

@@ -101,10 +101,12 @@ TEST_CASE("mistakes in an experiment are refused where they are") {
       {"batch.size_per_rank: 0",
        "experiment.yaml:5:40",
        {"'batch.size_per_rank': 0", "at least 1"}},
-      {"data.train: games.csv", "games.csv", {"'data.train': cannot be read: No such file"}},
+      {"data.train: games.csv",
+       "experiment.yaml:5:31",
+       {"'data.train': ", "/games.csv: cannot be read: No such file"}},
       {"model.source: nowhere",
-       "nowhere/config.json",
-       {"'model.source': cannot be read: No such file"}},
+       "experiment.yaml:5:33",
+       {"'model.source': ", "/nowhere/config.json: cannot be read: No such file"}},
       {"strategy: {kind: ddp, ranks: 2}, batch.total: 7, batch.size_per_rank: 2",
        "experiment.yaml:5:65",
        {"'batch.total': 7", "2 per rank x 2 ranks = 4", "nearest", "4 and 8"}},
@@ -141,22 +143,24 @@ TEST_CASE("corrupt weights are refused") {
         << "garbage";
     said = "is not JSON";
   }
-  check_refused(workplace, workplace.run(), "model/model.safetensors", {"'model.source': ", said});
+  check_refused(workplace, workplace.run(), "model/model.safetensors",
+                {"experiment.yaml:2:51: 'model.source': ", said});
 }
 
 TEST_CASE("tokens beyond the vocabulary are refused, by the trainer alone too") {
   const SoundInput workplace;
   write_tokens(workplace / "tokens.npy", 4, 17, kVocabulary);
   const std::string said =
-      "tokens.npy: 'data.train': holds the token 64, but the model's vocabulary has 64 tokens; "
-      "allowed: 0 to 63";
-  check_refused(workplace, workplace.run(), "tokens.npy", {said});
+      "holds the token 64, but the model's vocabulary has 64 tokens; allowed: 0 to 63";
+  check_refused(workplace, workplace.run(), "tokens.npy",
+                {"experiment.yaml:2:110: 'data.train': ", said});
 
   std::ofstream(workplace / "run.yaml")
       << "{device: cpu, train: {steps: 2}, model: {source: model}, batch: {size_per_rank: 1}, "
          "data: {kind: tokens, train: tokens.npy, sequence_length: 16}}\n";
   const Ended ended = Program(workplace / ".", {FSDP_TRAIN_PROGRAM, "--spec", "run.yaml"}).wait();
   CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, StartsWith("fsdp-train: ") && Contains(said));
+  CHECK_THAT(ended.errors,
+             StartsWith("fsdp-train: ") && Contains("tokens.npy: 'data.train': " + said));
   CHECK_FALSE(std::filesystem::exists(workplace / "attempt-1"));
 }

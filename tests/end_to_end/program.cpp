@@ -94,15 +94,8 @@ bool gone_soon(pid_t process) {
 Workplace::Workplace(const std::string& points, const std::string& base,
                      std::filesystem::path trainer)
     : trainer_(std::move(trainer)) {
-  std::string name = "/tmp/end_to_end.XXXXXX";
-  folder_ = mkdtemp(name.data());
-  std::ofstream(folder_ / "experiment.yaml") << "experiment: trial\n"
-                                                "base: "
-                                             << base << "\npoints:\n"
-                                             << points;
+  folder_.write("experiment.yaml", "experiment: trial\nbase: " + base + "\npoints:\n" + points);
 }
-
-Workplace::~Workplace() { std::filesystem::remove_all(folder_); }
 
 std::vector<std::string> Workplace::command(const std::vector<std::string>& arguments) const {
   std::vector<std::string> command{FSDP_RUN_PROGRAM};
@@ -113,7 +106,7 @@ std::vector<std::string> Workplace::command(const std::vector<std::string>& argu
 
 Ended Workplace::run(const std::vector<std::string>& arguments,
                      const Variables& environment) const {
-  return Program(folder_, command(arguments), environment).wait();
+  return Program(folder_.path(), command(arguments), environment).wait();
 }
 
 std::vector<pid_t> Workplace::reported_processes() const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
+
 // Drives the built programs as a user would.
 namespace fsdp {
 
@@ -57,9 +59,6 @@ class Workplace {
   explicit Workplace(const std::string& points,
                      const std::string& base = "{train.steps: 5, device: cpu}",
                      std::filesystem::path trainer = STUB_TRAINER_PROGRAM);
-  ~Workplace();
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
 
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
   std::filesystem::path results() const { return folder_ / "results"; }
@@ -71,7 +70,7 @@ class Workplace {
   std::vector<pid_t> reported_processes() const;
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::filesystem::path trainer_;
 };
 

@@ -51,6 +51,41 @@ TEST_CASE("a sweep runs once; a second call only prints the table; --rerun runs 
   CHECK(rows(workplace)[1].attempt == 2);
 }
 
+TEST_CASE("--only chooses what runs; the table is that of the file as it is now") {
+  const Workplace workplace("  - {name: one}\n  - {name: two}\n");
+  const auto write = [&](const std::string& sweep) {
+    std::ofstream(workplace / "experiment.yaml")
+        << "experiment: trial\nbase: {device: cpu, train.steps: 5}\n"
+           "points: [{name: one}, {name: two}]\nsweep: {product: {train.seed: " +
+               sweep + "}}\n";
+  };
+  write("[1, 2]");
+  CHECK(workplace.run().status == 0);
+  REQUIRE(rows(workplace).size() == 4);
+  write("[3, 1]");
+  CHECK(workplace.run({"experiment.yaml", "--only", "two"}).status == 0);
+  const std::vector<ComparisonRow> found = rows(workplace);
+  REQUIRE(found.size() == 4);
+  const std::vector<std::pair<std::string, RunStatus>> expected{
+      {"one seed=3", RunStatus::kPlanned},
+      {"one seed=1", RunStatus::kFinished},
+      {"two seed=3", RunStatus::kFinished},
+      {"two seed=1", RunStatus::kFinished}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(found[i].point == expected[i].first);
+    CHECK(found[i].status == expected[i].second);
+  }
+}
+
+TEST_CASE("--only runs a point beside one that cannot run") {
+  const Workplace workplace(
+      "  - {name: sound}\n  - {name: without data, data.train: missing.csv}\n"
+      "  - {name: indivisible, batch: {total: 7, size_per_rank: 2}}\n"
+      "  - {name: without GPUs, device: cuda, strategy: {kind: ddp, ranks: 99}}\n");
+  CHECK(workplace.run({"experiment.yaml", "--only", "sound"}).status == 0);
+  CHECK(rows(workplace).at(0).status == RunStatus::kFinished);
+}
+
 TEST_CASE("a rank killed by a signal fails its run, and the sweep goes on") {
   const Workplace workplace(kTwoPoints);
   const Ended ended =
@@ -75,6 +110,20 @@ TEST_CASE("a rank's own reason is the run's") {
       {"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=1,fail=tokens.bin is cut short"}});
   CHECK(ended.status == 1);
   CHECK(rows(workplace)[0].reason == "rank 1: tokens.bin is cut short");
+}
+
+TEST_CASE("a run whose ranks said nothing has its row in the table per rank") {
+  const Workplace workplace("  - {name: silent, strategy: {kind: ddp, ranks: 2}}\n");
+  std::ofstream(workplace / "trainer") << "#!/bin/sh\nexit 1\n";
+  std::filesystem::permissions(workplace / "trainer", std::filesystem::perms::owner_all);
+  std::vector<std::string> command = workplace.command({"experiment.yaml", "--per-rank"});
+  command.back() = workplace / "trainer";
+  const Ended ended = Program(workplace / ".", command).wait();
+  CHECK(ended.status == 1);
+  const size_t row = ended.output.find("\nsilent  ddp ");
+  REQUIRE(row != std::string::npos);
+  CHECK_THAT(ended.output.substr(row + 1, ended.output.find('\n', row + 1) - row),
+             Contains(" - ") && Contains("failed"));
 }
 
 TEST_CASE("a run that does not fit is a result") {
@@ -118,7 +167,7 @@ TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call go
   runner.send(SIGINT);
   const Ended ended = runner.wait();
   CHECK(ended.status == 130);
-  CHECK_THAT(ended.output, Contains("interrupted"));
+  CHECK_THAT(ended.output, Contains("interrupted: asked to stop, after step 2"));
   CHECK(gone_soon(spawned));
   for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
   CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
@@ -215,6 +264,21 @@ TEST_CASE("GPUs that are missing or held by others are refused before anything i
   CHECK_FALSE(std::filesystem::exists(workplace.results() / "runs"));
 }
 
+TEST_CASE("runs that need fewer GPUs take those that nobody holds") {
+  const Workplace workplace("  - {name: gpu, device: cuda, strategy: {kind: fsdp, ranks: 2}}\n");
+  std::ofstream(workplace / "trainer") << "#!/bin/sh\necho \"$RANK: $CUDA_VISIBLE_DEVICES\"\n";
+  std::filesystem::permissions(workplace / "trainer", std::filesystem::perms::owner_all);
+  std::vector<std::string> command = workplace.command({"experiment.yaml"});
+  command.back() = workplace / "trainer";
+  Program(workplace / ".", command,
+          {{"LD_LIBRARY_PATH", FAKE_NVML_FOLDER},
+           {"FAKE_NVML_GPUS", "80 80 80"},
+           {"FAKE_NVML_PROCESSES", "1 4242 3"}})
+      .wait();
+  CHECK(text_of(workplace.results() / rows(workplace).at(0).folder / "attempt-1/rank0.log") ==
+        "0: 0,2\n");
+}
+
 TEST_CASE("GPU runs see the GPUs that were chosen") {
   const Workplace workplace("  - {name: gpu, device: cuda, strategy: {kind: fsdp, ranks: 2}}\n");
   std::ofstream(workplace / "trainer") << "#!/bin/sh\necho \"$RANK: $CUDA_VISIBLE_DEVICES\"\n";
@@ -266,6 +330,40 @@ TEST_CASE("points that would share a folder are refused") {
   const Ended ended = workplace.run();
   CHECK(ended.status == 2);
   CHECK_THAT(ended.errors, Contains("'a b' and 'a/b' are the same"));
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
+
+TEST_CASE("an input file that is missing is named with the place that asks for it") {
+  const Workplace workplace(
+      "  - {name: right}\n  - {name: data, data.train: games.csv}\n"
+      "  - {name: model, model.source: llama}\n");
+  const auto errors = [&](const std::vector<std::string>& choice) {
+    std::vector<std::string> arguments{"experiment.yaml"};
+    arguments.insert(arguments.end(), choice.begin(), choice.end());
+    return workplace.run(arguments).errors;
+  };
+  CHECK_THAT(errors({}), Catch::StartsWith("fsdp-run: experiment.yaml:5:30: 'data.train': /") &&
+                             Contains("/games.csv: cannot be read: No such file"));
+  CHECK_THAT(errors({"--only", "model"}),
+             Catch::StartsWith("fsdp-run: experiment.yaml:6:33: 'model.source': /") &&
+                 Contains("/llama/config.json: cannot be read: No such file"));
+  CHECK_THAT(errors({"--only", "right", "--set", "data.train=moves.csv"}),
+             Catch::StartsWith("fsdp-run: --set data.train=moves.csv: 'data.train': /") &&
+                 Contains("/moves.csv: cannot be read"));
+}
+
+TEST_CASE("another file's experiment of the same name is taken over with a warning") {
+  const Workplace workplace("  - {name: only}\n");
+  CHECK_THAT(workplace.run().errors, !Contains("warning"));
+  CHECK_THAT(workplace.run({(workplace / "experiment.yaml").string()}).errors,
+             !Contains("warning"));
+  std::filesystem::copy_file(workplace / "experiment.yaml", workplace / "another.yaml");
+  const Ended ended = workplace.run({"another.yaml"});
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("warning: results holds runs of 'trial' from " +
+                                    (workplace / "experiment.yaml").string()) &&
+                               Contains("rename `experiment:`") && Contains("--results"));
+  CHECK_THAT(workplace.run({"another.yaml"}).errors, !Contains("warning"));
 }
 
 TEST_CASE("a hostile name stays inside the results") {
@@ -281,6 +379,19 @@ TEST_CASE("a file may be named like a command") {
   std::filesystem::copy_file(workplace / "experiment.yaml", workplace / "check");
   CHECK(workplace.run({"run", "check"}).status == 0);
   CHECK(rows(workplace).size() == 2);
+}
+
+TEST_CASE("a word that is neither a file nor a command is answered with the nearest command") {
+  const Workplace workplace(kTwoPoints);
+  const auto errors = [&](const std::string& word) {
+    return Program(workplace / ".", {FSDP_RUN_PROGRAM, word, "experiment.yaml"}).wait().errors;
+  };
+  CHECK(errors("chek") ==
+        "fsdp-run: 'chek' is neither a file nor a command; allowed: run, check, schema, report; "
+        "did you mean 'check'?\n");
+  CHECK_THAT(errors("elsewhere.yaml"), !Contains("did you mean"));
+  std::filesystem::copy_file(workplace / "experiment.yaml", workplace / "chek");
+  CHECK_THAT(errors("chek"), !Contains("did you mean"));
 }
 
 TEST_CASE("check, schema and report print and start nothing") {

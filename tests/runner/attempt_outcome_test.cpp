@@ -59,7 +59,7 @@ TEST_CASE("a run that was done when it was told to stop is finished") {
     CHECK(attempt_outcome(launch(told, "told"), done).status == RunStatus::kFinished);
   }
   const std::vector stopped{rank_end(0, kInterrupted), rank_end(1, kNone)};
-  CHECK(attempt_outcome(launch(LaunchOutcome::kInterrupted, "interrupted"), stopped).status ==
+  CHECK(attempt_outcome(launch(LaunchOutcome::kInterrupted, "asked to stop"), stopped).status ==
         RunStatus::kInterrupted);
   CHECK(attempt_outcome(launch(LaunchOutcome::kTimeLimit, "limit"), stopped).status ==
         RunStatus::kTimeLimit);

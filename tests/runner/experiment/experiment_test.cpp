@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/runner/experiment/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
@@ -93,7 +93,8 @@ TEST_CASE("layers win in the order base, profile, point, profile's point, sweep,
 
 TEST_CASE("train.sequences gives every batch the same data") {
   const std::string text =
-      "experiment: lab\nbase: {train.sequences: 100, strategy: {kind: ddp, ranks: 2}, device: cpu}\n"
+      "experiment: lab\nbase: {train.sequences: 100, strategy: {kind: ddp, ranks: 2}, device: "
+      "cpu}\n"
       "sweep: {product: {batch.size_per_rank: [1, 5, 8]}}";
   const std::vector<Run> runs = expanded(text).runs;
   CHECK(runs.at(0).spec.train.steps == 50);
@@ -145,6 +146,18 @@ TEST_CASE("--only takes points and runs by name") {
   CHECK(names(expanded(text, {.only = {"B seed=2", "A seed=1"}})) == Names{"A seed=1", "B seed=2"});
   CHECK(message("experiment: lab\npoints: [{name: 4xDDP}, {name: 4xFSDP}]", {.only = {"4xDPD"}}) ==
         "--only: '4xDPD': no point has this name; allowed: 4xDDP, 4xFSDP; did you mean '4xDDP'?");
+}
+
+TEST_CASE("what --only leaves out is still expanded, but for what cannot be resolved") {
+  const std::string text =
+      "experiment: lab\npoints:\n  - {name: A}\n"
+      "  - {name: B, batch: {total: 7, size_per_rank: 2}}\n"
+      "  - {name: C, device: cuda, strategy: {kind: ddp, ranks: 9}}\n";
+  const Expansion expansion = expanded(text, {.only = {"A"}});
+  CHECK(names(expansion) == Names{"A"});
+  REQUIRE(expansion.left_out.size() == 1);
+  CHECK(expansion.left_out[0].point == "C");
+  CHECK(expansion.left_out[0].position == 2);
 }
 
 TEST_CASE("--set reads its value as YAML and says what is wrong with it") {

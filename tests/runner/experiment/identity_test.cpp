@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "runner/experiment/experiment.h"
-#include "tests/runner/experiment/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "runner/experiment/experiment.h"
-#include "tests/runner/experiment/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
@@ -65,9 +65,8 @@ TEST_CASE("auto fails when no profile fits") {
 TEST_CASE("a profile named outright is taken even when its requirement is not met") {
   const std::string text = kWithCpu + "base: {strategy: {kind: ddp, ranks: 4}}\n";
   const TemporaryFolder folder;
-  const Expansion expansion =
-      Experiment::load(folder.write("lab.yaml", text))
-          .expand({.profile = "a100x4", .check_gpus = false}, {});
+  const Expansion expansion = Experiment::load(folder.write("lab.yaml", text))
+                                  .expand({.profile = "a100x4", .check_gpus = false}, {});
   CHECK(expansion.profile == "a100x4");
   CHECK(expansion.profile_reason ==
         "a100x4: chosen with --profile, although a100x4 needs 4 GPUs, this host has 0");

@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "runner/launch/local_launcher.h"
-#include "trainer/contract/config_error.h"
 
 using namespace fsdp;
 using Catch::Matchers::Contains;
@@ -42,28 +41,34 @@ TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
   CHECK_THROWS_WITH(choose_gpus({}, "0", "--gpus"), Contains("no NVIDIA GPU was found"));
 }
 
-TEST_CASE("a GPU that another process holds is refused") {
-  set_fake("80 80", "1 4242 3");
+TEST_CASE("GPUs that other processes hold are left alone, and named when too few are free") {
+  set_fake("80 80 80", "1 4242 3");
   const std::vector<Gpu> gpus = find_gpus();
-  CHECK_NOTHROW(refuse_held_gpus(std::vector{gpus[0]}));
-  CHECK_THROWS_WITH(refuse_held_gpus(gpus),
-                    "GPU 1 (Fake GPU) is held by process 4242 'python' (3.0 GiB); wait for it, "
-                    "stop it, or choose other GPUs with --gpus");
+  const std::vector<Gpu> unheld = unheld_gpus(gpus, 2);
+  REQUIRE(unheld.size() == 2);
+  CHECK(unheld[0].index == 0);
+  CHECK(unheld[1].index == 2);
+  CHECK_THROWS_WITH(unheld_gpus(gpus, 3),
+                    "3 GPUs are needed, 2 free; GPU 1 (Fake GPU) is held by process 4242 'python' "
+                    "(3.0 GiB); wait for them, stop them, or choose other GPUs with --gpus");
 }
 
 TEST_CASE("more processes than fit the first call are all seen") {
   std::string processes;
   for (int i = 0; i < 40; ++i) processes += "0 " + std::to_string(100 + i) + " 1 ";
   set_fake("80", processes.c_str());
-  CHECK_THROWS_AS(refuse_held_gpus(find_gpus()), ConfigError);
+  CHECK_THROWS_WITH(unheld_gpus(find_gpus(), 1),
+                    Contains("process 100 ") && Contains("process 139 "));
 }
 
 TEST_CASE("a launch takes only GPUs that nobody holds, and never more than there are") {
   set_fake("80 80", "0 4242 3");
   LocalLauncher launcher({.gpus = find_gpus()});
   LaunchRequest request{.trainer = "/bin/true", .uses_gpus = true};
-  request.rank_logs.assign(1, "/dev/null");
-  CHECK_THROWS_WITH(launcher.start(request), Contains("held by process 4242"));
+  request.rank_logs.assign(2, "/dev/null");
+  CHECK_THROWS_WITH(launcher.start(request), Contains("GPU 0 (Fake GPU) is held by process 4242"));
   request.rank_logs.assign(3, "/dev/null");
   CHECK_THROWS_WITH(launcher.start(request), Contains("3 GPUs; allowed here: at most 2"));
+  request.rank_logs.assign(1, "/dev/null");
+  CHECK_NOTHROW(launcher.start(request));
 }

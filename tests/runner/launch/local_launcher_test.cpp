@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
 
 using namespace fsdp;
@@ -29,18 +30,12 @@ std::string text_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-// A folder that goes with the test; ranks write what they see into their logs.
-class Folder {
+// Ranks find it as $TEST_FOLDER, and write what they see into their logs.
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string name = "/tmp/launch_test.XXXXXX";
-    path_ = mkdtemp(name.data());
-    setenv("TEST_FOLDER", path_.c_str(), 1);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder() { setenv("TEST_FOLDER", path().c_str(), 1); }
 
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  std::string text(const std::string& name) const { return text_of(path_ / name); }
+  std::string text(const std::string& name) const { return text_of(path() / name); }
   // Waits until the file holds a whole line.
   std::string line(const std::string& name) const {
     for (;;) {
@@ -51,9 +46,6 @@ class Folder {
     }
   }
   pid_t process_id(const std::string& name) const { return std::stoi(line(name)); }
-
- private:
-  std::filesystem::path path_;
 };
 
 // Every rank runs `script` in a shell.
@@ -248,6 +240,7 @@ TEST_CASE("stop_all asks, and called again kills") {
   launcher.stop_all();
   const LaunchResult result = wait_for_one(launcher);
   CHECK(result.outcome == LaunchOutcome::kInterrupted);
+  CHECK(result.reason == "asked to stop");
   CHECK(is_gone(rank));
 }
 

@@ -146,6 +146,40 @@ TEST_CASE("reports per rank are as in tests/golden") {
   check_golden("report_per_rank.csv", render(Format::kCsv, per_rank_report()));
 }
 
+TEST_CASE("a run of which no rank has reported has its row in a report per rank") {
+  Report report = per_rank_report();
+  RankRow row;
+  row.run = 4;
+  row.point = "offload";
+  row.attempt = 1;
+  row.status = RunStatus::kFailed;
+  report.rank_rows.push_back(row);
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("\noffload  fsdp+offload     -  -       "));
+  const auto json = nlohmann::json::parse(render(Format::kJson, report))["rows"].at(2);
+  CHECK(json["rank"].is_null());
+  CHECK(json["status"] == "failed");
+}
+
+TEST_CASE("the remark about the warm-up says what was left out of which run") {
+  Report report;
+  report.rows = {finished_row(1, "long", StrategyKind::kSingle, 1, 10)};
+  const auto remark = [&] {
+    const std::string text = render(Format::kTable, report);
+    const size_t begin = text.find(" range") + 6;
+    return text.substr(begin, text.find('.', begin) - begin);
+  };
+  CHECK(remark() == ", the first 2 steps left out as warm-up");
+  report.rows.push_back(finished_row(2, "short", StrategyKind::kDdp, 2, 10));
+  report.rows[1].steps = 2;
+  CHECK(remark() == ", the first 2 steps left out as warm-up (none of short, which did no more)");
+  report.rows.erase(report.rows.begin());
+  CHECK(remark() == ", no step left out as warm-up, for no more were done");
+  report.rows[0].steps = 0;
+  report.rows[0].step_time_ms_median.reset();
+  CHECK(render(Format::kTable, report).find("warm-up") == std::string::npos);
+}
+
 TEST_CASE("json holds every field of a row, in full, and null for what was not measured") {
   const auto report = nlohmann::json::parse(render(Format::kJson, lab_report()));
   REQUIRE(report["rows"].size() == 6);

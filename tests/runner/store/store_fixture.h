@@ -1,34 +1,18 @@
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "runner/store/store.h"
+#include "tests/temporary_folder.h"
 
 // A results folder of its own, and short ways to write runs and events.
 namespace fsdp {
 
-class ResultsFolder {
+class ResultsFolder : public TemporaryFolder {
  public:
-  ResultsFolder() {
-    std::string path = std::filesystem::temp_directory_path() / "store-test-XXXXXX";
-    path_ = mkdtemp(path.data());
-  }
-  ~ResultsFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ResultsFolder(const ResultsFolder&) = delete;
-  ResultsFolder& operator=(const ResultsFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path database() const { return path_ / "results.sqlite"; }
-
- private:
-  std::filesystem::path path_;
+  std::filesystem::path database() const { return path() / "results.sqlite"; }
 };
 
 inline ExperimentRecord experiment(const std::string& name) {

@@ -30,7 +30,7 @@ TEST_CASE("an empty folder gets the schema, and opening it again keeps everythin
   const ResultsFolder results;
   { running_run(*std::make_unique<Store>(results.path() / "."), 1); }
   Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 1);
+  CHECK(Statement(database, "pragma user_version").value<int>() == 2);
   CHECK(Statement(database, "pragma foreign_keys").value<int>() == 1);
   CHECK(Statement(database, "pragma journal_mode").value<std::string>() == "delete");
   Store again(results.path());
@@ -88,19 +88,12 @@ TEST_CASE("planning again keeps what was recorded and renews the current list") 
   CHECK(store.comparison("another experiment").empty());
 }
 
-TEST_CASE("planning a selection leaves the other points in the current list") {
+TEST_CASE("the file that an experiment was last planned from is known") {
   const ResultsFolder results;
   Store store(results.path());
-  auto runs = in_order({planned_run("a", 1), planned_run("b", 1), planned_run("c", 2)});
-  store.plan(experiment("lab"), runs);
-  runs[1].hash = "another hash";
-  store.plan(experiment("lab"), std::span(runs).subspan(1, 1), /*is_selection=*/true);
-  const auto rows = store.comparison("lab");
-  REQUIRE(rows.size() == 3);
-  CHECK(rows[0].point == "a");
-  CHECK(rows[1].point == "b");
-  CHECK(rows[1].hash8 == "another ");
-  CHECK(rows[2].point == "c");
+  CHECK_FALSE(store.experiment_file("lab"));
+  store.plan(experiment("lab"), {});
+  CHECK(store.experiment_file("lab") == "lab.yaml");
 }
 
 TEST_CASE("an interrupted attempt does not hide an earlier result") {
@@ -179,7 +172,7 @@ TEST_CASE("events of an attempt that was never begun are refused") {
 TEST_CASE("the view comparison holds the newest attempt's figures, read by the sqlite3 program") {
   const ResultsFolder results;
   Store store(results.path());
-  const std::vector runs{planned_run("4xDDP", 2), planned_run("never run", 1)};
+  const auto runs = in_order({planned_run("4xDDP", 2), planned_run("never run", 1)});
   const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
   store.begin_attempt(run_id, attempt_start(500));
   store.end_attempt(run_id, 1, RunStatus::kInterrupted, "asked to stop", 900);
@@ -220,10 +213,30 @@ TEST_CASE("the view comparison holds the newest attempt's figures, read by the s
         "lab,01234567,0,2,\"\",25.0,35.0,250,1000,33.3333333333333,\"a processor\"\n");
 
   const auto ranks = store.comparison_per_rank("lab");
-  REQUIRE(ranks.size() == 2);
+  REQUIRE(ranks.size() == 3);
+  CHECK(ranks[1].rank == 1);
   CHECK(ranks[0].step_time_ms_median == 20);
   CHECK(ranks[1].memory_allocated_bytes_max == 250);
   CHECK(ranks[1].status == RunStatus::kFinished);
+  CHECK(ranks[2].point == "never run");
+  CHECK_FALSE(ranks[2].attempt);
+  CHECK_FALSE(ranks[2].rank);
+  CHECK_FALSE(ranks[2].steps);
+}
+
+TEST_CASE("a database of version 1 is brought up to date and keeps what it holds") {
+  const ResultsFolder results;
+  { running_run(*std::make_unique<Store>(results.path()), 2); }
+  Database(results.database())
+      .execute(
+          "drop view comparison_per_rank; "
+          "create view comparison_per_rank as select c.*, k.rank from comparison c "
+          "join ranks k on k.run = c.run and k.attempt = c.attempt; pragma user_version = 1");
+  Store store(results.path());
+  const auto rows = store.comparison_per_rank("lab");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].attempt == 1);
+  CHECK_FALSE(rows[0].rank);
 }
 
 TEST_CASE("figures of a running attempt are those of the steps so far") {

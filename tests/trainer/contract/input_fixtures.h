@@ -1,40 +1,17 @@
 #pragma once
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/run_spec.h"
 
 // Input files for tests, right and wrong ones.
 namespace fsdp {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "fsdp-test-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp: " + name);
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
-
-  std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 // What the ConfigError says that `call` must throw.
 template <typename Call>

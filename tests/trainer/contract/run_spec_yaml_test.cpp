@@ -1,10 +1,8 @@
 #include "trainer/contract/run_spec_yaml.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <fstream>
 
+#include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/overrides.h"
 
@@ -28,20 +26,6 @@ std::string message(const std::string& text) {
   }
   return "no error";
 }
-
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() /
-              ("run_spec_yaml_test-" + std::to_string(getpid()) + ".yaml")) {
-    std::ofstream(path_) << text;
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 RunSpec with_every_value_changed() {
   return applied(R"(
@@ -236,8 +220,8 @@ TEST_CASE("a layer says where it gives a key") {
 
 TEST_CASE("a specification survives being written and read") {
   for (const RunSpec& spec : {resolved(RunSpec{}), resolved(with_every_value_changed())}) {
-    const TemporaryFile file(to_yaml(spec));
-    CHECK(read_run_spec(file.path()) == spec);
+    const TemporaryFolder folder;
+    CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))) == spec);
   }
 }
 
@@ -249,8 +233,8 @@ TEST_CASE("paths of any spelling survive being written and read") {
     INFO(name);
     RunSpec spec = resolved(RunSpec{});
     spec.data.train = "/data/" + name;
-    const TemporaryFile file(to_yaml(spec));
-    CHECK(read_run_spec(file.path()).data.train == spec.data.train);
+    const TemporaryFolder folder;
+    CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))).data.train == spec.data.train);
   }
 }
 
@@ -269,9 +253,10 @@ TEST_CASE("canonical YAML has every key, in the order of the struct") {
 }
 
 TEST_CASE("a contradiction in run.yaml names its line") {
-  const TemporaryFile file("strategy:\n  ranks: 3\n");
-  CHECK_THROWS_WITH(read_run_spec(file.path()),
-                    file.path().string() +
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("run.yaml", "strategy:\n  ranks: 3\n");
+  CHECK_THROWS_WITH(read_run_spec(file),
+                    file.string() +
                         ":2:10: 'strategy.ranks': is 3, but strategy.kind single "
                         "is one process; allowed: 1");
   CHECK_THROWS_WITH(read_run_spec("/nowhere/run.yaml"),

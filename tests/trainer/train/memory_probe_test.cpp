@@ -1,10 +1,10 @@
 #include "trainer/train/memory_probe.h"
 
 #include <ATen/ATen.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
+
+#include "tests/temporary_folder.h"
 
 using fsdp::CpuMemoryProbe;
 
@@ -14,10 +14,14 @@ constexpr int64_t kMib = 1 << 20;
 // Pages that the process touches for itself in between.
 constexpr int64_t kSlack = 8 * kMib;
 
-[[maybe_unused]] bool near(int64_t bytes, int64_t expected) { return std::abs(bytes - expected) < kSlack; }
+[[maybe_unused]] bool near(int64_t bytes, int64_t expected) {
+  return std::abs(bytes - expected) < kSlack;
+}
 
 // Freed buffers stay resident, so what a test adds must be larger than anything freed before.
-[[maybe_unused]] at::Tensor fresh(int64_t mebibytes) { return at::ones({mebibytes * kMib}, at::kByte); }
+[[maybe_unused]] at::Tensor fresh(int64_t mebibytes) {
+  return at::ones({mebibytes * kMib}, at::kByte);
+}
 
 }  // namespace
 
@@ -46,11 +50,8 @@ TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the pe
 #endif
 
 TEST_CASE("memory mapped from a file is not counted") {
-  const std::string path = "/tmp/fsdp_memory_probe_test." + std::to_string(getpid());
-  {
-    std::ofstream file(path);
-    file << std::string(60 * kMib, 'x');
-  }
+  const fsdp::TemporaryFolder folder;
+  const std::string path = folder.write("mapped", std::string(60 * kMib, 'x'));
   CpuMemoryProbe probe;
   const int64_t reserved = probe.reserved_bytes();
   {
@@ -59,23 +60,19 @@ TEST_CASE("memory mapped from a file is not counted") {
     CHECK(probe.reserved_bytes() < reserved + 70 * kMib);  // the comparison's own result
     CHECK(probe.reserved_bytes_max() < reserved + 70 * kMib);
   }
-  unlink(path.c_str());
 }
 
 TEST_CASE("where the kernel's peak cannot be reset the probe samples") {
-  char folder[] = "/tmp/fsdp_memory_probe_test.XXXXXX";
-  REQUIRE(mkdtemp(folder) != nullptr);
-  const std::filesystem::path process(folder);
+  const fsdp::TemporaryFolder process;
   const auto write = [&](int kib) {
-    std::ofstream(process / "status") << "VmHWM:\t 900000 kB\nRssAnon:\t " << kib << " kB\n";
+    process.write("status", "VmHWM:\t 900000 kB\nRssAnon:\t " + std::to_string(kib) + " kB\n");
   };
   write(1000);
-  CpuMemoryProbe probe(process);
+  CpuMemoryProbe probe(process.path());
   write(3000);
   CHECK(probe.reserved_bytes() == 3000 * 1024);
   write(2000);
   CHECK(probe.reserved_bytes_max() == 3000 * 1024);
   probe.reset_peaks();
   CHECK(probe.reserved_bytes_max() == 2000 * 1024);
-  std::filesystem::remove_all(process);
 }
