@@ -28,12 +28,14 @@ Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileD
 }  // namespace
 
 void check_inputs_of(const Expansion& expansion) {
-  // What check_inputs looks at is the model, the data and the total batch, and a training set that
-  // is large enough for the largest total is so for all.
+  // What check_inputs looks at is the model, the data, the validation set and the total batch, and
+  // a training set that is large enough for the largest total is so for all.
   std::vector<const Run*> distinct;
   for (const Run& run : expansion.runs) {
     const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const Run* other) {
-      return other->spec.model == run.spec.model && other->spec.data == run.spec.data;
+      return other->spec.model == run.spec.model && other->spec.data == run.spec.data &&
+             other->spec.evaluation.data == run.spec.evaluation.data &&
+             other->spec.evaluation.fraction == run.spec.evaluation.fraction;
     });
     if (same == distinct.rend()) {
       distinct.push_back(&run);

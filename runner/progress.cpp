@@ -46,6 +46,18 @@ std::string cut(std::string_view text, size_t columns) {
   return shown;
 }
 
+std::string evaluation_text(const EvaluationDone& evaluation) {
+  std::string text = ": step " + std::to_string(evaluation.step) + "  validation loss ";
+  text += evaluation.loss ? formatted("%.4f", *evaluation.loss) : "not finite";
+  return text + formatted("  accuracy %.1f %%", 100 * evaluation.token_accuracy);
+}
+
+std::string checkpoint_text(const CheckpointDone& checkpoint) {
+  return ": step " + std::to_string(checkpoint.step) + "  checkpoint " + checkpoint.path + "  " +
+         memory_text(checkpoint.size_bytes) +
+         formatted("  %.1f s", checkpoint.write_time_ms / 1000);
+}
+
 size_t terminal_width() {
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
@@ -96,6 +108,24 @@ std::string RunProgress::time_left() const {
   return "  " + duration_text(static_cast<double>(steps_ - step_) * step_time_ms_ / 1000) + " left";
 }
 
+std::vector<std::string> noteworthy(const std::string& point, std::span<const Event> events) {
+  std::vector<std::string> lines;
+  for (const Event& event : events) {
+    if (const auto* started = std::get_if<RunStarted>(&event.body)) {
+      if (started->resumed_from_step > 0) {
+        lines.push_back(point + ": resumed from step " +
+                        std::to_string(started->resumed_from_step));
+      }
+      if (!started->warning.empty()) lines.push_back(point + ": warning: " + started->warning);
+    } else if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body)) {
+      lines.push_back(point + evaluation_text(*evaluation));
+    } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
+      lines.push_back(point + checkpoint_text(*checkpoint));
+    }
+  }
+  return lines;
+}
+
 std::string progress_line(const RunProgress& run, size_t width) {
   const std::string figures = run.figures() + run.time_left();
   const size_t name_width = std::max<int64_t>(
@@ -135,7 +165,10 @@ void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t ste
 }
 
 void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ranks) {
-  running_.at(id).progress.add(events_of_ranks);
+  RunProgress& progress = running_.at(id).progress;
+  progress.add(events_of_ranks);
+  if (events_of_ranks.empty()) return;
+  for (const std::string& line : noteworthy(progress.point(), events_of_ranks.front())) say(line);
 }
 
 void Progress::ended(int64_t id, std::string_view outcome) {

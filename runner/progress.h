@@ -41,6 +41,10 @@ class RunProgress {
   int64_t memory_allocated_bytes_max_ = 0;
 };
 
+// What is worth a line of its own among what rank 0 reported: a warning, a resumption, evaluations,
+// checkpoints.
+std::vector<std::string> noteworthy(const std::string& point, std::span<const Event> events);
+
 // One line for a terminal: the point's name and the run's figures in at most `width` columns, the
 // name cut first.
 std::string progress_line(const RunProgress& run, size_t width);
@@ -49,7 +53,8 @@ std::string progress_line(const RunProgress& run, size_t width);
 std::string duration_text(double seconds);
 
 // Writes to stderr. On a terminal, one live line per running point below what was said; else plain
-// lines: start, end, and between them one when 10 % and 10 s have passed since the last.
+// lines: start, end, and between them one when 10 % and 10 s have passed since the last. What is
+// noteworthy is said in either case.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
@@ -62,6 +67,7 @@ class Progress {
 
   void say(std::string_view line);
   void started(int64_t id, std::string point, int64_t ranks, int64_t steps);
+  // One list per rank, as EventTail::poll returns them.
   void add(int64_t id, std::span<const std::vector<Event>> events_of_ranks);
   // `outcome`: "finished", "failed: rank 2 killed by signal 9 (log: ...)".
   void ended(int64_t id, std::string_view outcome);

@@ -17,6 +17,7 @@ namespace fsdp {
 namespace {
 
 constexpr std::chrono::milliseconds kIngestInterval{250};
+constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 
 int64_t now_unix_ms() {
   using namespace std::chrono;
@@ -48,6 +49,12 @@ int first_free_attempt(const RunPaths& paths) {
   int attempt = 1;
   while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
   return attempt;
+}
+
+// 0 when only the trainer knows, from the training set.
+int64_t known_steps(const TrainSpec& train) {
+  const int64_t steps = train.steps.value_or(0);
+  return std::min(steps, train.max_steps.value_or(steps));
 }
 
 }  // namespace
@@ -88,6 +95,7 @@ LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
       .arguments = {"--spec", paths.spec().string(), "--attempt", std::to_string(attempt)},
       .uses_gpus = run.spec.device == DeviceKind::kCuda,
       .time_limit = settings_.time_limit};
+  if (wants_checkpoints(run.spec)) request.time_to_stop = kTimeToWriteCheckpoint;
   for (int rank = 0; rank < run.spec.strategy.ranks; ++rank) {
     request.rank_logs.push_back(paths.log(attempt, rank));
   }
@@ -115,7 +123,7 @@ void Sweep::start(RunToLaunch run) {
       run.record.id,
       {.runner_process_id = getpid(), .started_unix_ms = now_unix_ms(), .host = settings_.host},
       first_free_attempt(paths));
-  progress_.started(run.record.id, run.record.point, ranks, run.spec.train.steps.value_or(0));
+  progress_.started(run.record.id, run.record.point, ranks, known_steps(run.spec.train));
   try {
     lay_out(paths, run.spec, attempt);
     launcher_.start(request(run, attempt));

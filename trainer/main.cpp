@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 
 #include "trainer/comm/communication_error.h"
@@ -19,16 +20,13 @@ bool says_out_of_memory(const std::string& reason) {
          reason.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 // Runs this rank; an error becomes a run_failed event, a line on stderr and an exit code.
 ExitCode run_and_report(fsdp::RankRun& run) {
   const auto fail = [&](ExitCode code, const std::string& reason) {
     if (code != ExitCode::kBadConfiguration && says_out_of_memory(reason)) {
       code = ExitCode::kOutOfMemory;
     }
-    std::cerr << "fsdp-train: " << reason << std::endl;
-    run.report_failure(code, first_line(reason));
+    run.report_failure(code, reason);
     return code;
   };
   try {
@@ -65,6 +63,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
+  // A file that may not grow is an error of the write, which says what to do.
+  std::signal(SIGXFSZ, SIG_IGN);
   fsdp::RankRun run(spec_file, attempt);
   const ExitCode code = run_and_report(run);
   // Other ranks may be gone: destructors of communication could wait for them.

@@ -19,7 +19,9 @@ void append_fields(std::string& out, const Section& section, const std::string& 
     using Member = std::remove_cvref_t<decltype(member)>;
     const std::string key = prefix + name;
     if constexpr (Fields<Member>) {
-      append_entry(out, key, "a map", documentation);
+      append_entry(out, key,
+                   HasShortForm<Member> ? "a map, or in short the value of its first key" : "a map",
+                   documentation);
       append_fields(out, member, key + '.');
     } else {
       append_entry(out, key, allowed_values<Member>(range) + "; default: " + yaml_text(member),

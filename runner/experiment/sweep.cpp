@@ -16,9 +16,10 @@ SweepAxis read_axis(const YamlEntry& entry) {
   SweepAxis axis{.key = key, .label = key.substr(key.rfind('.') + 1), .values = {}};
   for (const YAML::Node& value : entry.value) {
     const YamlEntry item{entry.key, value, entry.path, entry.origin};
-    if (value.IsMap())
-      refuse_value(item, "a map is not one value; allowed: keys such as '" + key +
-                             ".kind' with a list of values");
+    if (value.IsMap()) {
+      refuse_value(item, "a map is not one value; allowed: one of the keys below '" + key +
+                             "', dotted, with a list of values");
+    }
     Overrides overrides;
     overrides.add(entry.key, value, entry.origin);
     const std::string text = value.IsNull() ? "null" : value.Scalar();

@@ -1,23 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-// The GPUs of this host and who holds them, from NVIDIA's management library (NVML). It is loaded
-// at run time: a host without it has no GPUs.
-namespace fsdp {
+#include "trainer/contract/nvml.h"
 
-struct Gpu {
-  int index = 0;  // as nvidia-smi counts, in the order of the PCI bus
-  std::string name{};
-  std::string uuid{};  // "GPU-8c9f..."
-  int64_t memory_bytes = 0;
-};
+// The GPUs of this host and who holds them.
+namespace fsdp {
 
 // All GPUs; empty without a driver. Throws std::runtime_error when a driver is there and fails.
 std::vector<Gpu> find_gpus();

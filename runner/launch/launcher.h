@@ -19,6 +19,9 @@ struct LaunchRequest {
   std::vector<std::filesystem::path> rank_logs{};  // stdout and stderr of rank r; one per rank
   bool uses_gpus = false;  // one GPU slot per rank, else one CPU-rank slot per rank
   std::optional<std::chrono::seconds> time_limit{};
+  // How long ranks may take to end when they are asked to stop, none of them having failed; absent:
+  // the launcher's own patience.
+  std::optional<std::chrono::seconds> time_to_stop{};
 };
 
 enum class LaunchOutcome { kExited, kOutOfMemory, kFailed, kTimeLimit, kInterrupted };

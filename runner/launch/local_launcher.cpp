@@ -115,6 +115,7 @@ SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
                       .arguments = request.arguments,
                       .ranks = {},
                       .time_limit = request.time_limit,
+                      .time_to_stop = request.time_to_stop,
                       .patience = patience_};
   for (size_t rank = 0; rank < request.rank_logs.size(); ++rank) {
     variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);

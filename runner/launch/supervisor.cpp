@@ -223,6 +223,9 @@ void Supervisor::record(pid_t process, int wait_status) {
   if (stage_ == Stage::kRunning) {
     stage_ = Stage::kFailing;
     deadline_ = Clock::now() + plan_.patience.after_failure;
+  } else if (stage_ == Stage::kTerminating && !ended_with(wait_status, ExitCode::kInterrupted)) {
+    // The others may wait for it in vain.
+    deadline_ = std::min(*deadline_, Clock::now() + plan_.patience.after_terminate);
   }
 }
 
@@ -239,9 +242,11 @@ void Supervisor::on_deadline() {
 }
 
 void Supervisor::terminate(std::optional<LaunchOutcome> outcome) {
+  const std::chrono::milliseconds after_terminate = plan_.patience.after_terminate;
   if (!failure_) stopped_as_ = outcome;
   stage_ = Stage::kTerminating;
-  deadline_ = Clock::now() + plan_.patience.after_terminate;
+  deadline_ =
+      Clock::now() + (failure_ ? after_terminate : plan_.time_to_stop.value_or(after_terminate));
   kill(-ranks_.front().process, SIGTERM);
 }
 

@@ -24,7 +24,7 @@ namespace fsdp {
 struct Patience {
   // From the first rank that ended badly until the others get SIGTERM: they may say why.
   std::chrono::milliseconds after_failure{3000};
-  // From SIGTERM to SIGKILL.
+  // From SIGTERM to SIGKILL, unless the launch has a time to stop.
   std::chrono::milliseconds after_terminate{4000};
 };
 
@@ -38,6 +38,7 @@ struct SupervisorPlan {
   std::vector<std::string> arguments;
   std::vector<RankProcess> ranks;
   std::optional<std::chrono::milliseconds> time_limit;
+  std::optional<std::chrono::milliseconds> time_to_stop;  // as LaunchRequest has it
   Patience patience;
 };
 

@@ -1,40 +1,12 @@
 #include "runner/report/columns.h"
 
-#include <concepts>
-
+#include "runner/report/column_values.h"
 #include "runner/report/figures.h"
 
 namespace fsdp {
 namespace {
 
 using enum Alignment;
-
-template <typename T>
-Value to_value(const T& member) {
-  if constexpr (is_optional<T>) {
-    return member ? to_value(*member) : Value();
-  } else if constexpr (NamedEnum<T>) {
-    return std::string(name_of(member));
-  } else if constexpr (std::same_as<T, std::filesystem::path>) {
-    return to_value(member.string());
-  } else if constexpr (std::same_as<T, std::string>) {
-    return member.empty() ? Value() : Value(member);
-  } else {
-    return member;
-  }
-}
-
-// The values of a member of the run or of the rank.
-template <typename T, typename Owner>
-auto of(T Owner::*member) {
-  return [member](const ReportRow& row) {
-    if constexpr (std::derived_from<ComparisonRow, Owner>) {
-      return to_value(row.run->*member);
-    } else {
-      return to_value(row.rank->*member);
-    }
-  };
-}
 
 // A member of the run divided by the baseline's.
 template <typename T>
@@ -51,12 +23,6 @@ std::optional<double> relative_speed(const ReportRow& row) {
 
 std::optional<double> relative_memory(const ReportRow& row) {
   return relative(row, &AttemptSummary::memory_allocated_bytes_max);
-}
-
-std::string strategy(const ReportRow& row) {
-  std::string text(name_of(row.run->strategy));
-  if (row.run->offload != Offload::kNone) text += "+offload";
-  return text;
 }
 
 std::string batch(const ReportRow& row) {
@@ -86,6 +52,35 @@ std::string losses(const ReportRow& row) {
   return loss(row.run->loss_first) + " -> " + loss(row.run->loss_last);
 }
 
+bool has_validation(const ComparisonRow& run) {
+  return run.validation_loss_first || run.token_accuracy_last;
+}
+
+// "4.1000 -> 2.5000", and the best when that is another one.
+std::string validation_losses(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  if (!has_validation(run)) return "-";
+  std::string text = loss(run.validation_loss_first) + " -> " + loss(run.validation_loss_last);
+  if (run.validation_loss_best && run.validation_loss_best != run.validation_loss_last &&
+      run.validation_loss_best != run.validation_loss_first) {
+    text += " (best " + loss(run.validation_loss_best) + ")";
+  }
+  return text;
+}
+
+std::string token_accuracy(const ReportRow& row) {
+  char buffer[32];
+  if (!row.run->token_accuracy_last) return "-";
+  std::snprintf(buffer, sizeof(buffer), "%.1f %%", 100 * *row.run->token_accuracy_last);
+  return buffer;
+}
+
+bool has_skipped(const ComparisonRow& run) { return run.skipped_steps.value_or(0) > 0; }
+
+std::string skipped(const ReportRow& row) {
+  return row.run->skipped_steps ? std::to_string(*row.run->skipped_steps) : "-";
+}
+
 std::vector<Column> run_columns() {
   using Run = ComparisonRow;
   return {
@@ -97,8 +92,22 @@ std::vector<Column> run_columns() {
       {"hash8", "", "First digits of the run's hash.", kLeft, of(&Run::hash8), {}},
       {"attempt", "", "Number of the newest attempt.", kRight, of(&Run::attempt), {}},
       {"folder", "", "The run's folder, in the results folder.", kLeft, of(&Run::folder), {}},
-      {"strategy", "strategy", "single, ddp or fsdp; for people with +offload.", kLeft,
-       of(&Run::strategy), strategy},
+      {"strategy", "strategy", "single, ddp or fsdp; for people with sharding and +offload.", kLeft,
+       of(&Run::strategy), strategy_text},
+      {"sharding",
+       "",
+       "What fsdp shards, and within how many ranks; else empty.",
+       kLeft,
+       of(&Run::sharding),
+       {}},
+      {"wrap", "", "What is gathered, and reduced, together.", kLeft, of(&Run::wrap), {}},
+      {"prefetch", "", "Units that are gathered ahead.", kRight, of(&Run::prefetch), {}},
+      {"limit_all_gathers",
+       "",
+       "1: a gather waits for the memory of a unit before it; 0: not.",
+       kRight,
+       of(&Run::limit_all_gathers),
+       {}},
       {"offload", "", "What lives in CPU memory.", kLeft, of(&Run::offload), {}},
       {"ranks", "ranks", "Processes.", kRight, of(&Run::ranks),
        [](auto& row) { return std::to_string(row.run->ranks); }},
@@ -118,6 +127,8 @@ std::vector<Column> run_columns() {
        of(&Run::total_batch),
        {}},
       {"precision", "", "Number format of training.", kLeft, of(&Run::precision), {}},
+      {"optimizer", "", "Kind of the optimizer.", kLeft, of(&Run::optimizer), {}},
+      {"schedule", "", "Kind of the learning rate's schedule.", kLeft, of(&Run::schedule), {}},
       {"device", "", "cpu or cuda.", kLeft, of(&Run::device), {}},
       {"device_name", "", "Name of rank 0's processor or GPU.", kLeft, of(&Run::device_name), {}},
       {"sequence_length", "", "Tokens per sequence.", kRight, of(&Run::sequence_length), {}},
@@ -184,10 +195,53 @@ std::vector<Column> run_columns() {
        kRight, of(&Run::total_time_ms), [](auto& row) { return duration(row.run->total_time_ms); }},
       {"start_up_time_ms", "start-up\ntime", "From the attempt's start to its first step.", kRight,
        of(&Run::start_up_time_ms), [](auto& row) { return duration(row.run->start_up_time_ms); }},
-      {"steps", "", "Optimizer steps that all ranks did.", kRight, of(&Run::steps), {}},
-      {"loss_first", "", "Loss of the first step.", kRight, of(&Run::loss_first), {}},
+      {"resumed_from_step",
+       "",
+       "Step of the checkpoint that the attempt went on from; 0: none.",
+       kRight,
+       of(&Run::resumed_from_step),
+       {}},
+      {"steps",
+       "",
+       "Optimizer steps that all ranks did in this attempt.",
+       kRight,
+       of(&Run::steps),
+       {}},
+      {"loss_first", "", "Loss of the attempt's first step.", kRight, of(&Run::loss_first), {}},
       {"loss_last", "loss", "Loss of the last step; for people first -> last.", kRight,
        of(&Run::loss_last), losses},
+      {"skipped_steps", "skipped\nsteps", "Steps that left the parameters as they are.", kRight,
+       of(&Run::skipped_steps), skipped, has_skipped},
+      {"non_finite_steps",
+       "",
+       "Steps whose loss was NaN or infinite.",
+       kRight,
+       of(&Run::non_finite_steps),
+       {}},
+      {"validation_loss_first",
+       "",
+       "Validation loss of the attempt's first evaluation.",
+       kRight,
+       of(&Run::validation_loss_first),
+       {}},
+      {"validation_loss_last", "validation loss",
+       "Validation loss of the last evaluation; for people first -> last.", kRight,
+       of(&Run::validation_loss_last), validation_losses, has_validation},
+      {"validation_loss_best",
+       "",
+       "The least validation loss.",
+       kRight,
+       of(&Run::validation_loss_best),
+       {}},
+      {"token_accuracy_last", "token\naccuracy",
+       "Part of the validation set's tokens that were the most likely ones, 0 to 1.", kRight,
+       of(&Run::token_accuracy_last), token_accuracy, has_validation},
+      {"checkpoint_write_time_ms_median",
+       "",
+       "Median time of writing a checkpoint.",
+       kRight,
+       of(&Run::checkpoint_write_time_ms_median),
+       {}},
       {"status", "status", "How the run stands.", kLeft, of(&Run::status),
        [](auto& row) { return std::string(name_of(row.run->status)); }},
       {"reason", "", "Why, when there is something to say.", kLeft, of(&Run::reason), {}},
@@ -195,57 +249,10 @@ std::vector<Column> run_columns() {
   };
 }
 
-std::vector<Column> columns_of_ranks() {
-  using Rank = RankRow;
-  return {
-      {"experiment", "", "Name of the experiment.", kLeft, of(&Rank::experiment), {}},
-      {"position", "", "Place of the run in the experiment.", kRight, of(&Rank::position), {}},
-      {"point", "point", "Name of the point.", kLeft, of(&Rank::point),
-       [](auto& row) { return row.rank->point; }},
-      {"run", "", "Number of the run in the database.", kRight, of(&Rank::run), {}},
-      {"attempt", "", "Number of the newest attempt.", kRight, of(&Rank::attempt), {}},
-      {"strategy", "strategy", "single, ddp or fsdp; for people with +offload.", kLeft,
-       of(&ComparisonRow::strategy), strategy},
-      {"offload", "", "What lives in CPU memory.", kLeft, of(&ComparisonRow::offload), {}},
-      {"rank", "rank", "The process among the run's.", kRight, of(&Rank::rank),
-       [](auto& row) { return row.rank->rank ? std::to_string(*row.rank->rank) : "-"; }},
-      {"host", "", "Where it ran.", kLeft, of(&Rank::host), {}},
-      {"device", "device", "What it computed on.", kLeft, of(&Rank::device),
-       [](auto& row) { return row.rank->device.empty() ? "-" : row.rank->device; }},
-      {"device_name", "", "Name of the processor or GPU.", kLeft, of(&Rank::device_name), {}},
-      {"memory_allocated_bytes_max", "allocated\npeak GiB", "Peak allocated memory.", kRight,
-       of(&Rank::memory_allocated_bytes_max),
-       [](auto& row) { return gibibytes(row.rank->memory_allocated_bytes_max); }},
-      {"memory_allocated_bytes_forward", "allocated after\nforward GiB",
-       "Most memory allocated at the end of a step's last forward.", kRight,
-       of(&Rank::memory_allocated_bytes_forward),
-       [](auto& row) { return gibibytes(row.rank->memory_allocated_bytes_forward); }},
-      {"memory_reserved_bytes_max", "reserved\npeak GiB", "Peak reserved memory.", kRight,
-       of(&Rank::memory_reserved_bytes_max),
-       [](auto& row) { return gibibytes(row.rank->memory_reserved_bytes_max); }},
-      {"memory_reserved_bytes_forward", "reserved after\nforward GiB",
-       "Most memory reserved at the end of a step's last forward.", kRight,
-       of(&Rank::memory_reserved_bytes_forward),
-       [](auto& row) { return gibibytes(row.rank->memory_reserved_bytes_forward); }},
-      {"step_time_ms_median", "step time\nms", "Median time of this rank's steps.", kRight,
-       of(&Rank::step_time_ms_median),
-       [](auto& row) { return three_digits(row.rank->step_time_ms_median); }},
-      {"steps", "steps", "Optimizer steps it did.", kRight, of(&Rank::steps),
-       [](auto& row) { return row.rank->steps ? std::to_string(*row.rank->steps) : "-"; }},
-      {"status", "status", "How the run stands.", kLeft, of(&Rank::status),
-       [](auto& row) { return std::string(name_of(row.rank->status)); }},
-  };
-}
-
 }  // namespace
 
 std::span<const Column> columns() {
   static const std::vector<Column> all = run_columns();
-  return all;
-}
-
-std::span<const Column> rank_columns() {
-  static const std::vector<Column> all = columns_of_ranks();
   return all;
 }
 

@@ -30,6 +30,8 @@ struct Column {
   Alignment alignment = Alignment::kRight;
   std::function<Value(const ReportRow&)> value;
   std::function<std::string(const ReportRow&)> text;  // empty when heading is
+  // table and markdown show the column when it holds for one of the runs; empty: always.
+  std::function<bool(const ComparisonRow&)> is_shown_for{};
 };
 
 std::span<const Column> columns();

@@ -43,6 +43,12 @@ std::string reason_line(const ComparisonRow& run, const std::filesystem::path& r
   return line;
 }
 
+// "4xDDP: resumed from step 20; its figures are of the steps since."
+std::string resumed_line(const ComparisonRow& run) {
+  return run.point + ": resumed from step " + std::to_string(*run.resumed_from_step) +
+         "; its figures are of the steps since.";
+}
+
 template <typename Items>
 std::string joined(const Items& items) {
   std::string text;
@@ -111,6 +117,7 @@ std::vector<std::string> lines_below(const Report& report, std::span<const Repor
   std::vector<std::string> lines;
   for (const ComparisonRow& run : report.rows) {
     if (!run.reason.empty()) lines.push_back(reason_line(run, report.results));
+    if (run.resumed_from_step.value_or(0) > 0) lines.push_back(resumed_line(run));
   }
   for (std::string line : {figures_line(report, rows), ratios_line(rows)}) {
     if (!line.empty()) lines.push_back(std::move(line));
@@ -119,7 +126,8 @@ std::vector<std::string> lines_below(const Report& report, std::span<const Repor
   return lines;
 }
 
-// Runs of several experiments are told apart by a column of their own.
+// Runs of several experiments are told apart by a column of their own; columns that no run has
+// something for are not shown.
 std::vector<Column> columns_for(const Report& report) {
   const auto source = report.per_rank ? rank_columns() : columns();
   std::vector<Column> chosen(source.begin(), source.end());
@@ -128,6 +136,11 @@ std::vector<Column> columns_for(const Report& report) {
   if (several != report.rows.end()) {
     chosen.front().heading = "experiment";
     chosen.front().text = [](const ReportRow& row) { return row.run->experiment; };
+  }
+  for (Column& column : chosen) {
+    if (column.is_shown_for && std::ranges::none_of(report.rows, column.is_shown_for)) {
+      column.heading.clear();
+    }
   }
   return chosen;
 }

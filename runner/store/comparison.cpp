@@ -16,6 +16,16 @@ std::vector<Row> read_view(Database& database, const std::string& view,
   return rows;
 }
 
+template <typename Body>
+std::vector<Body> read_of_rank_0(Database& database, const std::string& table, int64_t run_id,
+                                 int attempt) {
+  std::vector<Body> bodies;
+  Statement(database, "select " + field_columns<Body>() + " from " + table +
+                          " where run = ? and attempt = ? and rank = 0 order by sequence")
+      .query([&](Statement& row) { bodies.push_back(row.next<Body>()); }, run_id, attempt);
+  return bodies;
+}
+
 MeasuredAttempt read_measured(Database& database, int64_t run_id, int attempt) {
   MeasuredAttempt measured;
   Statement(database,
@@ -48,6 +58,8 @@ MeasuredAttempt read_measured(Database& database, int64_t run_id, int attempt) {
             step.done = row.next<StepDone>();
           },
           run_id, attempt);
+  measured.evaluations = read_of_rank_0<EvaluationDone>(database, "evaluations", run_id, attempt);
+  measured.checkpoints = read_of_rank_0<CheckpointDone>(database, "checkpoints", run_id, attempt);
   return measured;
 }
 

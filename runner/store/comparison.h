@@ -21,12 +21,18 @@ struct ComparisonRow : AttemptSummary {
   int64_t position = 0;
   std::string point;
   StrategyKind strategy = StrategyKind::kSingle;
+  std::string sharding;  // "full_shard", "hybrid_shard 4"; empty but for fsdp
+  std::string wrap;      // "transformer_block", "none", "blocks 2", "min_parameters 100"
+  int64_t prefetch = 1;
+  bool limit_all_gathers = true;
   Offload offload = Offload::kNone;
   int64_t ranks = 1;
   int64_t batch_size_per_rank = 0;
   int64_t gradient_accumulation_steps = 0;
   int64_t total_batch = 0;
-  Precision precision = Precision::kFp32;
+  std::string precision;  // its name in short
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  ScheduleKind schedule = ScheduleKind::kConstant;
   DeviceKind device = DeviceKind::kAuto;
   int64_t sequence_length = 0;
   int64_t activation_checkpointing_every = 0;
@@ -37,6 +43,8 @@ struct ComparisonRow : AttemptSummary {
   std::string reason;
   std::optional<int64_t> reason_rank;  // the rank whose log says more
   std::string device_name;             // of rank 0; empty until it reported
+  // Of the checkpoint that the attempt went on from, 0: none; absent until rank 0 reported.
+  std::optional<int64_t> resumed_from_step;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -46,12 +54,18 @@ struct ComparisonRow : AttemptSummary {
     visit("position", self.position);
     visit("point", self.point);
     visit("strategy", self.strategy);
+    visit("sharding", self.sharding);
+    visit("wrap", self.wrap);
+    visit("prefetch", self.prefetch);
+    visit("limit_all_gathers", self.limit_all_gathers);
     visit("offload", self.offload);
     visit("ranks", self.ranks);
     visit("batch_size_per_rank", self.batch_size_per_rank);
     visit("gradient_accumulation_steps", self.gradient_accumulation_steps);
     visit("total_batch", self.total_batch);
     visit("precision", self.precision);
+    visit("optimizer", self.optimizer);
+    visit("schedule", self.schedule);
     visit("device", self.device);
     visit("sequence_length", self.sequence_length);
     visit("activation_checkpointing_every", self.activation_checkpointing_every);
@@ -62,6 +76,7 @@ struct ComparisonRow : AttemptSummary {
     visit("reason", self.reason);
     visit("reason_rank", self.reason_rank);
     visit("device_name", self.device_name);
+    visit("resumed_from_step", self.resumed_from_step);
     AttemptSummary::visit_fields(self, visit);
   }
 };

@@ -3,6 +3,15 @@
 #include "runner/store/store_contents.h"
 
 namespace fsdp {
+namespace {
+
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+
+}  // namespace
+
 void Store::ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events) {
   if (events.empty()) return;
   Transaction transaction(contents_->database);
@@ -33,20 +42,28 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
     if (event.sequence <= last) continue;
     last = event.sequence;
     last_time_unix_ms = event.time_unix_ms;
-    if (const auto* step = std::get_if<StepDone>(&event.body)) {
-      insert_step.run(run_id, attempt, rank, event.sequence, event.time_unix_ms, *step);
-    } else if (const auto* started = std::get_if<RunStarted>(&event.body)) {
-      RunStarted facts = *started;
-      facts.rank = rank;
-      update_start.run(event.time_unix_ms, facts, run_id, attempt, rank);
-    } else if (std::holds_alternative<RunFinished>(event.body)) {
-      update_end.run(RankEndKind::kFinished, event.time_unix_ms, 0, "", run_id, attempt, rank);
-    } else if (const auto* failed = std::get_if<RunFailed>(&event.body)) {
-      update_end.run(RankEndKind::kFailed, event.time_unix_ms, failed->exit_code, failed->reason,
-                     run_id, attempt, rank);
-    } else if (std::holds_alternative<RunInterrupted>(event.body)) {
-      update_end.run(RankEndKind::kInterrupted, event.time_unix_ms, 0, "", run_id, attempt, rank);
-    }
+    const auto insert = [&](Statement& statement, const auto& body) {
+      statement.run(run_id, attempt, rank, event.sequence, event.time_unix_ms, body);
+    };
+    const auto end = [&](RankEndKind kind, int64_t exit_code, std::string_view reason) {
+      update_end.run(kind, event.time_unix_ms, exit_code, reason, run_id, attempt, rank);
+    };
+    std::visit(
+        Overloaded{[&](const RunStarted& started) {
+                     RunStarted facts = started;
+                     facts.rank = rank;
+                     update_start.run(event.time_unix_ms, facts, run_id, attempt, rank);
+                   },
+                   [&](const StepDone& step) { insert(insert_step, step); },
+                   [&](const EvaluationDone& evaluation) { insert(insert_evaluation, evaluation); },
+                   [&](const CheckpointDone& checkpoint) { insert(insert_checkpoint, checkpoint); },
+                   [&](const DeviceSample& sample) { insert(insert_device_sample, sample); },
+                   [&](const RunFinished&) { end(RankEndKind::kFinished, 0, ""); },
+                   [&](const RunFailed& failed) {
+                     end(RankEndKind::kFailed, failed.exit_code, failed.reason);
+                   },
+                   [&](const RunInterrupted&) { end(RankEndKind::kInterrupted, 0, ""); }},
+        event.body);
   }
   if (last > recorded.value_or(-1)) {
     update_last_sequence.run(last, last_time_unix_ms, run_id, attempt, rank);

@@ -23,9 +23,10 @@ Database open_migrated(const std::filesystem::path& results) {
 
 constexpr const char* kPlanRun = R"sql(
 insert into runs (experiment, point, hash, folder, position, current, status, reason, spec,
-  strategy, offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch,
-  precision, device, sequence_length, activation_checkpointing_every, warmup_steps_excluded)
-values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  strategy, sharding, wrap, prefetch, limit_all_gathers, offload, ranks, batch_size_per_rank,
+  gradient_accumulation_steps, total_batch, precision, optimizer, schedule, device,
+  sequence_length, activation_checkpointing_every, warmup_steps_excluded)
+values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (experiment, point, hash)
 do update set position = excluded.position, current = 1, folder = excluded.folder,
   spec = excluded.spec)sql";
@@ -33,6 +34,30 @@ do update set position = excluded.position, current = 1, folder = excluded.folde
 constexpr const char* kRunColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
     "coalesce((select max(attempt) from attempts where run = r.id), 0)";
+
+// Into a table with one row per event.
+template <Fields Body>
+std::string insert_event(const std::string& table) {
+  return "insert or ignore into " + table + " (run, attempt, rank, sequence, time_unix_ms, " +
+         field_columns<Body>() + ") values (?, ?, ?, ?, ?, " + field_parameters<Body>() + ")";
+}
+
+// "full_shard", "hybrid_shard 4"; nothing is sharded but by fsdp.
+std::string sharding_name(const StrategySpec& strategy) {
+  if (strategy.kind != StrategyKind::kFsdp) return "";
+  std::string name(name_of(strategy.sharding));
+  if (strategy.sharding == Sharding::kHybridShard) {
+    name += ' ' + std::to_string(strategy.shard_group_size.value());
+  }
+  return name;
+}
+
+// "transformer_block", "blocks 2", "min_parameters 100".
+std::string wrap_name(const WrapSpec& wrap) {
+  if (wrap.blocks) return "blocks " + std::to_string(*wrap.blocks);
+  if (wrap.min_parameters) return "min_parameters " + std::to_string(*wrap.min_parameters);
+  return std::string(name_of(wrap.policy));
+}
 
 }  // namespace
 
@@ -42,10 +67,10 @@ Store::Contents::Contents(const std::filesystem::path& results)
                     "select last_sequence from ranks where run = ? and attempt = ? and rank = ?"),
       insert_rank(database,
                   "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"),
-      insert_step(database,
-                  "insert or ignore into steps (run, attempt, rank, sequence, time_unix_ms, " +
-                      field_columns<StepDone>() + ") values (?, ?, ?, ?, ?, " +
-                      field_parameters<StepDone>() + ")"),
+      insert_step(database, insert_event<StepDone>("steps")),
+      insert_evaluation(database, insert_event<EvaluationDone>("evaluations")),
+      insert_checkpoint(database, insert_event<CheckpointDone>("checkpoints")),
+      insert_device_sample(database, insert_event<DeviceSample>("device_samples")),
       update_start(database, "update ranks set started_unix_ms = ?, " +
                                  field_columns<RunStarted>(" = ?") +
                                  " where run = ? and attempt = ? and rank = ?"),
@@ -84,10 +109,13 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   for (const PlannedRun& run : runs) {
     const RunSpec& spec = run.spec;
     plan_run.run(experiment.name, run.point, run.hash, run.folder, run.position, to_yaml(spec),
-                 spec.strategy.kind, spec.strategy.offload, spec.strategy.ranks,
-                 spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
-                 total_batch(spec), spec.precision, spec.device, spec.data.sequence_length,
-                 spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
+                 spec.strategy.kind, sharding_name(spec.strategy), wrap_name(spec.strategy.wrap),
+                 spec.strategy.prefetch, spec.strategy.limit_all_gathers, spec.strategy.offload,
+                 spec.strategy.ranks, spec.batch.size_per_rank,
+                 spec.batch.gradient_accumulation_steps, total_batch(spec),
+                 precision_name(spec.precision), spec.optimizer.kind, spec.schedule.kind,
+                 spec.device, spec.data.sequence_length, spec.activation_checkpointing.every,
+                 spec.train.warmup_steps_excluded);
     select_run.query([&](Statement& row) { records.push_back(row.next<RunRecord>()); },
                      experiment.name, run.point, run.hash);
   }

@@ -20,6 +20,9 @@ struct Store::Contents {
   Statement last_sequence;
   Statement insert_rank;
   Statement insert_step;
+  Statement insert_evaluation;
+  Statement insert_checkpoint;
+  Statement insert_device_sample;
   Statement update_start;
   Statement update_end;
   Statement update_last_sequence;

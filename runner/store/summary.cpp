@@ -72,15 +72,34 @@ void include(std::optional<int64_t>& largest, std::optional<int64_t> value) {
   largest = std::max(largest, value);
 }
 
-void include_least(std::optional<int64_t>& least, std::optional<int64_t> value) {
+template <typename T>
+void include_least(std::optional<T>& least, std::optional<T> value) {
   if (value && (!least || *value < *least)) least = value;
+}
+
+void add_evaluations(AttemptSummary& summary, const std::vector<EvaluationDone>& evaluations) {
+  if (evaluations.empty()) return;
+  summary.validation_loss_first = evaluations.front().loss;
+  summary.validation_loss_last = evaluations.back().loss;
+  summary.token_accuracy_last = evaluations.back().token_accuracy;
+  for (const EvaluationDone& evaluation : evaluations) {
+    include_least(summary.validation_loss_best, evaluation.loss);
+  }
+}
+
+void add_checkpoints(AttemptSummary& summary, const std::vector<CheckpointDone>& checkpoints) {
+  if (checkpoints.empty()) return;
+  std::vector<double> times;
+  for (const CheckpointDone& checkpoint : checkpoints) times.push_back(checkpoint.write_time_ms);
+  std::ranges::sort(times);
+  summary.checkpoint_write_time_ms_median = quantile(times, 0.5);
 }
 
 }  // namespace
 
 RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded) {
   RankSummary summary;
-  summary.steps = rank.steps.empty() ? 0 : rank.steps.back().done.step;
+  summary.steps = std::ssize(rank.steps);
   if (rank.steps.empty()) return summary;
   std::vector<double> times;
   for (const auto& [time, done] : rank.steps) {
@@ -99,6 +118,8 @@ AttemptSummary summarise(const MeasuredAttempt& attempt) {
   AttemptSummary summary;
   if (attempt.ranks.empty()) return summary;
   add_step_times(summary, attempt);
+  add_evaluations(summary, attempt.evaluations);
+  add_checkpoints(summary, attempt.checkpoints);
 
   bool all_ended = true;
   std::optional<int64_t> last_end;
@@ -118,6 +139,10 @@ AttemptSummary summarise(const MeasuredAttempt& attempt) {
   if (const std::vector<MeasuredStep>& rank0 = attempt.ranks.front().steps; !rank0.empty()) {
     summary.loss_first = rank0.front().done.loss;
     summary.loss_last = rank0.back().done.loss;
+    summary.skipped_steps =
+        std::ranges::count_if(rank0, [](auto& step) { return step.done.skipped; });
+    summary.non_finite_steps =
+        std::ranges::count_if(rank0, [](auto& step) { return step.done.non_finite; });
     summary.start_up_time_ms =
         static_cast<double>(rank0.front().time_unix_ms - attempt.started_unix_ms) -
         rank0.front().done.step_time_ms;

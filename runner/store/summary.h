@@ -27,13 +27,17 @@ struct MeasuredAttempt {
   int64_t started_unix_ms = 0;
   std::optional<int64_t> ended_unix_ms;  // as the runner saw it
   std::vector<MeasuredRank> ranks;       // one per rank of the run
+  // What rank 0 reported, in the order of the steps: the figures are of all ranks.
+  std::vector<EvaluationDone> evaluations;
+  std::vector<CheckpointDone> checkpoints;
 };
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
 // neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or
-// over all of them when no more were done. Figures are absent until measured.
+// over all of them when no more were done. Figures are absent until measured. An attempt that goes
+// on from a checkpoint has the figures of its own steps, none of those before the checkpoint.
 struct AttemptSummary {
-  std::optional<int64_t> steps;  // optimizer steps that every rank did
+  std::optional<int64_t> steps;  // how many optimizer steps every rank did in this attempt
   std::optional<double> step_time_ms_median;
   std::optional<double> step_time_ms_p25;
   std::optional<double> step_time_ms_p75;
@@ -44,8 +48,15 @@ struct AttemptSummary {
   std::optional<int64_t> memory_allocated_bytes_min;  // the same of the rank with least
   std::optional<int64_t> memory_reserved_bytes_max;
   std::optional<int64_t> memory_reserved_bytes_min;
-  std::optional<double> loss_first;  // of rank 0; absent when not finite
+  std::optional<double> loss_first;  // of the attempt's first step; absent when not finite
   std::optional<double> loss_last;
+  std::optional<int64_t> skipped_steps;         // that left the parameters as they are
+  std::optional<int64_t> non_finite_steps;      // whose loss was NaN or infinite
+  std::optional<double> validation_loss_first;  // of the attempt's first evaluation
+  std::optional<double> validation_loss_last;
+  std::optional<double> validation_loss_best;  // the least
+  std::optional<double> token_accuracy_last;   // of the last evaluation, 0 to 1
+  std::optional<double> checkpoint_write_time_ms_median;
   std::optional<int64_t> total_time_ms;    // attempt's start to the end of its last rank
   std::optional<double> start_up_time_ms;  // attempt's start to the start of the first step
 
@@ -64,6 +75,13 @@ struct AttemptSummary {
     visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min);
     visit("loss_first", self.loss_first);
     visit("loss_last", self.loss_last);
+    visit("skipped_steps", self.skipped_steps);
+    visit("non_finite_steps", self.non_finite_steps);
+    visit("validation_loss_first", self.validation_loss_first);
+    visit("validation_loss_last", self.validation_loss_last);
+    visit("validation_loss_best", self.validation_loss_best);
+    visit("token_accuracy_last", self.token_accuracy_last);
+    visit("checkpoint_write_time_ms_median", self.checkpoint_write_time_ms_median);
     visit("total_time_ms", self.total_time_ms);
     visit("start_up_time_ms", self.start_up_time_ms);
   }

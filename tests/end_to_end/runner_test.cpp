@@ -1,27 +1,13 @@
-#include <signal.h>
 #include <yaml-cpp/yaml.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "runner/store/store.h"
-#include "tests/end_to_end/program.h"
+#include "tests/end_to_end/stub_runs.h"
 
-// fsdp-run with a trainer that misbehaves on demand (tests/fakes/stub_trainer.cpp).
+// What fsdp-run runs, prints and refuses.
 using namespace fsdp;
 using Catch::Matchers::Contains;
-
-namespace {
-
-const std::string kTwoPoints =
-    "  - {name: first, strategy: {kind: ddp, ranks: 3}}\n"
-    "  - {name: second, strategy: {kind: fsdp, ranks: 2}}\n";
-
-std::vector<ComparisonRow> rows(const Workplace& workplace) {
-  return Store(workplace.results()).comparison("trial");
-}
-
-}  // namespace
 
 TEST_CASE("a sweep runs once; a second call only prints the table; --rerun runs it again") {
   const Workplace workplace(kTwoPoints);
@@ -84,152 +70,6 @@ TEST_CASE("--only runs a point beside one that cannot run") {
       "  - {name: without GPUs, device: cuda, strategy: {kind: ddp, ranks: 99}}\n");
   CHECK(workplace.run({"experiment.yaml", "--only", "sound"}).status == 0);
   CHECK(rows(workplace).at(0).status == RunStatus::kFinished);
-}
-
-TEST_CASE("a rank killed by a signal fails its run, and the sweep goes on") {
-  const Workplace workplace(kTwoPoints);
-  const Ended ended =
-      workplace.run({"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=2,step=3,kill=9"}});
-  CHECK(ended.status == 1);
-  const std::vector<ComparisonRow> found = rows(workplace);
-  REQUIRE(found.size() == 2);
-  CHECK(found[0].status == RunStatus::kFailed);
-  CHECK_THAT(found[0].reason, Contains("rank 2 killed by signal 9"));
-  CHECK_THAT(ended.errors, Contains((found[0].folder / "attempt-1/rank2.log").string()));
-  CHECK(found[1].status == RunStatus::kFinished);
-  for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
-
-  CHECK(workplace.run().status == 0);  // what failed is tried again
-  CHECK(rows(workplace)[0].attempt == 2);
-  CHECK(rows(workplace)[1].attempt == 1);
-}
-
-TEST_CASE("a rank's own reason is the run's") {
-  const Workplace workplace(kTwoPoints);
-  const Ended ended = workplace.run(
-      {"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=1,fail=tokens.bin is cut short"}});
-  CHECK(ended.status == 1);
-  CHECK(rows(workplace)[0].reason == "rank 1: tokens.bin is cut short");
-}
-
-TEST_CASE("a run whose ranks said nothing has its row in the table per rank") {
-  const Workplace workplace("  - {name: silent, strategy: {kind: ddp, ranks: 2}}\n");
-  std::ofstream(workplace / "trainer") << "#!/bin/sh\nexit 1\n";
-  std::filesystem::permissions(workplace / "trainer", std::filesystem::perms::owner_all);
-  std::vector<std::string> command = workplace.command({"experiment.yaml", "--per-rank"});
-  command.back() = workplace / "trainer";
-  const Ended ended = Program(workplace / ".", command).wait();
-  CHECK(ended.status == 1);
-  const size_t row = ended.output.find("\nsilent  ddp ");
-  REQUIRE(row != std::string::npos);
-  CHECK_THAT(ended.output.substr(row + 1, ended.output.find('\n', row + 1) - row),
-             Contains(" - ") && Contains("failed"));
-}
-
-TEST_CASE("a run that does not fit is a result") {
-  const Workplace workplace(kTwoPoints);
-  const Variables rules{
-      {"STUB_RULES", "point=first,rank=0,exit=4; point=first,rank=1,out_of_memory=needs 3 GiB"}};
-  CHECK(workplace.run({"experiment.yaml"}, rules).status == 0);
-  CHECK(rows(workplace)[0].status == RunStatus::kOutOfMemory);
-  CHECK(rows(workplace)[0].reason == "rank 1: needs 3 GiB");
-  CHECK(rows(workplace)[1].status == RunStatus::kFinished);
-  CHECK(workplace.run().status == 0);
-  CHECK(rows(workplace)[0].attempt == 1);
-}
-
-TEST_CASE("a trainer that cannot start fails each run with its reason") {
-  const Workplace workplace("  - {name: only}\n");
-  std::ofstream(workplace / "no_program") << "#!/nowhere\n";
-  std::filesystem::permissions(workplace / "no_program", std::filesystem::perms::owner_all);
-  std::vector<std::string> command = workplace.command({"experiment.yaml"});
-  command.back() = workplace / "no_program";
-  const Ended ended = Program(workplace / ".", command).wait();
-  CHECK(ended.status == 1);
-  CHECK_THAT(rows(workplace)[0].reason, Contains("cannot start rank 0"));
-}
-
-TEST_CASE("a time limit ends a run") {
-  const Workplace workplace(kTwoPoints);
-  const Ended ended = workplace.run({"experiment.yaml", "--time-limit", "1s"},
-                                    {{"STUB_RULES", "point=first,step=3,await=nothing"}});
-  CHECK(ended.status == 1);
-  CHECK(rows(workplace)[0].status == RunStatus::kTimeLimit);
-  CHECK(rows(workplace)[0].steps == 2);
-  CHECK(rows(workplace)[1].status == RunStatus::kFinished);
-}
-
-TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call goes on") {
-  const Workplace workplace(kTwoPoints);
-  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
-                 {{"STUB_RULES", "rank=0,step=3,spawn=marker; step=3,await=nothing"}});
-  const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
-  runner.send(SIGINT);
-  const Ended ended = runner.wait();
-  CHECK(ended.status == 130);
-  CHECK_THAT(ended.output, Contains("interrupted: asked to stop, after step 2"));
-  CHECK(gone_soon(spawned));
-  for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
-  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
-  CHECK(rows(workplace)[0].steps == 2);
-  CHECK(rows(workplace)[1].status == RunStatus::kPlanned);
-
-  CHECK(workplace.run().status == 0);
-  CHECK(rows(workplace)[0].status == RunStatus::kFinished);
-}
-
-TEST_CASE("a second Ctrl-C kills at once") {
-  const Workplace workplace(kTwoPoints);
-  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
-                 {{"STUB_RULES", "deaf=1; step=2,rank=0,spawn=marker; step=2,hang=1"}});
-  first_line_of(workplace / "marker");
-  runner.send(SIGINT);
-  runner.wait_for_error_text("stopping the runs");
-  runner.send(SIGINT);
-  const Ended ended = runner.wait();
-  CHECK(ended.status == 130);
-  CHECK_THAT(ended.errors, Contains("killing the runs"));
-  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
-}
-
-TEST_CASE("everything dies with a runner killed by signal 9; calling again finishes the sweep") {
-  const Workplace workplace(kTwoPoints);
-  for (const char* step : {"1", "3", "5"}) {
-    std::filesystem::remove(workplace / "marker");
-    Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
-                   {{"STUB_RULES", "point=second,rank=1,step=" + std::string(step) +
-                                       ",spawn=marker; point=second,step=" + step + ",deaf=1; " +
-                                       "point=second,step=" + step + ",hang=1"}});
-    const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
-    runner.send(SIGKILL);
-    runner.wait();
-    CHECK(gone_soon(spawned));
-    for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
-  }
-  const Ended ended = workplace.run();
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.errors, Contains("the runner of attempt 3 was killed"));
-  const std::vector<ComparisonRow> found = rows(workplace);
-  REQUIRE(found.size() == 2);
-  CHECK(found[0].attempt == 1);  // finished before the first kill
-  CHECK(found[1].attempt == 4);
-  for (const ComparisonRow& row : found) {
-    CHECK(row.status == RunStatus::kFinished);
-    CHECK(row.steps == 5);
-  }
-}
-
-TEST_CASE("a runner leaves another one's experiment alone") {
-  const Workplace workplace(kTwoPoints);
-  Program first(workplace / ".", workplace.command({"experiment.yaml"}),
-                {{"STUB_RULES", "rank=0,step=2,spawn=marker; step=2,await=go"}});
-  first_line_of(workplace / "marker");
-  const Ended second = workplace.run();
-  CHECK(second.status == 2);
-  CHECK_THAT(second.errors,
-             Contains("another fsdp-run (process " + std::to_string(first.process_id()) + " on "));
-  std::ofstream(workplace / "go") << "go";
-  CHECK(first.wait().status == 0);
 }
 
 TEST_CASE("runs go side by side when asked to") {
@@ -406,4 +246,21 @@ TEST_CASE("check, schema and report print and start nothing") {
   const Ended ended = workplace.run();
   CHECK(call({"report", "experiment.yaml"}).output == ended.output);
   CHECK_THAT(call({"report", "--format", "csv"}).output, Contains("trial,0,first,"));
+}
+
+TEST_CASE("what ranks report while they run is said as it comes, once") {
+  const Workplace workplace(
+      "  - {name: short, strategy: {kind: ddp, ranks: 2}, train.max_steps: 4,\n"
+      "     evaluation: {every_steps: 2, fraction: 0.1}, checkpoint.every_steps: 4}\n");
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 0);
+  const std::string lines =
+      "short: started, 2 ranks, 4 steps\n"
+      "short: warning: train.max_steps cuts the run short\n"
+      "short: step 2  validation loss 3.0000  accuracy 12.5 %\n"
+      "short: step 4  validation loss 1.5000  accuracy 12.5 %\n"
+      "short: step 4  checkpoint checkpoints/step-4  3.0 MiB  1.5 s\n"
+      "short: finished, 4/4  ";
+  CHECK_THAT(ended.errors, Contains(lines));
+  CHECK_THAT(ended.output, Contains("3.0000 -> 1.5000") && Contains("12.5 %"));
 }

@@ -1,5 +1,6 @@
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <memory>
@@ -9,16 +10,19 @@
 // fsdp-train without fsdp-run, as torchrun, srun and people start it.
 using namespace fsdp;
 using Catch::Matchers::Contains;
+using Catch::Matchers::Matches;
 
 namespace {
 
 // A folder with a run.yaml of two ranks.
 class RunFolder : public Workplace {
  public:
-  explicit RunFolder(const std::string& steps = "5") : Workplace("") {
+  explicit RunFolder(const std::string& steps = "5", const std::string& strategy = "ddp",
+                     const std::string& more_keys = "")
+      : Workplace("") {
     std::string run = kTinyRun;
     run.replace(run.find("steps: 5"), 8, "steps: " + steps);
-    run.insert(1, "strategy: {kind: ddp, ranks: 2}, ");
+    run.insert(1, more_keys + "strategy: {kind: " + strategy + ", ranks: 2}, ");
     std::ofstream(*this / "run.yaml") << run << '\n';
   }
 
@@ -97,12 +101,13 @@ TEST_CASE("another number of processes than ranks is refused") {
 }
 
 TEST_CASE("a rank that is asked to stop stops all of them after the same step") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
   const RunFolder folder("1000000");
   const std::string port = free_port();
   const auto rank_0 = folder.start(as_torchrun(0, 2, port));
   const auto rank_1 = folder.start(as_torchrun(1, 2, port));
   wait_for_step(events_file(folder / "attempt-1", 1), 3);
-  rank_1->send(SIGTERM);
+  rank_1->send(signal);
   CHECK(rank_0->wait().status == 130);
   CHECK(rank_1->wait().status == 130);
   std::vector<int64_t> last_steps;
@@ -114,4 +119,41 @@ TEST_CASE("a rank that is asked to stop stops all of them after the same step") 
     last_steps.push_back(last);
   }
   CHECK(last_steps[0] == last_steps[1]);
+}
+
+TEST_CASE("a rank that hangs is an error of the others, which name what they waited for") {
+  const RunFolder folder("1000000", "fsdp", "communication.timeout_s: 2, ");
+  const std::string port = free_port();
+  const auto rank_0 = folder.start(as_torchrun(0, 2, port));
+  const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+  wait_for_step(events_file(folder / "attempt-1", 1), 3);
+  rank_1->send(SIGSTOP);
+  const Ended ended = rank_0->wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 4);
+  const auto events = events_in(events_file(folder / "attempt-1", 0));
+  const auto failed = std::get<RunFailed>(events.back().body);
+  CHECK(failed.exit_code == 4);
+  CHECK_THAT(
+      failed.reason,
+      Matches("(all_gather of unit \\d|reduce_scatter of unit \\d|all_reduce) on rank 0 of 2 "
+              "took longer than 2 s; .*raise communication.timeout_s.*"));
+  CHECK_THAT(ended.errors, Contains(failed.reason));
+}
+
+TEST_CASE("the first rank of a node samples its devices, and run_finished stays last") {
+  const RunFolder folder("50", "ddp", "device_samples.every_s: 0.1, ");
+  const std::string port = free_port();
+  const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+  CHECK(folder.start(as_torchrun(0, 2, port))->wait().status == 0);
+  CHECK(rank_1->wait().status == 0);
+  for (const int rank : {0, 1}) {
+    const auto events = events_in(events_file(folder / "attempt-1", rank));
+    CHECK(std::holds_alternative<RunFinished>(events.back().body));
+    const bool sampled = std::any_of(events.begin(), events.end(), [](const Event& event) {
+      const auto* sample = std::get_if<DeviceSample>(&event.body);
+      return sample != nullptr && sample->device == "cpu" && sample->memory_used_bytes > 0;
+    });
+    CHECK(sampled == (rank == 0));
+  }
 }

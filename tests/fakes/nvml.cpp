@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-// A libnvidia-ml.so.1 for machines without one, with the functions that runner/launch/gpus.cpp
-// loads.
+// A libnvidia-ml.so.1 for machines without one, with the functions that trainer/contract/nvml.cpp
+// loads. Each figure of a GPU is larger by one than that of the GPU before it; the last GPU has no
+// power sensor.
 //
 //   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB
 //   FAKE_NVML_PROCESSES="1 4242 3 ..."  per process: GPU, process id, GiB
@@ -14,10 +15,14 @@ namespace {
 
 constexpr unsigned long long kGib = 1ULL << 30;
 constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
 constexpr int kInsufficientSize = 7;
 
 struct Memory {
   unsigned long long total, free, used;
+};
+struct Utilization {
+  unsigned int gpu, memory;
 };
 struct ProcessInfo {
   unsigned int process_id;
@@ -66,6 +71,31 @@ int nvmlDeviceGetUUID(void* device, char* uuid, unsigned int size) {
 
 int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
   memory->total = numbers("FAKE_NVML_GPUS").at(index_of(device)) * kGib;
+  memory->used = (index_of(device) + 1) * kGib;
+  memory->free = memory->total - memory->used;
+  return kSuccess;
+}
+
+int nvmlDeviceGetUtilizationRates(void* device, Utilization* utilization) {
+  *utilization = {50 + static_cast<unsigned int>(index_of(device)), 20};
+  return kSuccess;
+}
+
+int nvmlDeviceGetPowerUsage(void* device, unsigned int* milliwatts) {
+  if (index_of(device) + 1 == numbers("FAKE_NVML_GPUS").size()) return kNotSupported;
+  *milliwatts = 300'500 + 1000 * static_cast<unsigned int>(index_of(device));
+  return kSuccess;
+}
+
+int nvmlDeviceGetTemperature(void* device, int sensor, unsigned int* celsius) {
+  if (sensor != 0) return kNotSupported;
+  *celsius = 60 + static_cast<unsigned int>(index_of(device));
+  return kSuccess;
+}
+
+int nvmlDeviceGetClockInfo(void* device, int clock, unsigned int* mhz) {
+  if (clock != 1 && clock != 2) return kNotSupported;
+  *mhz = (clock == 1 ? 1400 : 2600) + static_cast<unsigned int>(index_of(device));
   return kSuccess;
 }
 

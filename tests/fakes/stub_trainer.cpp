@@ -1,6 +1,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -15,7 +16,8 @@
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/run_spec_yaml.h"
 
-// A trainer without a model: reads its specification, reports made-up steps, and misbehaves on
+// A trainer without a model: reads its specification, reports made-up steps and evaluations, writes
+// checkpoints that are empty folders (of one rank it also resumes from them), and misbehaves on
 // demand. Settings, all from the environment:
 //
 //   STUB_STEP_MS=5       how long a step takes
@@ -114,54 +116,113 @@ void follow(const Rule& rule, EventWriter& events) {
   }
 }
 
-int train(const std::filesystem::path& spec_file, int attempt) {
-  const RunSpec spec = read_run_spec(spec_file);
-  const RunPaths paths(spec_file.parent_path());
-  const int rank = rank_of_this_process();
-  const std::vector<Rule> rules = rules_from_environment();
-  const char* step_ms = std::getenv("STUB_STEP_MS");
-  const std::chrono::milliseconds step_time(step_ms == nullptr ? 0 : std::atoi(step_ms));
-
-  EventWriter events(paths.events(attempt, rank));
-  const int64_t steps = spec.train.steps.value_or(1);
-  events.write(RunStarted{.rank = rank,
-                          .world_size = spec.strategy.ranks,
-                          .local_rank = rank,
-                          .host = "stub",
-                          .process_id = getpid(),
-                          .device = "cpu",
-                          .device_name = "stub",
-                          .steps_planned = steps,
-                          .parameter_count = 1000,
-                          .torch_version = "none"});
-  std::cout << "stub trainer, rank " << rank << std::endl;
-  for (int64_t step = 1; step <= steps; ++step) {
-    for (const Rule& rule : rules) {
-      const bool applies = spec_file.string().find(rule.point) != std::string::npos &&
-                           (rule.rank < 0 || rule.rank == rank) && rule.step == step;
-      if (applies) follow(rule, events);
-    }
-    std::this_thread::sleep_for(step_time);
-    if (asked_to_stop != 0) {
-      events.write(RunInterrupted{.step = step - 1});
-      return static_cast<int>(ExitCode::kInterrupted);
-    }
-    const int64_t tokens = total_batch(spec) * spec.data.sequence_length;
-    events.write(StepDone{.step = step,
-                          .loss = 5.0 / static_cast<double>(step),
-                          .step_time_ms = 10,
-                          .tokens = tokens,
-                          .label_count = tokens,
-                          .learning_rate = spec.optimizer.learning_rate,
-                          .gradient_norm = {},
-                          .memory_allocated_bytes_forward = 1 << 20,
-                          .memory_reserved_bytes_forward = 2 << 20,
-                          .memory_allocated_bytes_max = (3 + rank) << 20,
-                          .memory_reserved_bytes_max = (4 + rank) << 20});
+// Of the newest checkpoint in the run's folder, 0: there is none.
+int64_t newest_checkpoint(const RunPaths& paths) {
+  int64_t newest = 0;
+  std::error_code not_there;
+  for (const auto& entry : std::filesystem::directory_iterator(paths.checkpoints(), not_there)) {
+    const std::string name = entry.path().filename();
+    newest = std::max<int64_t>(newest, std::stoll(name.substr(name.find('-') + 1)));
   }
-  events.write(RunFinished{.steps = steps});
-  return static_cast<int>(ExitCode::kOk);
+  return newest;
 }
+
+class StubTrainer {
+ public:
+  StubTrainer(const RunSpec& spec, const RunPaths& paths, int attempt)
+      : spec_(spec),
+        paths_(paths),
+        rank_(rank_of_this_process()),
+        events_(paths.events(attempt, rank_)) {}
+
+  ExitCode run() {
+    const std::vector<Rule> rules = rules_from_environment();
+    const char* step_ms = std::getenv("STUB_STEP_MS");
+    const std::chrono::milliseconds step_time(step_ms == nullptr ? 0 : std::atoi(step_ms));
+    const int64_t steps = start();
+    for (int64_t step = steps_done_ + 1; step <= steps; ++step) {
+      for (const Rule& rule : rules) {
+        const bool applies = paths_.folder().string().find(rule.point) != std::string::npos &&
+                             (rule.rank < 0 || rule.rank == rank_) && rule.step == step;
+        if (applies) follow(rule, events_);
+      }
+      std::this_thread::sleep_for(step_time);
+      if (asked_to_stop != 0) {
+        if (wants_checkpoints(spec_)) save(step - 1);
+        events_.write(RunInterrupted{.step = step - 1});
+        return ExitCode::kInterrupted;
+      }
+      report(step);
+      if (step % spec_.evaluation.every_steps.value_or(steps + 1) == 0) evaluate(step);
+      if (step % spec_.checkpoint.every_steps.value_or(steps + 1) == 0) save(step);
+    }
+    events_.write(RunFinished{.steps = steps});
+    return ExitCode::kOk;
+  }
+
+ private:
+  // Returns the steps of the whole run.
+  int64_t start() {
+    const int64_t wanted = spec_.train.steps.value_or(1);
+    const int64_t steps = std::min(wanted, spec_.train.max_steps.value_or(wanted));
+    if (spec_.resume.is_auto) steps_done_ = newest_checkpoint(paths_);
+    RunStarted started;
+    started.rank = rank_;
+    started.world_size = spec_.strategy.ranks;
+    started.local_rank = rank_;
+    started.host = "stub";
+    started.process_id = getpid();
+    started.device = "cpu";
+    started.device_name = "stub";
+    started.steps_planned = steps;
+    started.parameter_count = 1000;
+    started.resumed_from_step = steps_done_;
+    if (steps < wanted) started.warning = "train.max_steps cuts the run short";
+    started.torch_version = "none";
+    events_.write(started);
+    std::cout << "stub trainer, rank " << rank_ << std::endl;
+    return steps;
+  }
+
+  void report(int64_t step) {
+    StepDone done;
+    done.step = step;
+    done.loss = 5.0 / static_cast<double>(step);
+    done.step_time_ms = 10;
+    done.tokens = total_batch(spec_) * spec_.data.sequence_length;
+    done.label_count = done.tokens;
+    done.learning_rate = spec_.optimizer.learning_rate;
+    done.memory_allocated_bytes_forward = 1 << 20;
+    done.memory_reserved_bytes_forward = 2 << 20;
+    done.memory_allocated_bytes_max = (3 + rank_) << 20;
+    done.memory_reserved_bytes_max = (4 + rank_) << 20;
+    events_.write(done);
+  }
+
+  void evaluate(int64_t step) {
+    events_.write(EvaluationDone{.step = step,
+                                 .loss = 6.0 / static_cast<double>(step),
+                                 .token_accuracy = 0.125,
+                                 .label_count = 100,
+                                 .evaluation_time_ms = 1});
+  }
+
+  void save(int64_t step) {
+    if (rank_ != 0) return;
+    const std::filesystem::path folder = paths_.checkpoint(step);
+    std::filesystem::create_directories(folder);
+    events_.write(CheckpointDone{.step = step,
+                                 .path = folder.lexically_relative(paths_.folder()),
+                                 .size_bytes = 3 << 20,
+                                 .write_time_ms = 1500});
+  }
+
+  RunSpec spec_;
+  RunPaths paths_;
+  int rank_;
+  EventWriter events_;
+  int64_t steps_done_ = 0;
+};
 
 }  // namespace
 
@@ -177,7 +238,8 @@ int main(int argument_count, char** arguments) {
   action.sa_handler = [](int) { asked_to_stop = 1; };  // without SA_RESTART: sleeps end
   sigaction(SIGTERM, &action, nullptr);
   try {
-    return train(spec, attempt);
+    StubTrainer trainer(read_run_spec(spec), RunPaths(spec.parent_path()), attempt);
+    return static_cast<int>(trainer.run());
   } catch (const std::exception& error) {
     std::cerr << "stub_trainer: " << error.what() << '\n';
     return static_cast<int>(ExitCode::kBadConfiguration);

@@ -34,6 +34,26 @@ TEST_CASE("a loss that is not finite is said to be so") {
   CHECK(progress.figures() == "1/1  loss not finite  2 it/s  0.0 MiB");
 }
 
+TEST_CASE("what is noteworthy among a rank's events has lines of its own") {
+  RunStarted started;
+  CHECK(noteworthy("lab", std::vector<Event>{{.body = started}, step(1, 10, 0)}).empty());
+  started.resumed_from_step = 20;
+  started.warning = "the data is not read to its end";
+  EvaluationDone evaluation{.step = 25, .loss = 1.23456, .token_accuracy = 0.3124};
+  EvaluationDone not_finite{.step = 30, .loss = {}, .non_finite = true};
+  CheckpointDone checkpoint{
+      .step = 30, .path = "checkpoints/step-30", .size_bytes = 12 << 20, .write_time_ms = 2'345};
+  CHECK(noteworthy("lab", std::vector<Event>{{.body = started},
+                                             {.body = evaluation},
+                                             {.body = not_finite},
+                                             {.body = checkpoint}}) ==
+        std::vector<std::string>{"lab: resumed from step 20",
+                                 "lab: warning: the data is not read to its end",
+                                 "lab: step 25  validation loss 1.2346  accuracy 31.2 %",
+                                 "lab: step 30  validation loss not finite  accuracy 0.0 %",
+                                 "lab: step 30  checkpoint checkpoints/step-30  12.0 MiB  2.3 s"});
+}
+
 TEST_CASE("a progress line fits the terminal, cuts the name, and shows no control characters") {
   RunProgress progress("a point\nwith a long n\xC3\xA4me, longer than the line", 100);
   progress.add(std::vector<std::vector<Event>>{{step(1, 500, 1 << 20)}});

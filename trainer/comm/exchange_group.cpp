@@ -72,10 +72,9 @@ void check_pair(const at::Tensor& shard, const at::Tensor& whole, int ranks) {
 
 }  // namespace
 
-ExchangeGroup::ExchangeGroup(c10::intrusive_ptr<c10d::Store> store,
-                             c10::intrusive_ptr<c10d::Backend> backend)
+ExchangeGroup::ExchangeGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend)
     : ProcessGroup(backend->getRank(), backend->getSize()),
-      store_(std::move(store)),
+      membership_(std::move(membership)),
       backend_(std::move(backend)),
       chunk_bytes_(chunk_bytes_for(size())),
       scratch_(2 * (size() - 1) * chunk_bytes_),
@@ -90,9 +89,9 @@ ExchangeGroup::~ExchangeGroup() {
   thread_.join();
 }
 
-Pending ExchangeGroup::all_gather(at::Tensor output, at::Tensor shard) {
+Pending ExchangeGroup::all_gather(at::Tensor output, at::Tensor shard, int unit) {
   check_pair(shard, output, size());
-  return submit("all_gather", [this, output, shard] {
+  return submit("all_gather", unit, [this, output, shard] {
     const int64_t bytes = static_cast<int64_t>(shard.nbytes());
     Parts parts{bytes_of(output), {}};
     for (int r = 0; r <= size(); ++r) parts.begin.push_back(r * bytes);
@@ -103,9 +102,9 @@ Pending ExchangeGroup::all_gather(at::Tensor output, at::Tensor shard) {
   });
 }
 
-Pending ExchangeGroup::reduce_scatter(at::Tensor shard, at::Tensor input) {
+Pending ExchangeGroup::reduce_scatter(at::Tensor shard, at::Tensor input, int unit) {
   check_pair(shard, input, size());
-  return submit("reduce_scatter", [this, shard, input] {
+  return submit("reduce_scatter", unit, [this, shard, input] {
     Parts parts{bytes_of(input), {}};
     for (int r = 0; r <= size(); ++r) {
       parts.begin.push_back(r * static_cast<int64_t>(shard.nbytes()));
@@ -114,11 +113,13 @@ Pending ExchangeGroup::reduce_scatter(at::Tensor shard, at::Tensor input) {
   });
 }
 
-Pending ExchangeGroup::all_reduce(at::Tensor tensor) {
+Pending ExchangeGroup::all_reduce(at::Tensor tensor, int unit) {
   TORCH_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "gloo needs a contiguous CPU tensor");
-  return submit("all_reduce", [this, tensor] {
+  return submit("all_reduce", unit, [this, tensor] {
     if (tensor.scalar_type() != at::kBFloat16) {
-      std::vector<at::Tensor> tensors{tensor};
+      // A view that owns nothing: gloo's thread drops its tensors some time after the wait.
+      std::vector<at::Tensor> tensors{
+          at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options())};
       TORCH_CHECK(backend_->allreduce(tensors)->wait(), "the operation was aborted");
       return;
     }
@@ -134,7 +135,7 @@ Pending ExchangeGroup::all_reduce(at::Tensor tensor) {
 
 void ExchangeGroup::barrier() {
   int64_t arrived = 1;
-  submit("barrier", [this, &arrived] {
+  submit("barrier", kNoUnit, [this, &arrived] {
     std::vector<int64_t> all(size(), arrived);
     Parts parts{reinterpret_cast<std::byte*>(all.data()), {}};
     for (int r = 0; r <= size(); ++r) {
@@ -145,16 +146,25 @@ void ExchangeGroup::barrier() {
 }
 
 std::string ExchangeGroup::agree(const std::string& key, const std::string& value) {
+  return membership_.agree(key, value);
+}
+
+std::unique_ptr<ProcessGroup> ExchangeGroup::subgroup(const std::string& name,
+                                                      const std::vector<int>& ranks) {
+  Membership part = membership_.subgroup(name, ranks);
+  if (part.size() == 1) return make_single_rank_group();
+  const std::string operation = "connect";
   try {
-    return agree_through(*store_, rank(), "agree/" + std::to_string(agreements_++) + "/" + key,
-                         value);
+    const Watchdog::Watched watched = part.watch(operation, kNoUnit);
+    auto backend = make_gloo_backend(part, part.transport_timeout);
+    return std::make_unique<ExchangeGroup>(std::move(part), std::move(backend));
   } catch (const std::exception& error) {
-    throw CommunicationError(describe_failure("agree on " + key, *this, error));
+    throw CommunicationError(part.describe_failure(operation, kNoUnit, error));
   }
 }
 
-Pending ExchangeGroup::submit(const char* name, std::function<void()> run) {
-  Operation operation{name, std::move(run), {}};
+Pending ExchangeGroup::submit(const char* name, int unit, std::function<void()> run) {
+  Operation operation{name, unit, std::move(run), {}};
   const auto done = std::make_shared<std::future<void>>(operation.done.get_future());
   {
     const std::lock_guard lock(mutex_);
@@ -174,9 +184,12 @@ void ExchangeGroup::work() {
     if (stopping_) failure_ = std::string(operation.name) + " was abandoned";
     lock.unlock();
     try {
-      if (failure_.empty()) operation.run();
+      if (failure_.empty()) {
+        const Watchdog::Watched watched = membership_.watch(operation.name, operation.unit);
+        operation.run();
+      }
     } catch (const std::exception& error) {
-      failure_ = describe_failure(operation.name, *this, error);
+      failure_ = membership_.describe_failure(operation.name, operation.unit, error);
     }
     operation.run = nullptr;  // lets go of the tensors before the caller goes on
     if (failure_.empty()) {

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "trainer/comm/membership.h"
 #include "trainer/comm/process_group.h"
 
 namespace fsdp {
@@ -21,18 +21,21 @@ namespace fsdp {
 // group; nothing is allocated through libtorch's allocator.
 class ExchangeGroup : public ProcessGroup {
  public:
-  ExchangeGroup(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> backend);
+  ExchangeGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend);
   ~ExchangeGroup() override;
 
-  Pending all_gather(at::Tensor output, at::Tensor shard) override;
-  Pending reduce_scatter(at::Tensor shard, at::Tensor input) override;
-  Pending all_reduce(at::Tensor tensor) override;
+  Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override;
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override;
+  Pending all_reduce(at::Tensor tensor, int unit) override;
   void barrier() override;
   std::string agree(const std::string& key, const std::string& value) override;
+  std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
+                                         const std::vector<int>& ranks) override;
 
  private:
   struct Operation {
     const char* name;
+    int unit;
     std::function<void()> run;
     std::promise<void> done;
   };
@@ -46,7 +49,7 @@ class ExchangeGroup : public ProcessGroup {
   };
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-  Pending submit(const char* name, std::function<void()> run);
+  Pending submit(const char* name, int unit, std::function<void()> run);
   void work();
   // In `output`, every part but this rank's is received from its rank; this rank's is sent.
   void exchange_parts(const Parts& output);
@@ -59,11 +62,10 @@ class ExchangeGroup : public ProcessGroup {
   int after(int step) const { return (rank() + step) % size(); }
   int before(int step) const { return (rank() + size() - step) % size(); }
 
-  c10::intrusive_ptr<c10d::Store> store_;
+  Membership membership_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   int64_t chunk_bytes_;
   std::vector<std::byte> scratch_;  // two chunks from every other rank
-  int64_t agreements_ = 0;
 
   std::mutex mutex_;
   std::condition_variable wake_;

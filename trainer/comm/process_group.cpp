@@ -1,6 +1,7 @@
 #include "trainer/comm/process_group.h"
 
 #include <csignal>
+#include <numeric>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -16,11 +17,18 @@ class SingleRankGroup : public ProcessGroup {
  public:
   SingleRankGroup() : ProcessGroup(0, 1) {}
 
-  Pending all_gather(at::Tensor output, at::Tensor shard) override { return copy(output, shard); }
-  Pending reduce_scatter(at::Tensor shard, at::Tensor input) override { return copy(shard, input); }
-  Pending all_reduce(at::Tensor) override { return {}; }
+  Pending all_gather(at::Tensor output, at::Tensor shard, int) override {
+    return copy(output, shard);
+  }
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int) override {
+    return copy(shard, input);
+  }
+  Pending all_reduce(at::Tensor, int) override { return {}; }
   void barrier() override {}
   std::string agree(const std::string&, const std::string& value) override { return value; }
+  std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
+    return make_single_rank_group();
+  }
 
  private:
   static Pending copy(at::Tensor& to, const at::Tensor& from) {
@@ -43,30 +51,31 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const WorldEnvironment& world,
   return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
 }
 
-std::string what_of(const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
+// After the watchdog, whose clock for an operation on a device starts later.
+std::chrono::milliseconds transport_timeout(const ProcessGroupOptions& options) {
+  if (!options.on_timeout) return options.operation_timeout;
+  return 2 * options.operation_timeout + std::chrono::minutes(1);
+}
+
+// Without a store yet.
+Membership all_ranks(const WorldEnvironment& world, const ProcessGroupOptions& options) {
+  Membership membership;
+  membership.rank = world.rank;
+  membership.ranks.resize(world.world_size);
+  std::iota(membership.ranks.begin(), membership.ranks.end(), 0);
+  membership.world_size = world.world_size;
+  membership.single_host = world.single_host();
+  membership.transport_timeout = transport_timeout(options);
+  membership.watchdog =
+      std::make_shared<Watchdog>(options.operation_timeout, options.on_timeout,
+                                 ", or raise communication.timeout_s if they are only slow");
+  return membership;
 }
 
 }  // namespace
 
-std::string agree_through(c10d::Store& store, int rank, const std::string& key,
-                          const std::string& value) {
-  if (rank == 0) {
-    store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
-    return value;
-  }
-  const std::vector<uint8_t> bytes = store.get(key);
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string describe_failure(const std::string& operation, const ProcessGroup& group,
-                             const std::exception& cause) {
-  return operation + " failed on rank " + std::to_string(group.rank()) + " of " +
-         std::to_string(group.size()) + ": " + what_of(cause) +
-         "; another rank has probably stopped first: see its log";
+std::unique_ptr<ProcessGroup> make_single_rank_group() {
+  return std::make_unique<SingleRankGroup>();
 }
 
 std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, at::Device device,
@@ -78,22 +87,28 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
   }
 #endif
   if (world.world_size == 1 && !(cuda && options.nccl_for_single_rank)) {
-    return std::make_unique<SingleRankGroup>();
+    return make_single_rank_group();
   }
   // A write to a peer that is gone should fail, not end this process.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    const auto store = rendezvous(world, options.rendezvous_timeout);
+    Membership membership = all_ranks(world, options);
+    // Store and connections each give up by themselves, but for a rank 0 that hangs: its answer is
+    // awaited without end.
+    Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout);
+    const auto watched = watchdog.watch(membership.describe("rendezvous", kNoUnit));
+    membership.store = rendezvous(world, options.rendezvous_timeout);
+    membership.store->setTimeout(membership.transport_timeout);
 #ifdef FSDP_CUDA
-    if (cuda) return make_nccl_group(store, world, device, options.operation_timeout);
+    if (cuda) return make_nccl_group(std::move(membership), device);
 #endif
-    auto backend = make_gloo_backend(store, world, options.operation_timeout);
-    return std::make_unique<ExchangeGroup>(store, std::move(backend));
+    auto backend = make_gloo_backend(membership, options.rendezvous_timeout);
+    return std::make_unique<ExchangeGroup>(std::move(membership), std::move(backend));
   } catch (const std::exception& error) {
     throw CommunicationError(
         "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) +
         " did not meet the others at " + world.master_address + ":" +
-        std::to_string(world.master_port) + ": " + what_of(error) +
+        std::to_string(world.master_port) + ": " + cause_text(error) +
         "; check that every rank was started, and that MASTER_ADDR and MASTER_PORT name a free "
         "port on the host of rank 0");
   }

@@ -3,8 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trainer/comm/communication_error.h"
 #include "trainer/comm/environment.h"
@@ -12,11 +14,15 @@
 
 namespace fsdp {
 
-// All ranks of the run, and what they do together.
+// The `unit` of an operation that belongs to no unit of the model.
+inline constexpr int kNoUnit = -1;
+
+// All ranks of the run, or some of them, and what they do together.
 //
 // Every rank calls the same operations in the same order, from one thread. Tensors are contiguous,
 // on the group's device, of one dtype per call (CPU: float32, float64, bfloat16, int64). Sums are
 // taken in a fixed order, bfloat16 in float32 on the CPU, so results are the same on every run.
+// `unit` only labels the operation in messages.
 // Wait for every Pending, then call barrier(), before the groups are destroyed: rank 0 hosts the
 // store. After an error end the process instead.
 class ProcessGroup {
@@ -30,16 +36,22 @@ class ProcessGroup {
   int size() const { return size_; }
 
   // output [size * n] = every rank's shard [n] in rank order; `shard` may be its part of `output`.
-  virtual Pending all_gather(at::Tensor output, at::Tensor shard) = 0;
+  virtual Pending all_gather(at::Tensor output, at::Tensor shard, int unit = kNoUnit) = 0;
   // shard [n] = this rank's part of the sum of every rank's input [size * n]; `shard` may be that
   // part of `input`.
-  virtual Pending reduce_scatter(at::Tensor shard, at::Tensor input) = 0;
+  virtual Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit = kNoUnit) = 0;
   // tensor = the sum of every rank's tensor, in place; the same bits on every rank.
-  virtual Pending all_reduce(at::Tensor tensor) = 0;
+  virtual Pending all_reduce(at::Tensor tensor, int unit = kNoUnit) = 0;
   // Returns when every rank has called it. Throws CommunicationError.
   virtual void barrier() = 0;
   // Rank 0's value, on every rank. Throws CommunicationError.
   virtual std::string agree(const std::string& key, const std::string& value) = 0;
+  // A group of those ranks of this one, counted from 0 in the order of `ranks`; this rank is among
+  // them. Every rank of this group calls it, each with its own set, which has no rank in common
+  // with the others' sets; `name` is the same everywhere. Groups run independently of each other.
+  // Throws CommunicationError.
+  virtual std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
+                                                 const std::vector<int>& ranks) = 0;
 
  private:
   int rank_;
@@ -47,9 +59,14 @@ class ProcessGroup {
 };
 
 struct ProcessGroupOptions {
+  // How long ranks may start after each other.
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);
   // How long one operation waits for slower ranks.
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(30);
+  // Gets one line that names the operation, its unit and its rank when one takes longer, on a
+  // thread of its own; it should end the process. Without it the transport makes the operation
+  // fail.
+  std::function<void(const std::string& reason)> on_timeout;
   // Use NCCL even for a single rank on CUDA, where every operation could be a copy.
   bool nccl_for_single_rank = false;
 };

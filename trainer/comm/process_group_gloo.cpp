@@ -6,14 +6,13 @@
 
 namespace fsdp {
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                    const WorldEnvironment& world,
-                                                    std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Membership& membership,
+                                                    std::chrono::milliseconds connect_timeout) {
   using Gloo = c10d::ProcessGroupGloo;
-  auto options = Gloo::Options::create(timeout);
+  auto options = Gloo::Options::create(connect_timeout);
   options->threads = 1;
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
-  if (world.single_host()) {
+  if (membership.single_host) {
     options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
   } else if (interfaces != nullptr && *interfaces != '\0') {
     std::istringstream names(interfaces);
@@ -23,7 +22,10 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
   } else {
     options->devices.push_back(Gloo::createDefaultDevice());
   }
-  return c10::make_intrusive<Gloo>(store, world.rank, world.world_size, options);
+  auto gloo =
+      c10::make_intrusive<Gloo>(membership.store, membership.rank, membership.size(), options);
+  gloo->setTimeout(membership.transport_timeout);
+  return gloo;
 }
 
 }  // namespace fsdp

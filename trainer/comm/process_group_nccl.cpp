@@ -1,4 +1,7 @@
+#include <c10/core/Event.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -11,84 +14,108 @@ namespace {
 // so that streams and events order it like any kernel.
 class NcclGroup : public ProcessGroup {
  public:
-  NcclGroup(c10::intrusive_ptr<c10d::Store> store, c10::intrusive_ptr<c10d::Backend> backend,
-            at::Device device)
-      : ProcessGroup(backend->getRank(), backend->getSize()),
-        store_(std::move(store)),
+  NcclGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend, at::Device device)
+      : ProcessGroup(membership.rank, membership.size()),
+        membership_(std::move(membership)),
         backend_(std::move(backend)),
         device_(device) {}
 
-  Pending all_gather(at::Tensor output, at::Tensor shard) override {
+  Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
     c10d::AllgatherOptions options;
     options.asyncOp = false;
-    return issue("all_gather", [&] { return backend_->_allgather_base(output, shard, options); });
+    return issue("all_gather", unit,
+                 [&] { return backend_->_allgather_base(output, shard, options); });
   }
 
-  Pending reduce_scatter(at::Tensor shard, at::Tensor input) override {
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
     c10d::ReduceScatterOptions options;
     options.asyncOp = false;
-    return issue("reduce_scatter",
+    return issue("reduce_scatter", unit,
                  [&] { return backend_->_reduce_scatter_base(shard, input, options); });
   }
 
-  Pending all_reduce(at::Tensor tensor) override {
+  Pending all_reduce(at::Tensor tensor, int unit) override {
     c10d::AllreduceOptions options;
     options.asyncOp = false;
     std::vector<at::Tensor> tensors{tensor};
-    return issue("all_reduce", [&] { return backend_->allreduce(tensors, options); });
+    return issue("all_reduce", unit, [&] { return backend_->allreduce(tensors, options); });
   }
 
   void barrier() override {
     c10d::BarrierOptions options;
     options.device = device_;
-    issue("barrier", [&] {
-      backend_->barrier(options)->wait();
-      return c10::intrusive_ptr<c10d::Work>();
-    });
+    call("barrier", kNoUnit, [&] { backend_->barrier(options)->wait(); });
   }
 
   std::string agree(const std::string& key, const std::string& value) override {
-    std::string agreed;
-    issue("agree on " + key, [&] {
-      agreed = agree_through(*store_, rank(), "agree/" + std::to_string(agreements_++) + "/" + key,
-                             value);
-      return c10::intrusive_ptr<c10d::Work>();
-    });
-    return agreed;
+    return membership_.agree(key, value);
+  }
+
+  std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
+                                         const std::vector<int>& ranks) override {
+    Membership part = membership_.subgroup(name, ranks);
+    if (part.size() == 1) return make_single_rank_group();
+    return make_nccl_group(std::move(part), device_);
   }
 
  private:
+  // Calls `run`, which may wait for the other ranks: the first operation connects to them.
   template <typename Run>
-  Pending issue(const std::string& operation, Run run) {
+  void call(const char* operation, int unit, Run run) {
     try {
-      const c10::intrusive_ptr<c10d::Work> work = run();
-      TORCH_CHECK(!work, "NCCL gave a Work for an operation on the current stream");
-      return {};
+      const Watchdog::Watched watched = membership_.watch(operation, unit);
+      run();
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const std::exception& error) {
-      throw CommunicationError(describe_failure(operation, *this, error));
+      throw CommunicationError(membership_.describe_failure(operation, unit, error));
     }
   }
 
-  c10::intrusive_ptr<c10d::Store> store_;
+  // Puts what `run` does on the current stream, and has the stream's progress watched.
+  template <typename Run>
+  Pending issue(const char* operation, int unit, Run run) {
+    const c10::Stream stream = c10::cuda::getCurrentCUDAStream(device_.index()).unwrap();
+    const auto begin = std::make_shared<c10::Event>(c10::DeviceType::CUDA);
+    const auto end = std::make_shared<c10::Event>(c10::DeviceType::CUDA);
+    begin->record(stream);
+    call(operation, unit, [&] {
+      TORCH_CHECK(!run(), "NCCL gave a Work for an operation on the current stream");
+      end->record(stream);
+    });
+    membership_.watchdog->watch_device(
+        membership_.describe(operation, unit),
+        [begin, end, device = device_] { return progress(*begin, *end, device); });
+    return {};
+  }
+
+  static Watchdog::Progress progress(const c10::Event& begin, const c10::Event& end,
+                                     at::Device device) {
+    try {
+      const c10::cuda::CUDAGuard guard(device);
+      if (end.query()) return Watchdog::Progress::kComplete;
+      return begin.query() ? Watchdog::Progress::kRunning : Watchdog::Progress::kQueued;
+    } catch (const std::exception&) {
+      return Watchdog::Progress::kComplete;  // the device has failed; its user is told
+    }
+  }
+
+  Membership membership_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   at::Device device_;
-  int64_t agreements_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_nccl_group(const c10::intrusive_ptr<c10d::Store>& store,
-                                              const WorldEnvironment& world, at::Device device,
-                                              std::chrono::milliseconds timeout) {
+std::unique_ptr<ProcessGroup> make_nccl_group(Membership membership, at::Device device) {
   c10::cuda::set_device(device.index());
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = timeout;
-  auto backend =
-      c10::make_intrusive<c10d::ProcessGroupNCCL>(store, world.rank, world.world_size, options);
+  options->timeout = membership.transport_timeout;
+  options->group_name = membership.name;
+  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(membership.store, membership.rank,
+                                                             membership.size(), options);
   backend->setBoundDeviceId(device);
-  return std::make_unique<NcclGroup>(store, std::move(backend), device);
+  return std::make_unique<NcclGroup>(std::move(membership), std::move(backend), device);
 }
 
 }  // namespace fsdp

@@ -48,6 +48,11 @@ std::optional<decltype(Event::body)> read_any_body(std::string_view kind,
   return std::nullopt;
 }
 
+bool is_last(const decltype(Event::body)& body) {
+  return std::holds_alternative<RunFinished>(body) || std::holds_alternative<RunFailed>(body) ||
+         std::holds_alternative<RunInterrupted>(body);
+}
+
 }  // namespace
 
 std::string to_json_line(const Event& event) {
@@ -91,6 +96,9 @@ EventWriter::~EventWriter() { close(descriptor_); }
 
 void EventWriter::write(decltype(Event::body) body) {
   using std::chrono::system_clock;
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  ended_ = is_last(body);
   const auto now =
       std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch());
   const std::string line =

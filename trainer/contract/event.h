@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ struct RunStarted {
   int64_t threads = 1;
   int64_t steps_planned = 0;
   int64_t parameter_count = 0;
+  int64_t resumed_from_step = 0;
+  std::string warning;
   std::string torch_version;
 
   template <typename Self, typename Visitor>
@@ -40,6 +43,11 @@ struct RunStarted {
     visit("threads", self.threads, "CPU threads of this rank.", any_value());
     visit("steps_planned", self.steps_planned, "Optimizer steps of the whole run.", any_value());
     visit("parameter_count", self.parameter_count, "Parameters of the model.", any_value());
+    visit("resumed_from_step", self.resumed_from_step,
+          "Optimizer step of the checkpoint that the run goes on from; 0: from the beginning.",
+          any_value());
+    visit("warning", self.warning, "What the user should know, in one line; else empty.",
+          any_value());
     visit("torch_version", self.torch_version, "Version of libtorch.", any_value());
   }
 };
@@ -50,11 +58,13 @@ struct StepDone {
   int64_t step = 0;
   std::optional<double> loss;
   bool non_finite = false;
+  bool skipped = false;
   double step_time_ms = 0;
   int64_t tokens = 0;
   int64_t label_count = 0;
   double learning_rate = 0;
   std::optional<double> gradient_norm;
+  std::optional<double> gradient_scale;
   int64_t memory_allocated_bytes_forward = 0;
   int64_t memory_reserved_bytes_forward = 0;
   int64_t memory_allocated_bytes_max = 0;
@@ -66,11 +76,17 @@ struct StepDone {
     visit("loss", self.loss,
           "Mean over all unmasked tokens of the global batch; null when not finite.", any_value());
     visit("non_finite", self.non_finite, "Whether the loss was NaN or infinite.", any_value());
+    visit("skipped", self.skipped,
+          "Whether parameters were left as they are, because loss or gradients were not finite.",
+          any_value());
     visit("step_time_ms", self.step_time_ms, "Time of the whole step.", any_value());
     visit("tokens", self.tokens, "Tokens read by all ranks.", any_value());
     visit("label_count", self.label_count, "Unmasked labels of the global batch.", any_value());
     visit("learning_rate", self.learning_rate, "Learning rate of the step.", any_value());
     visit("gradient_norm", self.gradient_norm, "Global norm before clipping; only with clipping.",
+          any_value());
+    visit("gradient_scale", self.gradient_scale,
+          "Factor on the loss that keeps float16 gradients from vanishing; only with fp16_mixed.",
           any_value());
     visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward,
           "Allocated at the end of the last micro-batch's forward.", any_value());
@@ -80,6 +96,78 @@ struct StepDone {
           any_value());
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak of the step.",
           any_value());
+  }
+};
+
+// The validation set's figures after a step, over all ranks; every rank reports the same.
+struct EvaluationDone {
+  static constexpr std::string_view kKind = "evaluation";
+  int64_t step = 0;
+  std::optional<double> loss;
+  bool non_finite = false;
+  double token_accuracy = 0;
+  int64_t label_count = 0;
+  double evaluation_time_ms = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("step", self.step, "Optimizer steps done before it.", any_value());
+    visit("loss", self.loss, "Mean over all unmasked tokens; null when not finite.", any_value());
+    visit("non_finite", self.non_finite, "Whether the loss was NaN or infinite.", any_value());
+    visit("token_accuracy", self.token_accuracy,
+          "Part of the unmasked tokens that were the most likely ones.", any_value());
+    visit("label_count", self.label_count, "Unmasked labels of all ranks.", any_value());
+    visit("evaluation_time_ms", self.evaluation_time_ms, "Time of the evaluation.", any_value());
+  }
+};
+
+// A checkpoint that is complete; reported by rank 0.
+struct CheckpointDone {
+  static constexpr std::string_view kKind = "checkpoint";
+  int64_t step = 0;
+  std::string path;
+  int64_t size_bytes = 0;
+  double write_time_ms = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("step", self.step, "Optimizer steps done before it.", any_value());
+    visit("path", self.path, "Its folder, relative to the run's.", any_value());
+    visit("size_bytes", self.size_bytes, "Bytes of its files.", any_value());
+    visit("write_time_ms", self.write_time_ms, "Time of gathering, writing and syncing.",
+          any_value());
+  }
+};
+
+// One GPU of a node, or its processors and memory, at a moment; reported by the node's first rank.
+// Figures that the device does not give are absent.
+struct DeviceSample {
+  static constexpr std::string_view kKind = "device_sample";
+  std::string host;
+  std::string device;  // "gpu:0" as NVML counts, or "cpu"
+  std::string device_name;
+  std::optional<double> utilization_percent;
+  std::optional<int64_t> memory_used_bytes;
+  std::optional<int64_t> memory_total_bytes;
+  std::optional<double> power_watts;
+  std::optional<double> temperature_celsius;
+  std::optional<double> sm_clock_mhz;
+  std::optional<double> memory_clock_mhz;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("host", self.host, "Host name.", any_value());
+    visit("device", self.device, "gpu:<N> as NVML counts, or cpu for the whole node.", any_value());
+    visit("device_name", self.device_name, "Name of the GPU or processor.", any_value());
+    visit("utilization_percent", self.utilization_percent,
+          "Part of the time since the last sample that it was busy.", any_value());
+    visit("memory_used_bytes", self.memory_used_bytes,
+          "Memory in use; of the node: what is not available.", any_value());
+    visit("memory_total_bytes", self.memory_total_bytes, "Memory there is.", any_value());
+    visit("power_watts", self.power_watts, "Power drawn.", any_value());
+    visit("temperature_celsius", self.temperature_celsius, "Temperature of the GPU.", any_value());
+    visit("sm_clock_mhz", self.sm_clock_mhz, "Clock of the multiprocessors.", any_value());
+    visit("memory_clock_mhz", self.memory_clock_mhz, "Clock of the memory.", any_value());
   }
 };
 
@@ -122,7 +210,9 @@ struct Event {
   int version = kEventVersion;
   int64_t sequence = 0;      // from 0, per rank and attempt
   int64_t time_unix_ms = 0;  // when it was written
-  std::variant<RunStarted, StepDone, RunFinished, RunFailed, RunInterrupted> body;
+  std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, RunFinished,
+               RunFailed, RunInterrupted>
+      body;
 };
 
 // One line of JSON without the line feed. Numbers that are not finite are written as null.
@@ -132,8 +222,8 @@ std::string to_json_line(const Event& event);
 // reader survives a newer writer. Throws std::runtime_error on anything that is not such an object.
 std::optional<Event> event_from_json_line(std::string_view line);
 
-// Appends events to a file; each is one write, so a reader sees whole lines but for a torn last
-// one.
+// Appends events to a file, from any thread; each is one write, so a reader sees whole lines but
+// for a torn last one.
 class EventWriter {
  public:
   // Creates or truncates `path`; throws std::system_error.
@@ -142,14 +232,17 @@ class EventWriter {
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // Fills in version, sequence and time. Throws std::system_error, for instance when the disk is
-  // full.
+  // Fills in version, sequence and time. After run_finished, run_failed or run_interrupted, which
+  // are a rank's last, it does nothing: another thread may report too late. Throws
+  // std::system_error, for instance when the disk is full.
   void write(decltype(Event::body) body);
 
  private:
   int descriptor_;
   std::string path_;
+  std::mutex mutex_;
   int64_t sequence_ = 0;
+  bool ended_ = false;
 };
 
 }  // namespace fsdp

@@ -3,6 +3,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -75,6 +76,20 @@ struct IgnoreField {
 template <typename T>
 concept Fields = requires(T& self) {
   T::visit_fields(self, IgnoreField{});
+};
+
+// A section that may be written as the value of its first key: `wrap: none` for
+// `wrap: {policy: none}`.
+template <typename T>
+concept HasShortForm = Fields<T> && T::kHasShortForm;
+
+// A path, or the word `auto`, or (empty path) neither.
+struct AutoOrPath {
+  bool is_auto = false;
+  std::filesystem::path path;
+
+  bool is_given() const { return is_auto || !path.empty(); }
+  bool operator==(const AutoOrPath&) const = default;
 };
 
 template <typename T>

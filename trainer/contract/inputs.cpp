@@ -1,6 +1,7 @@
 #include "trainer/contract/inputs.h"
 
 #include <set>
+#include <stdexcept>
 
 #include "trainer/contract/chess_games.h"
 #include "trainer/contract/config_error.h"
@@ -85,15 +86,20 @@ void check_weights(const path& folder, const ModelConfig& config) {
 }
 
 void check_row_count(const path& file, int64_t rows, const RunSpec& spec) {
-  if (rows < total_batch(spec)) {
+  const int64_t held_out = held_out_rows(spec.evaluation, rows);
+  if (rows - held_out < total_batch(spec)) {
     throw ConfigError(file.string(), "data.train",
-                      "has " + std::to_string(rows) + " rows, fewer than one step needs; needed: " +
-                          "at least batch.total = " + std::to_string(total_batch(spec)));
+                      "has " + std::to_string(rows) + " rows" +
+                          (held_out > 0 ? ", " + std::to_string(held_out) +
+                                              " of them held out by evaluation.fraction"
+                                        : "") +
+                          ", fewer than one step needs; needed: at least batch.total = " +
+                          std::to_string(total_batch(spec)));
   }
 }
 
-void check_tokens(const RunSpec& spec, int64_t vocab_size) {
-  const path& file = spec.data.train;
+// Returns the number of rows.
+int64_t check_tokens(const path& file, const RunSpec& spec, int64_t vocab_size) {
   const TokenArray tokens(file);
   if (tokens.columns() != spec.data.sequence_length + 1) {
     refuse_file(file, "has rows of " + std::to_string(tokens.columns()) +
@@ -106,7 +112,18 @@ void check_tokens(const RunSpec& spec, int64_t vocab_size) {
                           ", but the model's vocabulary has " + std::to_string(vocab_size) +
                           " tokens; allowed: 0 to " + std::to_string(vocab_size - 1));
   }
-  check_row_count(file, tokens.rows(), spec);
+  return tokens.rows();
+}
+
+// Returns the number of rows.
+int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_size) {
+  switch (spec.data.kind) {
+    case DataKind::kTokens:
+      return check_tokens(file, spec, vocab_size);
+    case DataKind::kChess:
+      return std::ssize(read_chess_games(file));
+  }
+  throw std::logic_error("data.kind");
 }
 
 void check_tokenizer(const path& file, int64_t vocab_size) {
@@ -133,21 +150,22 @@ std::vector<path> input_files(const RunSpec& spec) {
   }
   files.push_back(training_file(spec.data));
   if (spec.data.kind == DataKind::kChess) files.push_back(tokenizer_file(spec.data));
+  if (!spec.evaluation.data.empty()) files.push_back(spec.evaluation.data);
   return files;
 }
 
-void check_training_data(const RunSpec& spec, int64_t vocab_size) {
-  switch (spec.data.kind) {
-    case DataKind::kTokens:
-      with_key("data.train", [&] { check_tokens(spec, vocab_size); });
-      break;
-    case DataKind::kChess:
-      with_key("data.train", [&] {
-        const path file = training_file(spec.data);
-        check_row_count(file, std::ssize(read_chess_games(file)), spec);
-      });
-      with_key("data.tokenizer", [&] { check_tokenizer(tokenizer_file(spec.data), vocab_size); });
-      break;
+void check_data(const RunSpec& spec, int64_t vocab_size) {
+  with_key("data.train", [&] {
+    const path file = training_file(spec.data);
+    check_row_count(file, check_data_file(file, spec, vocab_size), spec);
+  });
+  if (const path& file = spec.evaluation.data; !file.empty()) {
+    with_key("evaluation.data", [&] {
+      if (check_data_file(file, spec, vocab_size) == 0) refuse_file(file, "has no rows");
+    });
+  }
+  if (spec.data.kind == DataKind::kChess) {
+    with_key("data.tokenizer", [&] { check_tokenizer(tokenizer_file(spec.data), vocab_size); });
   }
 }
 
@@ -162,7 +180,7 @@ void check_inputs(const RunSpec& spec) {
                           " is longer than the model's positions; allowed: at most " +
                           std::to_string(config.max_position_embeddings));
   }
-  check_training_data(spec, config.vocab_size);
+  check_data(spec, config.vocab_size);
 }
 
 }  // namespace fsdp

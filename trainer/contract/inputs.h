@@ -23,12 +23,12 @@ std::filesystem::path training_file(const DataSpec& data);
 std::filesystem::path tokenizer_file(const DataSpec& data);
 
 // Every file the run reads, in a fixed order: a model's config and safetensors, the training set,
-// the tokenizer.
+// the tokenizer, the validation set.
 std::vector<std::filesystem::path> input_files(const RunSpec& spec);
 
-// The part of check_inputs that is about the training set and the tokenizer, for a model of
-// `vocab_size` tokens.
-void check_training_data(const RunSpec& spec, int64_t vocab_size);
+// The part of check_inputs that is about the training set, the validation set and the tokenizer,
+// for a model of `vocab_size` tokens.
+void check_data(const RunSpec& spec, int64_t vocab_size);
 
 // Throws ConfigError when a file is missing, corrupt, or does not fit: tensor names, shapes and
 // dtypes against the architecture, row length against sequence_length, tokens against the

@@ -25,6 +25,8 @@ void append_json(std::string& out, const T& value) {
     append_json_string(out, name_of(value));
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     append_json_string(out, value.string());
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    append_json_string(out, value.is_auto ? "auto" : value.path.string());
   } else if constexpr (Fields<T>) {
     out += '{';
     bool first = true;

@@ -19,6 +19,13 @@ constexpr std::array kAlternatives = {
     Alternatives{"train.steps", "train.sequences"},
     Alternatives{"train.epochs", "train.sequences"},
     Alternatives{"model.source", "model.config"},
+    Alternatives{"strategy.wrap.policy", "strategy.wrap.blocks"},
+    Alternatives{"strategy.wrap.policy", "strategy.wrap.min_parameters"},
+    Alternatives{"strategy.wrap.blocks", "strategy.wrap.min_parameters"},
+    Alternatives{"precision.kind", "precision.parameters"},
+    Alternatives{"precision.kind", "precision.reduction"},
+    Alternatives{"precision.kind", "precision.buffers"},
+    Alternatives{"evaluation.data", "evaluation.fraction"},
 };
 
 // Calls visit(number, member, range) for every value below `section`, in the order of the struct.
@@ -45,10 +52,16 @@ struct Names {
   std::vector<std::string> values;
   std::map<std::string, size_t, std::less<>> numbers;
   std::map<std::string, std::vector<std::string>, std::less<>> sections;  // "strategy" -> keys
+  std::map<std::string, std::string, std::less<>> short_forms;  // "precision" -> its first key
 
   template <typename Section>
   void collect(const Section& section, const std::string& path) {
     const std::string prefix = path.empty() ? "" : path + ".";
+    if constexpr (HasShortForm<Section>) {
+      Section::visit_fields(section, [&](const char* name, auto&&...) {
+        short_forms.emplace(path, prefix + name);  // the first one stays
+      });
+    }
     Section::visit_fields(section, [&](const char* name, const auto& member, auto&&...) {
       sections[path].emplace_back(name);
       if constexpr (Fields<std::remove_cvref_t<decltype(member)>>) {
@@ -103,6 +116,7 @@ template <typename T>
 bool is_given(const T& member) {
   if constexpr (is_optional<T>) return member.has_value();
   if constexpr (std::same_as<T, std::filesystem::path>) return !member.empty();
+  if constexpr (std::same_as<T, AutoOrPath>) return member.is_given();
   return true;
 }
 
@@ -130,6 +144,11 @@ void Overrides::read_map(const YAML::Node& map, const YamlOrigin& origin, const 
 
 void Overrides::read_entry(const YamlEntry& entry) {
   if (const auto section = names().sections.find(entry.path); section != names().sections.end()) {
+    const auto short_form = names().short_forms.find(entry.path);
+    if (short_form != names().short_forms.end() && entry.value.IsScalar()) {
+      read_entry({entry.key, entry.value, short_form->second, entry.origin});
+      return;
+    }
     require_map(entry, "keys: " + joined(section->second));
     read_map(entry.value, entry.origin, entry.path + ".", entry.value_place());
     return;

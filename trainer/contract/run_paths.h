@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -20,6 +21,10 @@ class RunPaths {
   }
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
+  }
+  std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
+  std::filesystem::path checkpoint(int64_t step) const {
+    return checkpoints() / ("step-" + std::to_string(step));
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "trainer/contract/run_spec.h"
 
+#include <algorithm>
+
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
@@ -26,6 +28,60 @@ void check_strategy(const StrategySpec& strategy) {
   if (strategy.kind == StrategyKind::kSingle && strategy.ranks != 1) {
     refuse("strategy.ranks", "is " + std::to_string(strategy.ranks) +
                                  ", but strategy.kind single is one process; allowed: 1");
+  }
+}
+
+void check_sharding(const StrategySpec& strategy) {
+  if (strategy.kind != StrategyKind::kFsdp || strategy.sharding != Sharding::kHybridShard) return;
+  if (!strategy.shard_group_size) {
+    refuse("strategy.shard_group_size",
+           "is missing; hybrid_shard needs the number of ranks that share one copy of the model, "
+           "such as the GPUs of a node");
+  }
+  if (strategy.ranks % *strategy.shard_group_size != 0) {
+    refuse("strategy.shard_group_size", std::to_string(*strategy.shard_group_size) +
+                                            " does not divide strategy.ranks " +
+                                            std::to_string(strategy.ranks));
+  }
+}
+
+// What needs the gradients of all units before the first one is stepped.
+void check_in_backward(const RunSpec& spec) {
+  if (!spec.optimizer.in_backward) return;
+  const std::string because =
+      ", which needs all gradients before the first step; give one of the two";
+  if (spec.optimizer.gradient_clip_norm) {
+    refuse("optimizer.in_backward", "excludes optimizer.gradient_clip_norm" + because);
+  }
+  if (spec.precision.kind == PrecisionKind::kFp16Mixed) {
+    refuse("optimizer.in_backward", "excludes precision fp16_mixed" + because);
+  }
+  if (spec.train.on_non_finite == OnNonFinite::kSkip) {
+    refuse("optimizer.in_backward", "excludes train.on_non_finite skip" + because);
+  }
+}
+
+void check_schedule(const RunSpec& spec) {
+  const bool is_decaying =
+      spec.schedule.kind == ScheduleKind::kLinear || spec.schedule.kind == ScheduleKind::kCosine;
+  if (is_decaying && spec.schedule.min_learning_rate > spec.optimizer.learning_rate) {
+    refuse("schedule.min_learning_rate", shortest(spec.schedule.min_learning_rate) +
+                                             " is above optimizer.learning_rate " +
+                                             shortest(spec.optimizer.learning_rate));
+  }
+}
+
+void check_evaluation(const RunSpec& spec) {
+  const EvaluationSpec& evaluation = spec.evaluation;
+  const bool has_set = !evaluation.data.empty() || evaluation.fraction > 0;
+  if (wants_evaluations(spec) && !has_set) {
+    refuse("evaluation.data",
+           "is missing; evaluations need a validation set: evaluation.data, or "
+           "evaluation.fraction of the training set");
+  }
+  if (spec.checkpoint.when_improved && !wants_evaluations(spec)) {
+    refuse("checkpoint.when_improved",
+           "needs evaluations; set evaluation.every_steps or evaluation.each_epoch");
   }
 }
 
@@ -81,6 +137,10 @@ void derive_steps(TrainSpec& train, int64_t total_batch) {
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);
   check_strategy(spec.strategy);
+  check_sharding(spec.strategy);
+  check_in_backward(spec);
+  check_schedule(spec);
+  check_evaluation(spec);
   derive_batch(spec.batch, spec.strategy.ranks);
   derive_steps(spec.train, *spec.batch.total);
   if (spec.data.kind == DataKind::kTokens && spec.data.train.empty()) {
@@ -96,5 +156,31 @@ RunSpec resolved(RunSpec spec) {
 }
 
 int64_t total_batch(const RunSpec& spec) { return spec.batch.total.value(); }
+
+std::string precision_name(const PrecisionSpec& precision) {
+  if (!precision.parameters && !precision.reduction && !precision.buffers) {
+    return std::string(name_of(precision.kind));
+  }
+  const Dtype parameters = precision.parameters.value_or(Dtype::kFp32);
+  std::string name(name_of(parameters));
+  name += '/';
+  name += name_of(precision.reduction.value_or(parameters));
+  name += '/';
+  return name += name_of(precision.buffers.value_or(Dtype::kFp32));
+}
+
+int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows) {
+  if (evaluation.fraction == 0) return 0;
+  return std::max<int64_t>(1,
+                           static_cast<int64_t>(evaluation.fraction * static_cast<double>(rows)));
+}
+
+bool wants_checkpoints(const RunSpec& spec) {
+  return spec.checkpoint.every_steps || spec.checkpoint.at_end || spec.checkpoint.when_improved;
+}
+
+bool wants_evaluations(const RunSpec& spec) {
+  return spec.evaluation.every_steps || spec.evaluation.each_epoch;
+}
 
 }  // namespace fsdp

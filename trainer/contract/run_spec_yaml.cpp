@@ -27,12 +27,18 @@ void append_differences(std::string& out, const Section& section, const Section&
     defaults.push_back(&member);
   });
   auto default_member = defaults.begin();
+  const std::string short_form =
+      HasShortForm<Section> ? prefix.substr(0, prefix.size() - 1) : std::string();
   Section::visit_fields(section, [&]<typename T>(const char* name, const T& member, auto&&...) {
+    const bool is_short = HasShortForm<Section> && default_member == defaults.begin();
     const T& default_value = *static_cast<const T*>(*default_member++);
     if constexpr (Fields<T>) {
       append_differences(out, member, default_value, prefix + name + '.');
+    } else if constexpr (std::same_as<T, AutoOrPath>) {
+      if (member.is_auto) out += prefix + name + "=auto\n";
     } else if constexpr (!std::same_as<T, std::filesystem::path>) {
-      if (member != default_value) out += prefix + name + '=' + yaml_text(member) + '\n';
+      const std::string key = is_short ? short_form : prefix + name;
+      if (member != default_value) out += key + '=' + yaml_text(member) + '\n';
     }
   });
 }

@@ -117,31 +117,15 @@ void check_layout(const path& file, const Entries& entries, std::span<const std:
   }
 }
 
-Entries read_file(const path& file) {
-  const auto mapped = map_input_file(file);
-  const auto bytes = mapped->bytes();
-  if (bytes.size() < kLengthBytes) {
-    refuse_file(file, "is no safetensors file: it holds " + std::to_string(bytes.size()) +
-                          " bytes, its header's length alone takes 8");
+std::map<std::string, std::string> read_metadata(const path& file, const json& value) {
+  std::map<std::string, std::string> metadata;
+  if (value.is_null()) return metadata;
+  if (!value.is_object()) refuse_file(file, "has a __metadata__ that is not an object");
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) refuse_file(file, "has metadata '" + key + "' that is not text");
+    metadata.emplace(key, text.get<std::string>());
   }
-  uint64_t header_bytes;
-  std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
-    refuse_file(file, "announces a header of " + std::to_string(header_bytes) +
-                          " bytes, but holds " + std::to_string(bytes.size()) +
-                          " in all; it is cut short, or no safetensors file");
-  }
-  const json header = parse_json_object(file, mapped->text().substr(kLengthBytes, header_bytes));
-  const auto data = bytes.subspan(kLengthBytes + header_bytes);
-  Entries entries;
-  for (const auto& [name, value] : header.items()) {
-    if (name == "__metadata__") continue;
-    SafetensorsEntry entry = read_entry(file, name, value, data);
-    entry.file = mapped;
-    entries.emplace(name, std::move(entry));
-  }
-  check_layout(file, entries, data);
-  return entries;
+  return metadata;
 }
 
 // The index: for each tensor its shard's file name.
@@ -165,6 +149,36 @@ std::map<std::string, std::string> read_index(const path& index) {
 
 }  // namespace
 
+SafetensorsFile read_safetensors_file(const path& file) {
+  const auto mapped = map_input_file(file);
+  const auto bytes = mapped->bytes();
+  if (bytes.size() < kLengthBytes) {
+    refuse_file(file, "is no safetensors file: it holds " + std::to_string(bytes.size()) +
+                          " bytes, its header's length alone takes 8");
+  }
+  uint64_t header_bytes;
+  std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
+    refuse_file(file, "announces a header of " + std::to_string(header_bytes) +
+                          " bytes, but holds " + std::to_string(bytes.size()) +
+                          " in all; it is cut short, or no safetensors file");
+  }
+  const json header = parse_json_object(file, mapped->text().substr(kLengthBytes, header_bytes));
+  const auto data = bytes.subspan(kLengthBytes + header_bytes);
+  SafetensorsFile contents;
+  for (const auto& [name, value] : header.items()) {
+    if (name == "__metadata__") {
+      contents.metadata = read_metadata(file, value);
+      continue;
+    }
+    SafetensorsEntry entry = read_entry(file, name, value, data);
+    entry.file = mapped;
+    contents.tensors.emplace(name, std::move(entry));
+  }
+  check_layout(file, contents.tensors, data);
+  return contents;
+}
+
 std::vector<path> safetensors_files(const path& folder) {
   if (const path file = folder / kFileName; std::filesystem::exists(file)) return {file};
   const path index = folder / kIndexName;
@@ -182,15 +196,16 @@ std::vector<path> safetensors_files(const path& folder) {
 
 Entries read_safetensors(const path& folder) {
   const std::vector<path> files = safetensors_files(folder);
-  if (files.front().filename() == kFileName) return read_file(files.front());
+  if (files.front().filename() == kFileName) return read_safetensors_file(files.front()).tensors;
   const path& index = files.front();
   std::map<std::string, Entries> shards;
   Entries entries;
   for (const auto& [name, shard] : read_index(index)) {
     const auto read = shards.find(shard);
-    Entries& tensors = read != shards.end()
-                           ? read->second
-                           : shards.emplace(shard, read_file(folder / shard)).first->second;
+    Entries& tensors =
+        read != shards.end()
+            ? read->second
+            : shards.emplace(shard, read_safetensors_file(folder / shard).tensors).first->second;
     const auto found = tensors.find(name);
     if (found == tensors.end()) {
       refuse_file(index, "names tensor '" + name + "' in " + shard + ", which does not hold it");

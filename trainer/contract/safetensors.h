@@ -23,6 +23,16 @@ struct SafetensorsEntry {
   std::shared_ptr<const MappedFile> file;  // keeps `bytes` valid
 };
 
+// One file: its tensors by name, and the free text under its header's "__metadata__".
+struct SafetensorsFile {
+  std::map<std::string, SafetensorsEntry> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// Maps one file; nothing is copied. Throws ConfigError (place: the file) when it is missing, cut
+// short, or its header is not well formed.
+SafetensorsFile read_safetensors_file(const std::filesystem::path& file);
+
 // The files of a model's folder: model.safetensors, or model.safetensors.index.json and the shards
 // that it names. Throws ConfigError when neither exists or the index is not well formed.
 std::vector<std::filesystem::path> safetensors_files(const std::filesystem::path& folder);

@@ -82,6 +82,8 @@ std::string allowed_values(const Range& range) {
     return joined(names);
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     return "a path, or null";
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    return "auto, a path, or null";
   } else {
     static_assert(std::same_as<T, std::string>);
     return "text";
@@ -124,6 +126,9 @@ void read_value(T& member, const YamlEntry& entry, const Range& range, const std
     member = *value;
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     member = entry.value.IsNull() ? std::filesystem::path() : read_path(entry);
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    member.is_auto = entry.value.IsScalar() && entry.value.Scalar() == "auto";
+    member.path = member.is_auto || entry.value.IsNull() ? "" : read_path(entry);
   } else {
     member = read_text(entry);
   }
@@ -148,6 +153,8 @@ std::string yaml_text(const T& value) {
     return shortest(value);
   } else if constexpr (NamedEnum<T>) {
     return std::string(name_of(value));
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    return value.is_auto ? "auto" : yaml_text(value.path);
   } else {
     static_assert(std::same_as<T, std::filesystem::path>);
     if (value.empty()) return "null";

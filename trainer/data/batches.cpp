@@ -1,9 +1,8 @@
 #include "trainer/data/batches.h"
 
 namespace fsdp {
-namespace {
 
-Batch load_micro_batch(DataSet& data_set, const std::vector<int64_t>& rows, at::Device device) {
+Batch load_rows(DataSet& data_set, const std::vector<int64_t>& rows, at::Device device) {
   const int64_t T = data_set.sequence_length();
   const auto options = at::dtype(at::kLong).pinned_memory(device.is_cuda());
   const at::Tensor input_ids_BT = at::empty({std::ssize(rows), T}, options);
@@ -16,8 +15,6 @@ Batch load_micro_batch(DataSet& data_set, const std::vector<int64_t>& rows, at::
           .labels_BT = labels_BT.to(device, /*non_blocking=*/true)};
 }
 
-}  // namespace
-
 StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
                       const RunSpec& spec, at::Device device) {
   StepBatches batches;
@@ -28,7 +25,7 @@ StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t
       sampler.rank_rows(step, rank, spec.strategy.ranks, spec.batch.size_per_rank,
                         spec.batch.gradient_accumulation_steps.value());
   for (const std::vector<int64_t>& rows : micro_batches) {
-    batches.micro_batches.push_back(load_micro_batch(data_set, rows, device));
+    batches.micro_batches.push_back(load_rows(data_set, rows, device));
     batches.micro_batches.back().loss_scale = 1.0 / static_cast<double>(batches.label_count);
   }
   return batches;

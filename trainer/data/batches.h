@@ -15,6 +15,9 @@ struct StepBatches {
   int64_t label_count = 0;           // of the global batch
 };
 
+// Loads rows to `device`, in that order.
+Batch load_rows(DataSet& data_set, const std::vector<int64_t>& rows, at::Device device);
+
 // Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each one's loss_scale is
 // 1 / the global batch's label count, which every rank counts for itself. For CUDA the copies are
 // queued on the current stream from pinned memory. `spec` is resolved; `sampler` is its.

@@ -42,17 +42,31 @@ void ChessDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
   std::fill(labels_end, labels + sequence_length_, kNoLabel);
 }
 
-std::unique_ptr<DataSet> make_data_set(const RunSpec& spec, int64_t vocab_size) {
-  check_training_data(spec, vocab_size);
-  switch (spec.data.kind) {
+namespace {
+
+std::unique_ptr<DataSet> open_data_set(const DataSpec& data, const std::filesystem::path& file) {
+  switch (data.kind) {
     case DataKind::kTokens:
-      return std::make_unique<TokenDataSet>(TokenArray(spec.data.train));
+      return std::make_unique<TokenDataSet>(TokenArray(file));
     case DataKind::kChess:
-      return std::make_unique<ChessDataSet>(read_chess_games(training_file(spec.data)),
-                                            Tokenizer(tokenizer_file(spec.data)),
-                                            spec.data.sequence_length);
+      return std::make_unique<ChessDataSet>(read_chess_games(file), Tokenizer(tokenizer_file(data)),
+                                            data.sequence_length);
   }
   throw std::logic_error("data.kind");
+}
+
+}  // namespace
+
+DataSets::DataSets(const RunSpec& spec, int64_t vocab_size) {
+  check_data(spec, vocab_size);
+  training_ = open_data_set(spec.data, training_file(spec.data));
+  held_out_ = held_out_rows(spec.evaluation, training_->rows());
+  if (!spec.evaluation.data.empty()) validation_ = open_data_set(spec.data, spec.evaluation.data);
+}
+
+RowRange DataSets::validation() const {
+  if (validation_) return {validation_.get(), 0, validation_->rows()};
+  return {training_.get(), training_->rows() - held_out_, training_->rows()};
 }
 
 }  // namespace fsdp

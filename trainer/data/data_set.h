@@ -61,8 +61,30 @@ class ChessDataSet : public DataSet {
   std::vector<std::vector<int>> tokens_;  // empty: not tokenized yet
 };
 
-// The training set that `spec` names. Throws ConfigError when a file is not what it should be, and
-// when the model's vocabulary of `vocab_size` tokens is too small for a tokenizer's.
-std::unique_ptr<DataSet> make_data_set(const RunSpec& spec, int64_t vocab_size);
+// The rows [first, last) of a data set.
+struct RowRange {
+  DataSet* data_set = nullptr;
+  int64_t first = 0;
+  int64_t last = 0;
+
+  int64_t size() const { return last - first; }
+};
+
+// What a run reads.
+class DataSets {
+ public:
+  // The sets that `spec` names. Throws ConfigError when a file is not what it should be, and when
+  // the model's vocabulary of `vocab_size` tokens is too small for a tokenizer's.
+  DataSets(const RunSpec& spec, int64_t vocab_size);
+
+  RowRange training() const { return {training_.get(), 0, training_->rows() - held_out_}; }
+  // Empty when the run has no validation set.
+  RowRange validation() const;
+
+ private:
+  std::unique_ptr<DataSet> training_;
+  std::unique_ptr<DataSet> validation_;  // null: the rows held out of the training set
+  int64_t held_out_;
+};
 
 }  // namespace fsdp

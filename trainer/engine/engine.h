@@ -8,18 +8,27 @@
 
 #include "trainer/engine/strategy.h"
 #include "trainer/engine/streams.h"
+#include "trainer/engine/units.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {
 
 // Walks the units of a model forward and backward; the one place where their order, gather-ahead
-// and activation checkpointing are decided. There are no autograd hooks: each unit's graph starts
+// and activation checkpointing are decided. There are no autograd hooks: each module's graph starts
 // at its detached input and is run by itself.
 class Engine {
  public:
-  // `checkpoint_every`: 0 keeps every block's activations; K recomputes those of every K-th block
-  // (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
-  Engine(const Model& model, Strategy& strategy, Streams& streams, int64_t checkpoint_every);
+  struct Options {
+    // 0 keeps every block's activations; K recomputes those of every K-th block (Chen et al. 2016,
+    // "Training Deep Nets with Sublinear Memory Cost").
+    int64_t checkpoint_every = 0;
+    // How many units ahead of the one that computes are gathered; as many stay whole between
+    // forward and backward, which begins with them.
+    int64_t prefetch = 1;
+  };
+  // Everything outlives the engine.
+  Engine(const Model& model, std::span<const Unit> units, Strategy& strategy, Streams& streams,
+         const Options& options);
 
   // One optimizer step's forward and backward over its micro-batches. Calls `at_forward_end` after
   // the last micro-batch's forward. Returns the loss summed over the micro-batches of this rank,
@@ -27,19 +36,34 @@ class Engine {
   at::Tensor forward_backward(std::span<const Batch> micro_batches,
                               const std::function<void()>& at_forward_end);
 
+  // Forward alone, without gradients: [2], fp32, the batch's loss and how many of its labels were
+  // the most likely token.
+  at::Tensor evaluate(const Batch& batch);
+
  private:
   at::Tensor forward(const Batch& batch);
   void backward(const Batch& batch);
-  at::Tensor run_unit(int unit, const Batch& batch);
-  bool is_last(int unit) const { return unit + 1 == static_cast<int>(model_.units.size()); }
+  at::Tensor run_module(int module, int unit, const Batch& batch);
+  void recompute(int module, int unit, const Batch& batch);
+  void backward_module(int module, int unit, const Batch& batch, at::Tensor& gradient_y);
+  // Starts to gather `unit` and those that come after it when going by `direction`, +1 or -1.
+  void gather_ahead(int unit, int direction);
+
+  int unit_count() const { return static_cast<int>(units_.size()); }
+  bool is_last_module(int module) const {
+    return module + 1 == static_cast<int>(model_.modules.size());
+  }
 
   const Model& model_;
+  std::span<const Unit> units_;
   Strategy& strategy_;
   Streams& streams_;
-  std::vector<bool> is_checkpointed_;
-  // Of the micro-batch between its forward and its backward, by unit:
-  std::vector<at::Tensor> inputs_;   // detached; require a gradient
-  std::vector<at::Tensor> outputs_;  // undefined when recomputed
+  Options options_;
+  std::vector<bool> is_checkpointed_;  // by module
+  // Of the micro-batch between its forward and its backward, by module:
+  std::vector<at::Tensor> inputs_;         // detached; require a gradient
+  std::vector<at::Tensor> outputs_;        // undefined when recomputed
+  std::vector<at::Tensor> random_states_;  // before its forward, where that is to be repeated
 };
 
 }  // namespace fsdp

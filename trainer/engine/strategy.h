@@ -5,10 +5,13 @@
 namespace fsdp {
 
 // What the engine asks of a strategy: when a unit's parameters are whole and where its gradient
-// goes. Units are named by their index in the model. Implementations are in trainer/strategy/.
+// goes. Units are named by their index. The implementation is in trainer/strategy/.
 class Strategy {
  public:
   virtual ~Strategy() = default;
+
+  // Whether the engine lets a unit go between its forward and its backward.
+  virtual bool reshard_after_forward() const = 0;
 
   // A new micro-batch; after the last one's backward the gradients are those of the whole step.
   virtual void begin_micro_batch(bool is_last) = 0;

@@ -6,23 +6,33 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <array>
+#include <optional>
+
+#include "trainer/engine/worker.h"
 
 namespace fsdp {
 namespace {
 
-class DeviceEvent : public StreamEvent {
+class HostStreams : public Streams {
  public:
-  explicit DeviceEvent(const c10::Stream& stream) : event_(stream.device_type()) {
-    event_.record(stream);
-  }
-  const c10::Event& event() const { return event_; }
+  void run(StreamId, const Accesses&, const std::function<void()>& work) override { work(); }
+  EventPtr record(StreamId) override { return nullptr; }
+  void block(StreamId, const EventPtr&) override {}
+  bool is_done(const EventPtr&) override { return true; }
+  void allocated(StreamId, Buffer) override {}
+  void freed(Buffer) override {}
+  void renamed(Buffer, Buffer) override {}
+};
 
- private:
-  c10::Event event_;
+struct DeviceEvent : StreamEvent {
+  explicit DeviceEvent(const c10::Stream& stream) : event(stream.device_type()) {
+    event.record(stream);
+  }
+  c10::Event event;
 };
 
 const c10::Event& device_event(const EventPtr& event) {
-  return static_cast<const DeviceEvent&>(*event).event();
+  return static_cast<const DeviceEvent&>(*event).event;
 }
 
 class DeviceStreams : public Streams {
@@ -30,6 +40,7 @@ class DeviceStreams : public Streams {
   explicit DeviceStreams(c10::Device device)
       : guard_(device.type()),
         streams_{guard_.getStream(device), guard_.getStreamFromGlobalPool(device, true),
+                 guard_.getStreamFromGlobalPool(device, true),
                  guard_.getStreamFromGlobalPool(device, true),
                  guard_.getStreamFromGlobalPool(device, false)} {}
 
@@ -46,6 +57,7 @@ class DeviceStreams : public Streams {
       device_event(event).block(get(stream));
     }
   }
+  bool is_done(const EventPtr& event) override { return device_event(event).query(); }
   void allocated(StreamId, Buffer) override {}
   void freed(Buffer) override {}
   void renamed(Buffer, Buffer) override {}
@@ -54,14 +66,62 @@ class DeviceStreams : public Streams {
   const c10::Stream& get(StreamId stream) const { return streams_.at(static_cast<size_t>(stream)); }
 
   c10::impl::VirtualGuardImpl guard_;
-  std::array<c10::Stream, 4> streams_;
+  std::array<c10::Stream, 5> streams_;
+};
+
+// A point in the work of the optimizer's thread.
+struct WorkerEvent : StreamEvent {
+  explicit WorkerEvent(std::shared_future<void> reached) : done(std::move(reached)) {}
+  std::shared_future<void> done;
+};
+
+// Adds the optimizer's thread, from its first work on.
+class StreamsWithOptimizer : public Streams {
+ public:
+  explicit StreamsWithOptimizer(std::unique_ptr<Streams> streams) : streams_(std::move(streams)) {}
+
+  void run(StreamId stream, const Accesses& accesses, const std::function<void()>& work) override {
+    if (stream == StreamId::kOptimizer) {
+      worker().post(work);
+    } else {
+      streams_->run(stream, accesses, work);
+    }
+  }
+  EventPtr record(StreamId stream) override {
+    if (stream != StreamId::kOptimizer) return streams_->record(stream);
+    return std::make_shared<WorkerEvent>(worker().post([] {}));
+  }
+  void block(StreamId stream, const EventPtr& event) override {
+    if (const auto* on_worker = dynamic_cast<const WorkerEvent*>(event.get())) {
+      if (stream != StreamId::kOptimizer) on_worker->done.get();
+    } else if (stream == StreamId::kOptimizer) {
+      worker().post([this, event] { streams_->block(StreamId::kHost, event); });
+    } else {
+      streams_->block(stream, event);
+    }
+  }
+  bool is_done(const EventPtr& event) override { return streams_->is_done(event); }
+  void allocated(StreamId, Buffer) override {}
+  void freed(Buffer) override {}
+  void renamed(Buffer, Buffer) override {}
+
+ private:
+  Worker& worker() { return worker_ ? *worker_ : worker_.emplace(); }
+
+  std::unique_ptr<Streams> streams_;
+  std::optional<Worker> worker_;  // ends before the streams do
 };
 
 }  // namespace
 
 std::unique_ptr<Streams> make_streams(c10::Device device) {
-  if (device.is_cpu()) return std::make_unique<HostStreams>();
-  return std::make_unique<DeviceStreams>(device);
+  std::unique_ptr<Streams> streams;
+  if (device.is_cpu()) {
+    streams = std::make_unique<HostStreams>();
+  } else {
+    streams = std::make_unique<DeviceStreams>(device);
+  }
+  return std::make_unique<StreamsWithOptimizer>(std::move(streams));
 }
 
 }  // namespace fsdp

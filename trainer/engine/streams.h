@@ -14,21 +14,27 @@
 namespace fsdp {
 
 enum class StreamId {
-  kCompute,  // the current stream: units and the optimizer
-  kGather,   // parameters become whole
-  kReduce,   // gradients leave
-  kCopy,     // transfers to and from the host
-  kHost,     // the calling thread; what it does is done before anything it issues afterwards
+  kCompute,    // the current stream: modules and the optimizer
+  kGather,     // parameters become whole
+  kReduce,     // gradients are reduced to shards
+  kReplicate,  // gradients are summed over replicas
+  kCopy,       // transfers to and from the host
+  kOptimizer,  // a thread of the host: the optimizer when its state lives there
+  kHost,       // the calling thread; what it does is done before anything it issues afterwards
 };
 
 enum class BufferKind {
-  kParameters,      // this rank's part of a unit's parameters
-  kWhole,           // a unit's parameters, gathered
-  kGradient,        // a unit's gradient, as its backward writes it
-  kReducedShard,    // this rank's part of a reduced gradient of one micro-batch
-  kGradientShard,   // this rank's part of the step's gradient
-  kHostGradient,    // the same in CPU memory
-  kHostParameters,  // the parameters that the CPU steps
+  kParameters,         // this rank's part of a unit's parameters
+  kWhole,              // a unit's parameters, gathered
+  kReleased,           // the same, kept until its last reader is done
+  kGradient,           // a unit's gradient, as its backward writes it
+  kReductionInput,     // the same in the dtype it is reduced in
+  kUnshardedGradient,  // the sum of it over micro-batches, in the reduction dtype
+  kReducedShard,       // this rank's part of a reduced gradient of one micro-batch
+  kConvertedShard,     // the same in the parameters' dtype
+  kGradientShard,      // the sum of it over micro-batches
+  kHostGradient,       // the step's gradient in CPU memory
+  kHostParameters,     // the parameters that the CPU steps
 };
 
 // A buffer of one unit.
@@ -58,8 +64,11 @@ class Streams {
                    const std::function<void()>& work) = 0;
   // A point in `stream` (not kHost): everything run on it so far.
   virtual EventPtr record(StreamId stream) = 0;
-  // What is run on `stream` from here on waits for `event`; kHost waits now.
+  // What is run on `stream` from here on waits for `event`; kHost waits now. Rethrows there what
+  // kOptimizer's work has thrown. Only kHost and kOptimizer wait for an event of kOptimizer.
   virtual void block(StreamId stream, const EventPtr& event) = 0;
+  // Whether what is before the event is done; does not wait. An event of a device's stream.
+  virtual bool is_done(const EventPtr& event) = 0;
 
   // Said when a buffer is taken from, and given back to, the memory pool of a stream.
   virtual void allocated(StreamId pool, Buffer buffer) = 0;
@@ -71,18 +80,8 @@ class Streams {
   void order(StreamId reader, StreamId owner) { block(owner, record(reader)); }
 };
 
-// On the CPU everything is done when `run` returns.
-class HostStreams : public Streams {
- public:
-  void run(StreamId, const Accesses&, const std::function<void()>& work) override { work(); }
-  EventPtr record(StreamId) override { return nullptr; }
-  void block(StreamId, const EventPtr&) override {}
-  void allocated(StreamId, Buffer) override {}
-  void freed(Buffer) override {}
-  void renamed(Buffer, Buffer) override {}
-};
-
-// Streams of an accelerator: compute is the current stream, gather and reduce have high priority.
+// Streams of an accelerator: compute is the current stream, the collectives' have high priority. On
+// the CPU everything but kOptimizer's work is done when `run` returns.
 std::unique_ptr<Streams> make_streams(c10::Device device);
 
 }  // namespace fsdp

@@ -17,10 +17,10 @@ ParameterPtr make_norm_weight(const std::string& name, int64_t width) {
                                         Initialization::kOnes);
 }
 
-class EmbeddingUnit : public Unit {
+class EmbeddingModule : public Module {
  public:
-  explicit EmbeddingUnit(const ModelConfig& config)
-      : Unit("model.embed_tokens"),
+  explicit EmbeddingModule(const ModelConfig& config)
+      : Module("model.embed_tokens"),
         weight_(
             make_weight({{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}})) {
     parameters_ = {weight_};
@@ -39,10 +39,10 @@ class EmbeddingUnit : public Unit {
   ParameterPtr weight_;
 };
 
-class BlockUnit : public Unit {
+class BlockModule : public Module {
  public:
-  BlockUnit(const ModelConfig& config, int64_t layer, std::shared_ptr<RotaryEmbedding> rotary)
-      : Unit("model.layers." + std::to_string(layer)),
+  BlockModule(const ModelConfig& config, int64_t layer, std::shared_ptr<RotaryEmbedding> rotary)
+      : Module("model.layers." + std::to_string(layer)),
         epsilon_(config.rms_norm_eps),
         rotary_(std::move(rotary)) {
     const int64_t hidden = config.hidden_size;
@@ -93,11 +93,11 @@ class BlockUnit : public Unit {
   ParameterPtr down_;
 };
 
-class HeadUnit : public Unit {
+class HeadModule : public Module {
  public:
   // `tied`: the embedding's weight, or null when the head has its own.
-  HeadUnit(const ModelConfig& config, ParameterPtr tied)
-      : Unit("lm_head"),
+  HeadModule(const ModelConfig& config, ParameterPtr tied)
+      : Module("lm_head"),
         epsilon_(config.rms_norm_eps),
         norm_(make_norm_weight("model.norm.weight", config.hidden_size)),
         weight_(std::move(tied)) {
@@ -110,8 +110,11 @@ class HeadUnit : public Unit {
 
   at::Tensor forward(const at::Tensor& x_BTD, const Batch& batch) override {
     const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
-    return linear_cross_entropy(rms_norm(x_ND, norm_, epsilon_), batch.labels_BT.flatten(), weight_,
-                                batch.loss_scale);
+    const at::Tensor h_ND = rms_norm(x_ND, norm_, epsilon_);
+    const auto cross_entropy =
+        at::GradMode::is_enabled() ? linear_cross_entropy : evaluate_cross_entropy;
+    return cross_entropy(h_ND, batch.labels_BT.flatten(), weight_,
+                         {.loss_scale = batch.loss_scale, .gradient_scale = batch.gradient_scale});
   }
 
  private:
@@ -122,21 +125,21 @@ class HeadUnit : public Unit {
 
 }  // namespace
 
-Model make_llama(const ModelConfig& config) {
+Model make_llama(const ModelConfig& config, at::ScalarType buffer_type) {
   TORCH_CHECK(config.hidden_size % (2 * config.num_attention_heads) == 0,
               "num_attention_heads must divide hidden_size into an even head width");
   TORCH_CHECK(config.num_attention_heads % config.num_key_value_heads == 0,
               "num_key_value_heads must divide num_attention_heads");
   Model model;
-  auto embedding = std::make_unique<EmbeddingUnit>(config);
+  auto embedding = std::make_unique<EmbeddingModule>(config);
   const ParameterPtr tied = config.tie_word_embeddings ? embedding->weight() : ParameterPtr();
-  model.units.push_back(std::move(embedding));
+  model.modules.push_back(std::move(embedding));
   const auto rotary = std::make_shared<RotaryEmbedding>(
-      config.hidden_size / config.num_attention_heads, config.rope_theta);
+      config.hidden_size / config.num_attention_heads, config.rope_theta, buffer_type);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    model.units.push_back(std::make_unique<BlockUnit>(config, layer, rotary));
+    model.modules.push_back(std::make_unique<BlockModule>(config, layer, rotary));
   }
-  model.units.push_back(std::make_unique<HeadUnit>(config, tied));
+  model.modules.push_back(std::make_unique<HeadModule>(config, tied));
   return model;
 }
 

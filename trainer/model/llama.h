@@ -5,9 +5,10 @@
 
 namespace fsdp {
 
-// LLaMA, numerically Hugging Face's LlamaForCausalLM and with its tensor names. Units: the token
+// LLaMA, numerically Hugging Face's LlamaForCausalLM and with its tensor names. Modules: the token
 // embedding, each transformer block, and the final norm with head and loss. With tied embeddings
-// the last unit reads the first one's weight, which then is_shared().
-Model make_llama(const ModelConfig& config);
+// the last module reads the first one's weight, which then is_shared(). Rotary tables are rounded
+// to `buffer_type` before they get the activations' type.
+Model make_llama(const ModelConfig& config, at::ScalarType buffer_type = at::kFloat);
 
 }  // namespace fsdp

@@ -33,8 +33,8 @@ int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }
 
 int64_t Model::parameter_count() const {
   int64_t count = 0;
-  for (const auto& unit : units) {
-    for (const ParameterPtr& parameter : unit->parameters()) count += parameter->numel();
+  for (const auto& module : modules) {
+    for (const ParameterPtr& parameter : module->parameters()) count += parameter->numel();
   }
   return count;
 }

@@ -14,7 +14,11 @@ RotaryEmbedding::Table RotaryEmbedding::table(int64_t sequence_length,
     const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_().to(options.device());
     const at::Tensor positions = at::arange(sequence_length, options.dtype(compute));
     const at::Tensor angles = at::outer(positions, frequencies).unsqueeze_(1);
-    table_ = {angles.cos().to(options.dtype()), angles.sin().to(options.dtype())};
+    const auto stored = [&](const at::Tensor& table) {
+      if (buffer_type_ == at::kFloat) return table.to(options.dtype());
+      return table.to(buffer_type_).to(options.dtype());
+    };
+    table_ = {stored(angles.cos()), stored(angles.sin())};
   }
   return {table_.cosine.narrow(0, 0, sequence_length), table_.sine.narrow(0, 0, sequence_length)};
 }

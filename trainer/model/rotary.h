@@ -14,8 +14,9 @@ class RotaryEmbedding {
     at::Tensor sine;
   };
 
-  // `theta` is the base of the frequencies.
-  RotaryEmbedding(int64_t head_width, double theta) : head_width_(head_width), theta_(theta) {}
+  // `theta` is the base of the frequencies; `buffer_type` what a table is rounded to first.
+  RotaryEmbedding(int64_t head_width, double theta, at::ScalarType buffer_type = at::kFloat)
+      : head_width_(head_width), theta_(theta), buffer_type_(buffer_type) {}
 
   // Positions 0 to sequence_length - 1, in the type and on the device of `options`. Computed in
   // fp32 (fp64 for fp64) once and kept until another device, type or a longer sequence is asked
@@ -29,6 +30,7 @@ class RotaryEmbedding {
  private:
   int64_t head_width_;
   double theta_;
+  at::ScalarType buffer_type_;
   Table table_;
 };
 

@@ -18,6 +18,12 @@ class FlatLayout {
   int64_t numel() const { return numel_; }
   int64_t shard_numel() const { return numel_ / shard_count_; }
 
+  // Calls visit(parameter, its part of `flat` [numel] in its shape) for every parameter.
+  template <typename Visit>
+  void for_each(const at::Tensor& flat, Visit&& visit) const {
+    for (const Slot& slot : slots_) visit(*slot.parameter, view(slot, flat));
+  }
+
   // Makes every Parameter::value a view of `flat` [numel]; an undefined one takes them away.
   void bind_values(const at::Tensor& flat) const;
   // The same for Parameter::gradient; nothing is written yet.

@@ -2,32 +2,77 @@
 
 #include <c10/util/Exception.h>
 
-#include "trainer/strategy/fsdp.h"
-#include "trainer/strategy/replicated.h"
+#include <algorithm>
 
 namespace fsdp {
+namespace {
 
-ShardStore::Options shard_store_options(const StrategySpec& spec, const ProcessGroup& group,
-                                        const at::TensorOptions& tensor) {
-  const bool is_sharded = spec.kind == StrategyKind::kFsdp;
-  return {.tensor = tensor,
-          .shard_count = is_sharded ? group.size() : 1,
-          .shard_index = is_sharded ? group.rank() : 0,
-          .offload_optimizer = spec.offload == Offload::kOptimizer};
+bool is_sharded(const StrategySpec& spec) {
+  return spec.kind == StrategyKind::kFsdp && spec.sharding != Sharding::kNoShard;
 }
 
-std::unique_ptr<Strategy> make_strategy(const StrategySpec& spec, ShardStore& store,
-                                        Streams& streams, ProcessGroup& group) {
-  switch (spec.kind) {
-    case StrategyKind::kSingle:
-      return std::make_unique<ReplicatedStrategy>(store, streams, nullptr);
-    case StrategyKind::kDdp:
-      return std::make_unique<ReplicatedStrategy>(store, streams, &group);
-    case StrategyKind::kFsdp:
-      return std::make_unique<FsdpStrategy>(store, streams, group,
-                                            spec.accumulate == Accumulate::kSharded);
+// Ranks of a shard group; its members follow each other.
+int shard_group_size(const StrategySpec& spec, int world_size) {
+  if (!is_sharded(spec)) return 1;
+  if (spec.sharding == Sharding::kHybridShard) return static_cast<int>(*spec.shard_group_size);
+  return world_size;
+}
+
+// Whether the gradients of all units are needed before the first one is stepped.
+bool needs_all_gradients(const RunSpec& spec) {
+  return spec.optimizer.gradient_clip_norm || spec.precision.kind == PrecisionKind::kFp16Mixed ||
+         spec.train.on_non_finite == OnNonFinite::kSkip;
+}
+
+int64_t narrowest_bytes(const Dtypes& dtypes) {
+  return static_cast<int64_t>(
+      std::min({c10::elementSize(dtypes.parameters), c10::elementSize(dtypes.compute),
+                c10::elementSize(dtypes.reduction)}));
+}
+
+}  // namespace
+
+Mesh::Mesh(const StrategySpec& spec, ProcessGroup& world) {
+  const int shards = shard_group_size(spec, world.size());
+  const int replicas = world.size() / shards;
+  const int shard_index = world.rank() % shards;
+  const int replica_index = world.rank() / shards;
+  const auto group = [&](const std::string& name, int size, int first,
+                         int stride) -> ProcessGroup* {
+    if (size == world.size()) return &world;
+    if (size == 1) return nullptr;
+    std::vector<int> ranks;
+    for (int i = 0; i < size; ++i) ranks.push_back(first + i * stride);
+    return owned_.emplace_back(world.subgroup(name, ranks)).get();
+  };
+  if (is_sharded(spec)) shard_group_ = group("shard", shards, replica_index * shards, 1);
+  if (replicas > 1 || (!is_sharded(spec) && spec.kind != StrategyKind::kSingle)) {
+    replica_group_ = group("replica", replicas, shard_index, shards);
   }
-  TORCH_CHECK(false, "strategy.kind has no strategy");
+}
+
+ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh, at::Device device) {
+  const Dtypes dtypes = dtypes_of(spec.precision);
+  const bool is_offloaded = spec.strategy.offload != Offload::kNone;
+  return {.tensor = at::TensorOptions().device(device).dtype(dtypes.parameters),
+          .item_bytes = narrowest_bytes(dtypes),
+          .shard_count = mesh.shard_count(),
+          .shard_index = mesh.shard_index(),
+          .offload = spec.strategy.offload,
+          .step_on_arrival =
+              spec.optimizer.in_backward || (is_offloaded && !needs_all_gradients(spec))};
+}
+
+std::unique_ptr<Strategy> make_strategy(const RunSpec& spec, ShardStore& store, Streams& streams,
+                                        const Mesh& mesh) {
+  const bool is_resharded = spec.strategy.sharding != Sharding::kShardGradOp;
+  return std::make_unique<DataParallel>(
+      store, streams, mesh.shard_group(), mesh.replica_group(),
+      DataParallel::Options{
+          .dtypes = dtypes_of(spec.precision),
+          .reshard_after_forward = is_resharded,
+          .limit_all_gathers = spec.strategy.limit_all_gathers,
+          .reduce_every_micro_batch = spec.strategy.accumulate == Accumulate::kSharded});
 }
 
 }  // namespace fsdp

@@ -2,19 +2,22 @@
 
 #include <utility>
 
+#include "trainer/engine/counting_allocator.h"
+
 namespace fsdp {
 
-ShardStore::ShardStore(const Model& model, const Options& options, Streams& streams,
-                       const FillParameter& fill)
+ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
+                       Streams& streams, const FillParameter& fill)
     : options_(options), streams_(streams) {
-  const int64_t item_bytes = static_cast<int64_t>(options.tensor.dtype().itemsize());
-  units_.reserve(model.units.size());
-  for (const auto& unit : model.units) {
-    Unit& state =
-        units_.emplace_back(FlatLayout(unit->parameters(), item_bytes, options.shard_count));
+  units_.reserve(units.size());
+  for (const Unit& unit : units) {
+    ShardedUnit& state = units_.emplace_back(
+        FlatLayout(parameters_of(model, unit), options.item_bytes, options.shard_count));
     const at::Tensor first = first_parameters(state.layout, fill);
-    state.parameters = first.to(options.tensor.device());
-    if (options.offload_optimizer) {
+    if (options.offload != Offload::kParameters) {
+      state.parameters = first.to(options.tensor.device());
+    }
+    if (is_offloaded()) {
       state.host_parameters = empty_host(first.numel()).copy_(first);
       state.host_gradient = empty_host(first.numel());
     }
@@ -31,30 +34,47 @@ at::Tensor ShardStore::first_parameters(const FlatLayout& layout, const FillPara
 }
 
 at::Tensor ShardStore::empty_host(int64_t numel) const {
+  const HostMemory on_the_host;
   const bool pinned = !options_.tensor.device().is_cpu();
   return at::empty({numel}, options_.tensor.device(at::kCPU).pinned_memory(pinned));
 }
 
+const at::Tensor& ShardStore::parameters(int unit) const {
+  const ShardedUnit& state = units_[unit];
+  return options_.offload == Offload::kParameters ? state.host_parameters : state.parameters;
+}
+
+Buffer ShardStore::parameters_buffer(int unit) const {
+  const bool on_host = options_.offload == Offload::kParameters;
+  return {on_host ? BufferKind::kHostParameters : BufferKind::kParameters, unit};
+}
+
+void ShardStore::wait_parameters(int unit, StreamId stream) {
+  if (units_[unit].ready) streams_.block(stream, units_[unit].ready);
+}
+
 std::vector<at::Tensor> ShardStore::optimizer_parameters() const {
   std::vector<at::Tensor> parameters;
-  for (const Unit& unit : units_) {
-    parameters.push_back(options_.offload_optimizer ? unit.host_parameters : unit.parameters);
+  for (const ShardedUnit& unit : units_) {
+    parameters.push_back(is_offloaded() ? unit.host_parameters : unit.parameters);
   }
   return parameters;
 }
 
-void ShardStore::wait_parameters(int unit, StreamId stream) {
-  if (units_[unit].stepped) streams_.block(stream, units_[unit].stepped);
+void ShardStore::begin_step(StepUnit step) {
+  step_ = std::move(step);
+  for (ShardedUnit& state : units_) state.is_stepped = false;
 }
 
 void ShardStore::put_gradient(int unit, Gradient gradient) {
   units_[unit].gradient = std::move(gradient);
-  if (options_.offload_optimizer) send_gradient_to_host(unit);
+  if (is_offloaded()) send_gradient_to_host(unit);
+  if (options_.step_on_arrival) step_unit(unit);
 }
 
 void ShardStore::send_gradient_to_host(int unit) {
   finish_sending();
-  Unit& state = units_[unit];
+  ShardedUnit& state = units_[unit];
   streams_.block(StreamId::kCopy, state.gradient.ready);
   streams_.run(StreamId::kCopy,
                {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kHostGradient, unit}}},
@@ -78,36 +98,54 @@ void ShardStore::drop_gradient(int unit, StreamId reader) {
 std::vector<at::Tensor> ShardStore::gradients() {
   finish_sending();
   std::vector<at::Tensor> gradients;
-  for (Unit& state : units_) {
-    if (options_.offload_optimizer) streams_.block(StreamId::kHost, state.copied);
-    gradients.push_back(options_.offload_optimizer ? state.host_gradient : state.gradient.shard);
+  for (ShardedUnit& state : units_) {
+    if (is_offloaded()) streams_.block(StreamId::kHost, state.copied);
+    gradients.push_back(is_offloaded() ? state.host_gradient : state.gradient.shard);
   }
   return gradients;
 }
 
-void ShardStore::step(const std::function<void(int, const at::Tensor&, const at::Tensor&)>& step) {
+void ShardStore::step_unit(int unit) {
+  ShardedUnit& state = units_[unit];
+  state.is_stepped = true;
+  if (is_offloaded()) {
+    streams_.block(StreamId::kOptimizer, state.copied);
+    streams_.run(StreamId::kOptimizer,
+                 {.reads = {{BufferKind::kHostGradient, unit}},
+                  .writes = {{BufferKind::kHostParameters, unit}}},
+                 [this, unit] {
+                   const HostMemory on_the_host;
+                   step_(unit, units_[unit].host_parameters, units_[unit].host_gradient);
+                 });
+    state.stepped = streams_.record(StreamId::kOptimizer);
+    return;
+  }
+  streams_.run(StreamId::kCompute,
+               {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kParameters, unit}}},
+               [&] { step_(unit, state.parameters, state.gradient.shard); });
+  state.ready = streams_.record(StreamId::kCompute);
+  drop_gradient(unit, StreamId::kCompute);
+}
+
+void ShardStore::finish_step() {
   finish_sending();
   for (int i = unit_count() - 1; i >= 0; --i) {
-    Unit& state = units_[i];
-    if (options_.offload_optimizer) {
-      streams_.block(StreamId::kHost, state.copied);
-      streams_.run(
-          StreamId::kHost,
-          {.reads = {{BufferKind::kHostGradient, i}}, .writes = {{BufferKind::kHostParameters, i}}},
-          [&] { step(i, state.host_parameters, state.host_gradient); });
-      streams_.run(
-          StreamId::kCopy,
-          {.reads = {{BufferKind::kHostParameters, i}}, .writes = {{BufferKind::kParameters, i}}},
-          [&] { state.parameters.copy_(state.host_parameters, /*non_blocking=*/true); });
-      state.stepped = streams_.record(StreamId::kCopy);
-    } else {
-      streams_.run(StreamId::kCompute,
-                   {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kParameters, i}}},
-                   [&] { step(i, state.parameters, state.gradient.shard); });
-      state.stepped = streams_.record(StreamId::kCompute);
-      drop_gradient(i, StreamId::kCompute);
-    }
+    if (!units_[i].is_stepped) step_unit(i);
   }
+  if (!is_offloaded()) return;
+  for (int i = unit_count() - 1; i >= 0; --i) {
+    streams_.block(StreamId::kHost, units_[i].stepped);
+    if (options_.offload == Offload::kOptimizer) bring_parameters_to_device(i);
+  }
+}
+
+void ShardStore::bring_parameters_to_device(int unit) {
+  ShardedUnit& state = units_[unit];
+  streams_.run(
+      StreamId::kCopy,
+      {.reads = {{BufferKind::kHostParameters, unit}}, .writes = {{BufferKind::kParameters, unit}}},
+      [&] { state.parameters.copy_(state.host_parameters, /*non_blocking=*/true); });
+  state.ready = streams_.record(StreamId::kCopy);
 }
 
 }  // namespace fsdp

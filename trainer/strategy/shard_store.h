@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "trainer/engine/streams.h"
+#include "trainer/engine/units.h"
 #include "trainer/strategy/flat_layout.h"
 
 namespace fsdp {
@@ -16,12 +18,17 @@ namespace fsdp {
 using FillParameter =
     std::function<void(const Parameter& parameter, int64_t offset, const at::Tensor& out)>;
 
-// Owns this rank's part of every unit's parameters, and the step's gradient for it; the strategies
-// read the parts and put gradients in, the optimizer steps them.
+// Steps a unit's parameters in place, where they live, by a gradient of their dtype and device.
+using StepUnit =
+    std::function<void(int unit, const at::Tensor& parameters, const at::Tensor& gradient)>;
+
+// Owns this rank's part of every unit's parameters, and the step's gradient for it; the strategy
+// reads the parts and puts gradients in, the optimizer steps them.
 //
-// With `offload_optimizer` (after ZeRO-Offload, Ren et al. 2021) a gradient leaves for CPU memory
-// as soon as it is put in, the optimizer steps a copy of the parameters there, and the result comes
-// back to the device. On a CPU device the same copies are made.
+// With offload (after ZeRO-Offload, Ren et al. 2021) a gradient leaves for CPU memory as soon as it
+// is put in, the optimizer steps the parameters there on a thread of its own, and the result comes
+// back: at once with `offload: optimizer`, which keeps a copy on the device, and with each gather
+// with `offload: parameters`. On a CPU device the same copies are made.
 class ShardStore {
  public:
   // A gradient [shard_numel], in memory of a stream's pool.
@@ -33,56 +40,68 @@ class ShardStore {
   };
   struct Options {
     at::TensorOptions tensor;  // dtype and device of the parameters
+    int64_t item_bytes = 4;    // of the narrowest dtype that a unit's buffers have
     int64_t shard_count = 1;   // 1: every rank owns everything
     int64_t shard_index = 0;
-    bool offload_optimizer = false;
+    Offload offload = Offload::kNone;
+    // Step a unit as soon as its gradient is there, instead of all of them in finish_step().
+    bool step_on_arrival = false;
   };
-  ShardStore(const Model& model, const Options& options, Streams& streams,
-             const FillParameter& fill);
+  ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
+             Streams& streams, const FillParameter& fill);
 
   int unit_count() const { return static_cast<int>(units_.size()); }
   const FlatLayout& layout(int unit) const { return units_[unit].layout; }
   const Options& options() const { return options_; }
   bool is_sharded() const { return options_.shard_count > 1; }
-  // [shard_numel], on the device.
-  const at::Tensor& parameters(int unit) const { return units_[unit].parameters; }
-  // Orders `stream` after the optimizer's last write of the unit's parameters.
+  bool is_offloaded() const { return options_.offload != Offload::kNone; }
+
+  // What a gather reads: [shard_numel], on the device, or with `offload: parameters` on the host.
+  const at::Tensor& parameters(int unit) const;
+  Buffer parameters_buffer(int unit) const;
+  // Orders `stream` after the optimizer's last write of parameters(unit).
   void wait_parameters(int unit, StreamId stream);
 
-  // [shard_numel] by unit, where the optimizer works: on the host with offload.
+  // [shard_numel] by unit, where the optimizer works: on the host with offload. Not during a step.
   std::vector<at::Tensor> optimizer_parameters() const;
 
-  // The step's complete gradient; compute is ordered after `ready`.
+  // Begins an optimizer step, before the first gradient is put in.
+  void begin_step(StepUnit step);
+  // The step's complete gradient, of the parameters' dtype; compute is ordered after `ready`.
   void put_gradient(int unit, Gradient gradient);
   // The step's gradients where the optimizer works, by unit; waits for those on their way there.
+  // Not with step_on_arrival.
   std::vector<at::Tensor> gradients();
-  // Calls step(unit, parameters, gradient) for every unit where the optimizer works, in the order
-  // of backward, in which gradients arrive; drops the gradients and starts the parameters' way
-  // back.
-  void step(const std::function<void(int unit, const at::Tensor& parameters,
-                                     const at::Tensor& gradient)>& step);
+  // Steps every unit that is not stepped yet, in the order of backward, in which gradients arrive;
+  // drops the gradients and starts the parameters' way back.
+  void finish_step();
 
  private:
-  struct Unit {
-    explicit Unit(FlatLayout unit_layout) : layout(std::move(unit_layout)) {}
+  struct ShardedUnit {
+    explicit ShardedUnit(FlatLayout unit_layout) : layout(std::move(unit_layout)) {}
     FlatLayout layout;
-    at::Tensor parameters;
+    at::Tensor parameters;  // on the device; undefined with `offload: parameters`
     Gradient gradient;
-    EventPtr stepped;  // the parameters on the device are those of the last optimizer step
+    EventPtr ready;  // the parameters on the device are those of the last optimizer step
+    bool is_stepped = false;
     // With offload:
     at::Tensor host_parameters;
     at::Tensor host_gradient;
-    EventPtr copied;  // the gradient is in host_gradient
+    EventPtr copied;   // the gradient is in host_gradient
+    EventPtr stepped;  // host_parameters are those of this step
   };
   at::Tensor first_parameters(const FlatLayout& layout, const FillParameter& fill) const;
   at::Tensor empty_host(int64_t numel) const;
   void send_gradient_to_host(int unit);
   void finish_sending();
   void drop_gradient(int unit, StreamId reader);
+  void step_unit(int unit);
+  void bring_parameters_to_device(int unit);
 
   Options options_;
   Streams& streams_;
-  std::vector<Unit> units_;
+  std::vector<ShardedUnit> units_;
+  StepUnit step_;
   std::optional<int> sending_;  // the unit whose gradient is on its way to the host
 };
 

@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "trainer/contract/config_error.h"
-#include "trainer/train/counting_allocator.h"
+#include "trainer/engine/counting_allocator.h"
 #include "trainer/train/cuda_device.h"
 
 namespace fsdp {

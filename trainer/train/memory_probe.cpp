@@ -11,7 +11,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "trainer/train/counting_allocator.h"
+#include "trainer/engine/counting_allocator.h"
 #include "trainer/train/cuda_device.h"
 
 namespace fsdp {

@@ -1,5 +1,9 @@
 #include "trainer/train/run.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "trainer/comm/environment.h"
@@ -33,6 +37,11 @@ void check_world(const RunSpec& spec, const WorldEnvironment& world) {
   }
 }
 
+std::chrono::milliseconds to_milliseconds(double seconds) {
+  constexpr double kYear_s = 365.0 * 24 * 3600;
+  return std::chrono::milliseconds(std::llround(1000 * std::clamp(seconds, 0.001, kYear_s)));
+}
+
 }  // namespace
 
 RankRun::RankRun(std::filesystem::path spec_file, int attempt)
@@ -43,7 +52,21 @@ RankRun::~RankRun() = default;
 void RankRun::open_events(int rank) {
   const RunPaths paths = paths_of(spec_file_);
   std::filesystem::create_directories(paths.attempt(attempt_));
-  events_ = std::make_unique<EventWriter>(paths.events(attempt_, rank));
+  auto events = std::make_unique<EventWriter>(paths.events(attempt_, rank));
+  const std::lock_guard lock(events_mutex_);
+  events_ = std::move(events);
+}
+
+void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world,
+                               at::Device device) {
+  ProcessGroupOptions options;
+  options.operation_timeout = to_milliseconds(spec.communication.timeout_s);
+  options.nccl_for_single_rank = spec.strategy.kind != StrategyKind::kSingle;
+  options.on_timeout = [this](const std::string& reason) {
+    report_failure(ExitCode::kCommunication, reason);
+    _exit(static_cast<int>(ExitCode::kCommunication));
+  };
+  group_ = make_process_group(world, device, options);
 }
 
 ExitCode RankRun::run() {
@@ -57,21 +80,24 @@ ExitCode RankRun::run() {
   const at::Device device = pick_device(spec.device, world.local_rank);
   set_threads(spec, world);
   set_memory_limit(spec, device);
-  ProcessGroupOptions options;
-  options.nccl_for_single_rank = spec.strategy.kind != StrategyKind::kSingle;
-  group_ = make_process_group(world, device, options);
+  meet_other_ranks(spec, world, device);
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
     attempt_ = std::stoi(group_->agree("attempt", free));
     open_events(world.rank);
   }
 
-  trainer_ = std::make_unique<Trainer>(spec, device, *group_, *events_);
+  trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), device, *group_, *events_);
   RunStarted started = describe_rank(world, device);
-  started.steps_planned = trainer_->steps_planned();
-  started.parameter_count = trainer_->parameter_count();
+  trainer_->describe(started);
   events_->write(started);
+  if (spec.device_samples.every_s && world.local_rank == 0) {
+    device_sampler_ = std::make_unique<DeviceSampler>(
+        *events_, std::chrono::duration<double>(*spec.device_samples.every_s), started.host,
+        device_name(at::kCPU));
+  }
   const int64_t steps = trainer_->run();
+  device_sampler_.reset();
   group_->barrier();
   if (steps < trainer_->steps_planned()) {
     events_->write(RunInterrupted{.step = steps});
@@ -82,9 +108,12 @@ ExitCode RankRun::run() {
 }
 
 void RankRun::report_failure(ExitCode code, const std::string& reason) {
+  std::cerr << "fsdp-train: " << reason << std::endl;
+  const std::lock_guard lock(events_mutex_);
   if (!events_) return;
   try {
-    events_->write(RunFailed{.exit_code = static_cast<int64_t>(code), .reason = reason});
+    events_->write(RunFailed{.exit_code = static_cast<int64_t>(code),
+                             .reason = reason.substr(0, reason.find('\n'))});
   } catch (const std::exception& error) {
     std::cerr << "fsdp-train: " << error.what() << std::endl;
   }

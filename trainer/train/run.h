@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "trainer/comm/process_group.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/train/device_samples.h"
 #include "trainer/train/trainer.h"
 
 namespace fsdp {
@@ -19,21 +21,26 @@ class RankRun {
   ~RankRun();
 
   // Trains; returns kOk or kInterrupted. Throws ConfigError, c10::OutOfMemoryError,
-  // CommunicationError, or another std::exception.
+  // CommunicationError, or another std::exception. An operation between ranks that takes longer
+  // than communication.timeout_s ends the process with kCommunication.
   ExitCode run();
 
-  // Writes run_failed, if events could be opened.
+  // Says on stderr why the run failed and writes run_failed, if events could be opened. May be
+  // called from any thread.
   void report_failure(ExitCode code, const std::string& reason);
 
  private:
   void open_events(int rank);
+  void meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
   std::filesystem::path spec_file_;
   int attempt_;
+  std::mutex events_mutex_;  // for the pointer
   std::unique_ptr<EventWriter> events_;
+  // Kept until the process ends: after an error on the device destructors could throw or hang.
   std::unique_ptr<ProcessGroup> group_;
-  // Kept until the process ends: after an error on the device its destructors could throw.
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<DeviceSampler> device_sampler_;
 };
 
 }  // namespace fsdp

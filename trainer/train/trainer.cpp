@@ -1,8 +1,10 @@
 #include "trainer/train/trainer.h"
 
 #include <cmath>
+#include <stdexcept>
 
 #include "trainer/contract/inputs.h"
+#include "trainer/engine/counting_allocator.h"
 #include "trainer/model/llama.h"
 #include "trainer/train/gradient_clipping.h"
 #include "trainer/train/stop_signal.h"
@@ -11,88 +13,161 @@
 namespace fsdp {
 namespace {
 
-at::TensorOptions parameter_options(Precision precision, at::Device device) {
-  return at::TensorOptions().device(device).dtype(precision == Precision::kFp32 ? at::kFloat
-                                                                                : at::kBFloat16);
+// The steps that epochs or sequences ask for.
+int64_t wanted_steps(const TrainSpec& train, int64_t steps_per_epoch) {
+  return train.steps ? *train.steps : *train.epochs * steps_per_epoch;
 }
 
-int64_t plan_steps(const RunSpec& spec, int64_t rows) {
-  if (spec.train.steps) return *spec.train.steps;
-  return *spec.train.epochs * steps_per_epoch(rows, total_batch(spec));
+int64_t plan_steps(const TrainSpec& train, int64_t steps_per_epoch) {
+  const int64_t wanted = wanted_steps(train, steps_per_epoch);
+  return std::min(train.max_steps.value_or(wanted), wanted);
+}
+
+FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed) {
+  if (resumed == nullptr) return make_weight_source(spec);
+  return [resumed](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+    resumed->read(kWeights, parameter, offset, out);
+  };
+}
+
+Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
+  const HostMemory where_the_parameters_are(store.is_offloaded());
+  return Optimizer(spec, store.optimizer_parameters());
 }
 
 }  // namespace
 
-Trainer::Trainer(const RunSpec& spec, at::Device device, ProcessGroup& group, EventWriter& events)
+Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, ProcessGroup& group,
+                 EventWriter& events)
     : spec_(spec),
       device_(device),
       group_(group),
       events_(events),
-      data_(make_data_set(spec, model_config(spec).vocab_size)),
-      sampler_(data_->rows(), total_batch(spec), spec.data.shuffle, spec.train.seed),
-      steps_planned_(plan_steps(spec, data_->rows())),
-      model_(make_llama(model_config(spec))),
+      data_(spec, model_config(spec).vocab_size),
+      sampler_(data_.training().size(), total_batch(spec), spec.data.shuffle, spec.train.seed),
+      steps_per_epoch_(steps_per_epoch(data_.training().size(), total_batch(spec))),
+      steps_planned_(plan_steps(spec.train, steps_per_epoch_)),
+      resumed_(open_resumed_checkpoint(spec, paths, group)),
+      model_(make_llama(model_config(spec), dtypes_of(spec.precision).buffers)),
+      units_(wrap_modules(model_, spec.strategy.wrap)),
       streams_(make_streams(device)),
-      store_(model_,
-             shard_store_options(spec.strategy, group, parameter_options(spec.precision, device)),
-             *streams_, make_weight_source(spec)),
-      strategy_(make_strategy(spec.strategy, store_, *streams_, group)),
-      engine_(model_, *strategy_, *streams_, spec.activation_checkpointing.every),
-      optimizer_(spec.optimizer, store_.optimizer_parameters()),
+      mesh_(spec.strategy, group),
+      store_(model_, units_, shard_store_options(spec, mesh_, device), *streams_,
+             weight_source(spec, resumed_.get())),
+      strategy_(make_strategy(spec, store_, *streams_, mesh_)),
+      engine_(model_, units_, *strategy_, *streams_,
+              {.checkpoint_every = spec.activation_checkpointing.every,
+               .prefetch = spec.strategy.prefetch}),
+      optimizer_(make_optimizer(spec.optimizer, store_)),
+      schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
+      evaluation_(spec_, data_.validation(), group, device),
+      checkpoints_(spec_, paths, model_, store_, optimizer_, mesh_, group),
       memory_(make_memory_probe(device)),
-      clock_(device) {}
+      clock_(device) {
+  if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
+  if (!resumed_) return;
+  const TrainerState& state = resumed_->state();
+  checkpoints_.load_optimizer(*resumed_);
+  if (scaler_) {
+    scaler_->set_state({.scale = state.gradient_scaler->scale,
+                        .growth_tracker = state.gradient_scaler->steps_since_growth});
+  }
+  steps_done_ = state.step;
+  best_validation_loss_ = state.best_validation_loss;
+  resumed_.reset();
+}
+
+void Trainer::describe(RunStarted& started) const {
+  started.steps_planned = steps_planned_;
+  started.parameter_count = model_.parameter_count();
+  started.resumed_from_step = steps_done_;
+  const int64_t wanted = wanted_steps(spec_.train, steps_per_epoch_);
+  if (steps_planned_ < wanted) {
+    started.warning = "train.max_steps " + std::to_string(steps_planned_) + " x accumulation " +
+                      std::to_string(*spec_.batch.gradient_accumulation_steps) +
+                      " is less than the micro-batches of the " + std::to_string(wanted) +
+                      " steps asked for: the data is not read to its end";
+  }
+}
 
 int64_t Trainer::run() {
   // Figures of a device are read one step later, so that the step is never waited for.
   const size_t reports_behind = device_.is_cpu() ? 0 : 1;
   last_mark_ = clock_.mark();
-  int64_t step = 0;
-  bool go_on = true;
-  while (go_on && step < steps_planned_) {
-    reports_.push_back(do_step(++step));
-    if (reports_.size() > reports_behind) go_on = write_report();
+  while (!stop_ && steps_done_ < steps_planned_) {
+    reports_.push_back(do_step(steps_done_ + 1));
+    ++steps_done_;
+    if (reports_.size() > reports_behind) write_report();
+    after_step(steps_done_);
   }
   while (!reports_.empty()) write_report();
-  return step;
+  return steps_done_;
 }
 
 Trainer::Report Trainer::do_step(int64_t step) {
   Report report;
   memory_->reset_peaks();
-  const StepBatches batches = load_step(*data_, sampler_, step - 1, group_.rank(), spec_, device_);
+  StepBatches batches =
+      load_step(*data_.training().data_set, sampler_, step - 1, group_.rank(), spec_, device_);
+  if (scaler_) {
+    report.event.gradient_scale = scaler_->scale();
+    for (Batch& batch : batches.micro_batches) batch.gradient_scale = scaler_->scale();
+  }
+  const double learning_rate = schedule_.learning_rate(step);
+  at::Tensor leave_out;
+  store_.begin_step([&](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+    optimizer_.step(unit, parameters, gradient, learning_rate, leave_out);
+  });
   const at::Tensor loss = engine_.forward_backward(batches.micro_batches, [&] {
     report.event.memory_allocated_bytes_forward = memory_->allocated_bytes();
     report.event.memory_reserved_bytes_forward = memory_->reserved_bytes();
   });
   const at::Tensor stop = at::full_like(loss, stop_requested() ? 1.0 : 0.0);
   at::Tensor statistics = at::stack({loss, stop});
-  Pending statistics_on_the_way = group_.all_reduce(statistics);
+  group_.all_reduce(statistics).wait();
 
   at::Tensor gradient_norm;
-  if (spec_.optimizer.gradient_clip_norm) {
-    gradient_norm = clip_gradients(store_.gradients(), *spec_.optimizer.gradient_clip_norm,
-                                   store_.is_sharded() ? &group_ : nullptr, device_);
-  }
-  store_.step([&](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-    optimizer_.step(unit, parameters, gradient);
-  });
+  leave_out = check_gradients(statistics, gradient_norm);
+  store_.finish_step();
 
-  statistics_on_the_way.wait();
-  if (gradient_norm.defined()) statistics = at::cat({statistics, gradient_norm.reshape({1})});
+  const at::Tensor none = at::zeros_like(loss);
+  statistics =
+      at::cat({statistics, at::stack({gradient_norm.defined() ? gradient_norm : none,
+                                      leave_out.defined() ? leave_out.to(device_) : none})});
   report.statistics =
       at::empty(statistics.sizes(), at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   report.statistics.copy_(statistics, /*non_blocking=*/true);
   report.event.step = step;
   report.event.tokens = total_batch(spec_) * spec_.data.sequence_length;
   report.event.label_count = batches.label_count;
-  report.event.learning_rate = spec_.optimizer.learning_rate;
+  report.event.learning_rate = learning_rate;
   report.event.memory_allocated_bytes_max = memory_->allocated_bytes_max();
   report.event.memory_reserved_bytes_max = memory_->reserved_bytes_max();
   report.end = clock_.mark();
   return report;
 }
 
-bool Trainer::write_report() {
+// Unscales and clips, too.
+at::Tensor Trainer::check_gradients(const at::Tensor& loss_and_stop, at::Tensor& gradient_norm) {
+  at::Tensor leave_out;
+  if (scaler_) {
+    leave_out = scaler_->unscale(store_.gradients(), group_, device_);
+    scaler_->update(leave_out.item<float>() != 0);
+  }
+  if (const auto max_norm = spec_.optimizer.gradient_clip_norm) {
+    gradient_norm = clip_gradients(store_.gradients(), *max_norm, mesh_.shard_group(), device_);
+  }
+  if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
+    at::Tensor is_bad = loss_and_stop[0].isfinite().logical_not_();
+    if (gradient_norm.defined()) is_bad.logical_or_(gradient_norm.isfinite().logical_not_());
+    if (store_.is_offloaded()) is_bad = is_bad.cpu();
+    if (leave_out.defined()) is_bad.logical_or_(leave_out.to(at::kBool));
+    leave_out = is_bad.to(at::kFloat);
+  }
+  return leave_out;
+}
+
+void Trainer::write_report() {
   Report report = std::move(reports_.front());
   reports_.pop_front();
   report.event.step_time_ms = report.end->milliseconds_since(*last_mark_);
@@ -101,8 +176,53 @@ bool Trainer::write_report() {
   report.event.non_finite = !std::isfinite(statistics[0]);
   if (!report.event.non_finite) report.event.loss = statistics[0];
   if (spec_.optimizer.gradient_clip_norm) report.event.gradient_norm = statistics[2];
+  report.event.skipped = statistics[3] != 0;
   events_.write(report.event);
-  return statistics[1] == 0;
+  if (statistics[1] != 0) stop_ = true;
+  if (report.event.non_finite && spec_.train.on_non_finite == OnNonFinite::kStop) {
+    throw std::runtime_error(
+        "the loss of step " + std::to_string(report.event.step) + " is not finite (" +
+        shortest(statistics[0]) +
+        "); lower optimizer.learning_rate, set optimizer.gradient_clip_norm, or leave such steps "
+        "out with train.on_non_finite: skip");
+  }
+}
+
+void Trainer::after_step(int64_t step) {
+  const bool is_evaluation_due = evaluation_.is_due(step, steps_per_epoch_);
+  const bool is_last = stop_ || step == steps_planned_;
+  if (!is_evaluation_due && !is_last && !checkpoints_.is_due(step, steps_planned_)) return;
+  // Nothing is saved after a step whose figures are not known to be good.
+  while (!reports_.empty()) write_report();
+  validation_loss_.reset();
+  const bool is_improved = is_evaluation_due && evaluate(step);
+  if (checkpoints_.is_due(step, steps_planned_) || (stop_ && wants_checkpoints(spec_)) ||
+      (is_improved && spec_.checkpoint.when_improved)) {
+    save_checkpoint(step);
+  }
+  last_mark_ = clock_.mark();  // the next step's time is its own
+}
+
+bool Trainer::evaluate(int64_t step) {
+  const EvaluationDone done = evaluation_.run(engine_, step);
+  events_.write(done);
+  validation_loss_ = done.loss;
+  if (!done.loss || done.loss >= best_validation_loss_.value_or(INFINITY)) return false;
+  best_validation_loss_ = done.loss;
+  return true;
+}
+
+void Trainer::save_checkpoint(int64_t step) {
+  TrainerState state;
+  state.step = step;
+  state.validation_loss = validation_loss_;
+  state.best_validation_loss = best_validation_loss_;
+  if (scaler_) {
+    state.gradient_scaler = GradientScalerState{
+        .scale = scaler_->state().scale, .steps_since_growth = scaler_->state().growth_tracker};
+  }
+  const CheckpointDone done = checkpoints_.save(std::move(state));
+  if (group_.rank() == 0) events_.write(done);
 }
 
 }  // namespace fsdp

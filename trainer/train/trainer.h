@@ -2,16 +2,22 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trainer/comm/process_group.h"
 #include "trainer/contract/event.h"
+#include "trainer/contract/run_paths.h"
 #include "trainer/contract/run_spec.h"
 #include "trainer/data/batches.h"
 #include "trainer/engine/engine.h"
 #include "trainer/strategy/make_strategy.h"
-#include "trainer/train/adamw.h"
+#include "trainer/train/checkpoints.h"
+#include "trainer/train/evaluation.h"
+#include "trainer/train/gradient_scaler.h"
 #include "trainer/train/memory_probe.h"
+#include "trainer/train/optimizer.h"
+#include "trainer/train/schedule.h"
 #include "trainer/train/step_clock.h"
 
 namespace fsdp {
@@ -21,43 +27,64 @@ class Trainer {
  public:
   // Reads the inputs and this rank's part of the weights. Throws ConfigError when they do not fit.
   // `group` and `events` outlive the trainer.
-  Trainer(const RunSpec& spec, at::Device device, ProcessGroup& group, EventWriter& events);
+  Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, ProcessGroup& group,
+          EventWriter& events);
 
+  // Fills in what the trainer knows of the rank's first event.
+  void describe(RunStarted& started) const;
   int64_t steps_planned() const { return steps_planned_; }
-  int64_t parameter_count() const { return model_.parameter_count(); }
 
-  // Trains to the end or until any rank was asked to stop (see stop_signal.h), reporting each step.
-  // Returns the number of steps done.
+  // Trains to the end or until any rank was asked to stop (see stop_signal.h), reporting each step,
+  // evaluation and checkpoint. Returns the number of steps done. Throws std::runtime_error when the
+  // loss is not finite, unless the run skips such steps.
   int64_t run();
 
  private:
   // A step whose figures may still be on their way from the device.
   struct Report {
     StepDone event;
-    at::Tensor statistics;  // host: loss, ranks that were asked to stop, gradient norm
+    at::Tensor statistics;  // on the host: see do_step
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);
-  // Writes the oldest report; false when a rank was asked to stop in that step.
-  bool write_report();
+  // Whether to leave the step out, as optimizer_.step wants it, or undefined: do not.
+  at::Tensor check_gradients(const at::Tensor& loss_and_stop, at::Tensor& gradient_norm);
+  void write_report();
+  // What follows a step: evaluation, checkpoint.
+  void after_step(int64_t step);
+  // Returns whether the loss is the best so far.
+  bool evaluate(int64_t step);
+  void save_checkpoint(int64_t step);
 
   RunSpec spec_;
   at::Device device_;
   ProcessGroup& group_;
   EventWriter& events_;
-  std::unique_ptr<DataSet> data_;
+  DataSets data_;
   Sampler sampler_;
+  int64_t steps_per_epoch_;
   int64_t steps_planned_;
+  std::unique_ptr<CheckpointReader> resumed_;  // until training begins
   Model model_;
+  std::vector<Unit> units_;
   std::unique_ptr<Streams> streams_;
+  Mesh mesh_;
   ShardStore store_;
   std::unique_ptr<Strategy> strategy_;
   Engine engine_;
-  AdamW optimizer_;
+  Optimizer optimizer_;
+  LearningRateSchedule schedule_;
+  std::optional<GradientScaler> scaler_;
+  Evaluation evaluation_;
+  Checkpoints checkpoints_;
   std::unique_ptr<MemoryProbe> memory_;
   StepClock clock_;
   std::unique_ptr<StepClock::Mark> last_mark_;
   std::deque<Report> reports_;
+  int64_t steps_done_ = 0;
+  bool stop_ = false;
+  std::optional<double> validation_loss_;  // of the parameters as they are
+  std::optional<double> best_validation_loss_;
 };
 
 }  // namespace fsdp

@@ -134,6 +134,15 @@ TEST_CASE("a product varies its last key fastest and names each run") {
   CHECK(expansion.runs[5].spec.strategy.kind == StrategyKind::kFsdp);
 }
 
+TEST_CASE("a sweep takes a section's short form") {
+  const Expansion expansion = expanded(
+      "experiment: lab\nbase: {strategy.wrap.blocks: 2}\n"
+      "sweep: {product: {strategy.wrap: [none, transformer_block]}}");
+  CHECK(names(expansion) == Names{"lab wrap=none", "lab wrap=transformer_block"});
+  CHECK(expansion.runs[0].spec.strategy.wrap.policy == WrapPolicy::kNone);
+  CHECK_FALSE(expansion.runs[1].spec.strategy.wrap.blocks);
+}
+
 TEST_CASE("keys with the same last component are named in full") {
   CHECK(names(expanded("experiment: lab\nsweep: {product: {optimizer.kind: [adamw], data.kind: "
                        "[chess], train.seed: [2]}}")) ==
@@ -168,8 +177,8 @@ TEST_CASE("--set reads its value as YAML and says what is wrong with it") {
   CHECK(spec.strategy.ranks == 2);
   CHECK(spec.train.steps == 4);
   CHECK(message("experiment: lab", {.set = {"train.step=4"}}) ==
-        "--set train.step=4: 'train.step': unknown key; allowed: steps, epochs, sequences, seed, "
-        "warmup_steps_excluded; did you mean 'steps'?");
+        "--set train.step=4: 'train.step': unknown key; allowed: steps, epochs, sequences, "
+        "max_steps, seed, warmup_steps_excluded, on_non_finite; did you mean 'steps'?");
   CHECK(message("experiment: lab", {.set = {"train.steps=many"}}) ==
         "--set train.steps=many: 'train.steps': 'many' is not an integer; allowed: an integer, at "
         "least 1, or null");
@@ -259,6 +268,8 @@ TEST_CASE("malformed sweeps are refused") {
   CHECK_THAT(message(head + " {train.seed: [1, 2, 1]}"), Catch::Contains("'1' comes twice"));
   CHECK_THAT(message(head + " {strategy: [{kind: ddp}]}"),
              Catch::Contains("a map is not one value"));
+  CHECK_THAT(message(head + " {strategy.wrap: [none, {blocks: 2}]}"),
+             Catch::Contains("allowed: one of the keys below 'strategy.wrap', dotted"));
   CHECK_THAT(message(head + " {train.steps: [1], train.epochs: [null, 2]}"),
              Catch::Contains("excludes 'train.steps'"));
   std::string huge = head;

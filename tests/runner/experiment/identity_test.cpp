@@ -48,4 +48,18 @@ TEST_CASE("a run's identity follows its specification and its files' bytes, not 
   CHECK(run_hash(chess_spec(there), file_digest) != hash);
 }
 
+TEST_CASE("a run is the same run however it is carried out") {
+  const FileDigest no_digest = [](const std::filesystem::path&) { return std::string(); };
+  const RunSpec spec = resolved(RunSpec{});
+  RunSpec other = spec;
+  other.resume.is_auto = true;
+  other.communication.timeout_s = 5;
+  other.device_samples.every_s = 1;
+  CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
+  other.resume = {.is_auto = false, .path = "/checkpoints/step-3"};
+  CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
+  other.schedule.warmup_steps = 1;
+  CHECK(run_hash(other, no_digest) != run_hash(spec, no_digest));
+}
+
 }  // namespace fsdp

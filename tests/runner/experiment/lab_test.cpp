@@ -27,7 +27,7 @@ TEST_CASE("the shipped lab has workflow A's five points on 4x A100") {
     CHECK(spec.train.steps == steps[i]);
     CHECK(spec.batch.gradient_accumulation_steps == 1);
     CHECK(spec.device == DeviceKind::kCuda);
-    CHECK(spec.precision == Precision::kBf16True);
+    CHECK(spec.precision.kind == PrecisionKind::kBf16True);
     CHECK(spec.model.config.hidden_size == 4096);
     CHECK(spec.data.sequence_length == 512);
   }
@@ -44,7 +44,7 @@ TEST_CASE("the shipped lab has the same points on any machine") {
   REQUIRE(lab.runs.size() == 5);
   for (const Run& run : lab.runs) {
     CHECK(run.spec.device == DeviceKind::kCpu);
-    CHECK(run.spec.precision == Precision::kFp32);
+    CHECK(run.spec.precision == PrecisionSpec{});
     CHECK(run.spec.model.config.vocab_size == 1024);
     CHECK(*run.spec.train.steps * *run.spec.batch.total ==
           *lab.runs[0].spec.train.steps * *lab.runs[0].spec.batch.total);

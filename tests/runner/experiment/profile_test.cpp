@@ -37,7 +37,7 @@ TEST_CASE("auto takes the first profile whose requirement is met, and says why")
   const Expansion large = expanded(kWithCpu, "auto", {.gpu_count = 4, .gpu_memory_gib = 79.2});
   CHECK(large.profile == "a100x4");
   CHECK(large.profile_reason == "a100x4: this host has 4 GPUs of 79.2 GiB");
-  CHECK(large.runs[0].spec.precision == Precision::kBf16True);
+  CHECK(large.runs[0].spec.precision.kind == PrecisionKind::kBf16True);
 
   const Expansion small = expanded(kWithCpu, "auto", {.gpu_count = 4, .gpu_memory_gib = 40});
   CHECK(small.profile == "gpu");

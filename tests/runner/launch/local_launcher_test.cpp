@@ -244,6 +244,43 @@ TEST_CASE("stop_all asks, and called again kills") {
   CHECK(is_gone(rank));
 }
 
+TEST_CASE("a launch may have more time to stop than others") {
+  const Folder folder;
+  LocalLauncher launcher({}, {.after_failure = 1h, .after_terminate = 1ms});
+  LaunchRequest request = shell(folder, 1,
+                                "trap 'sleep 0.3; echo saved; exit 130' TERM; " + kWriteProcessId +
+                                    "while :; do sleep 0.01; done");
+  request.time_to_stop = std::chrono::hours(1);
+  launcher.start(request);
+  folder.process_id("process0");
+  launcher.stop_all();
+  CHECK(wait_for_one(launcher).outcome == LaunchOutcome::kInterrupted);
+  CHECK_THAT(folder.text("rank0.log"), Contains("saved\n"));
+}
+
+TEST_CASE("a launch with more time to stop does not have it once a rank has failed") {
+  const Folder folder;
+  LocalLauncher launcher({}, kShort);
+  LaunchRequest request = shell(folder, 2,
+                                "trap '[ $RANK = 0 ] || kill -9 $$' TERM; " + kWriteProcessId +
+                                    "[ $RANK = $FAILS ] && exit 7; while :; do sleep 0.01; done");
+  request.time_to_stop = std::chrono::hours(1);
+  SECTION("by itself") {
+    setenv("FAILS", "1", 1);
+    launcher.start(request);
+    CHECK(wait_for_one(launcher).reason == "rank 1 exited with status 7");
+  }
+  SECTION("while it stops") {
+    setenv("FAILS", "none", 1);
+    launcher.start(request);
+    folder.process_id("process0");
+    folder.process_id("process1");
+    launcher.stop_all();
+    CHECK(wait_for_one(launcher).outcome == LaunchOutcome::kInterrupted);
+  }
+  CHECK(is_gone(folder.process_id("process0")));
+}
+
 TEST_CASE("a launch that ended well leaves nothing that it started") {
   const Folder folder;
   const LaunchResult result = run(shell(folder, 1, kSpawn + "exit 0"));

@@ -24,6 +24,9 @@ ComparisonRow finished_row(int64_t run, const std::string& point, StrategyKind s
   row.position = run - 1;
   row.point = point;
   row.strategy = strategy;
+  if (strategy == StrategyKind::kFsdp) row.sharding = "full_shard";
+  row.wrap = "transformer_block";
+  row.precision = "fp32";
   row.ranks = ranks;
   row.batch_size_per_rank = 4;
   row.gradient_accumulation_steps = 4 / ranks;
@@ -35,7 +38,10 @@ ComparisonRow finished_row(int64_t run, const std::string& point, StrategyKind s
   row.attempt = 1;
   row.status = RunStatus::kFinished;
   row.device_name = "a processor";
+  row.resumed_from_step = 0;
   row.steps = 100;
+  row.skipped_steps = 0;
+  row.non_finite_steps = 0;
   row.step_time_ms_median = step_time_ms;
   row.step_time_ms_p25 = step_time_ms - 1.25;
   row.step_time_ms_p75 = step_time_ms + 2;
@@ -88,6 +94,39 @@ Report lab_report() {
   report.rows[5].batch_size_per_rank = 4;
   report.rows[5].gradient_accumulation_steps = 4;
   report.notes = {"A note of the caller's."};
+  return report;
+}
+
+// What a run can do beyond the lab.
+Report training_report() {
+  Report report;
+  report.results = "results";
+  report.rows = {finished_row(1, "plain", StrategyKind::kFsdp, 2, 100),
+                 finished_row(2, "evaluated", StrategyKind::kFsdp, 2, 100),
+                 finished_row(3, "resumed", StrategyKind::kFsdp, 4, 100)};
+  ComparisonRow& evaluated = report.rows[1];
+  evaluated.sharding = "shard_grad_op";
+  evaluated.wrap = "blocks 2";
+  evaluated.prefetch = 2;
+  evaluated.limit_all_gathers = false;
+  evaluated.precision = "bf16_mixed";
+  evaluated.optimizer = OptimizerKind::kSgd;
+  evaluated.schedule = ScheduleKind::kCosine;
+  evaluated.skipped_steps = 3;
+  evaluated.non_finite_steps = 1;
+  evaluated.validation_loss_first = 5.25;
+  evaluated.validation_loss_last = 3.125;
+  evaluated.validation_loss_best = 3;
+  evaluated.token_accuracy_last = 0.3125;
+  evaluated.checkpoint_write_time_ms_median = 1'500;
+  ComparisonRow& resumed = report.rows[2];
+  resumed.sharding = "hybrid_shard 2";
+  resumed.offload = Offload::kParameters;
+  resumed.resumed_from_step = 20;
+  resumed.validation_loss_first = 4;
+  resumed.validation_loss_last = 3.5;
+  resumed.validation_loss_best = 3.5;
+  resumed.token_accuracy_last = 1;
   return report;
 }
 
@@ -144,6 +183,52 @@ TEST_CASE("the four formats are as in tests/golden") {
 TEST_CASE("reports per rank are as in tests/golden") {
   check_golden("report_per_rank.txt", render(Format::kTable, per_rank_report()));
   check_golden("report_per_rank.csv", render(Format::kCsv, per_rank_report()));
+}
+
+TEST_CASE("reports of runs that evaluate, skip and resume are as in tests/golden") {
+  check_golden("report_training.txt", render(Format::kTable, training_report()));
+  check_golden("report_training.md", render(Format::kMarkdown, training_report()));
+  check_golden("report_training.csv", render(Format::kCsv, training_report()));
+}
+
+TEST_CASE("columns that no run has something for are not shown, and are in csv and json") {
+  Report report = training_report();
+  const auto has = [&](const std::string& heading) {
+    return render(Format::kMarkdown, report).find("| " + heading + " |") != std::string::npos;
+  };
+  for (const std::string heading : {"validation loss", "token accuracy", "skipped steps"}) {
+    INFO(heading);
+    CHECK(has(heading));
+  }
+  report.rows[1].skipped_steps = 0;
+  CHECK_FALSE(has("skipped steps"));
+  CHECK(has("validation loss"));
+  report.rows.resize(1);
+  CHECK_FALSE(has("validation loss"));
+  CHECK_FALSE(has("token accuracy"));
+  CHECK_THAT(render(Format::kCsv, report), Catch::Contains(",validation_loss_last,"));
+}
+
+TEST_CASE("the strategy column shows what differs") {
+  Report report;
+  report.rows = {finished_row(1, "run", StrategyKind::kFsdp, 2, 10)};
+  ComparisonRow& row = report.rows[0];
+  const auto strategy = [&] {
+    const std::string text = render(Format::kMarkdown, report);
+    const size_t begin = text.find("| run | ") + 8;
+    return text.substr(begin, text.find(" |", begin) - begin);
+  };
+  CHECK(strategy() == "fsdp");
+  row.offload = Offload::kOptimizer;
+  CHECK(strategy() == "fsdp+offload");
+  row.offload = Offload::kParameters;
+  CHECK(strategy() == "fsdp+offload parameters");
+  row.sharding = "no_shard";
+  CHECK(strategy() == "fsdp no\\_shard+offload parameters");
+  row.strategy = StrategyKind::kDdp;
+  row.sharding.clear();
+  row.offload = Offload::kNone;
+  CHECK(strategy() == "ddp");
 }
 
 TEST_CASE("a run of which no rank has reported has its row in a report per rank") {

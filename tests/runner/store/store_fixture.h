@@ -1,9 +1,12 @@
 #pragma once
 
+#include <catch2/catch.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "runner/store/database.h"
 #include "runner/store/store.h"
 #include "tests/temporary_folder.h"
 
@@ -14,6 +17,24 @@ class ResultsFolder : public TemporaryFolder {
  public:
   std::filesystem::path database() const { return path() / "results.sqlite"; }
 };
+
+inline int64_t count(const ResultsFolder& results, const std::string& table) {
+  Database database(results.database());
+  return Statement(database, "select count(*) from " + table).value<int64_t>().value();
+}
+
+// What the sqlite3 program prints.
+inline std::string sqlite3(const ResultsFolder& results, const std::string& sql) {
+  const std::string command =
+      "sqlite3 -csv -nullvalue NULL '" + results.database().string() + "' \"" + sql + "\" 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  std::string output;
+  char buffer[256];
+  while (fgets(buffer, sizeof(buffer), pipe)) output += buffer;
+  REQUIRE(pclose(pipe) == 0);
+  return output;
+}
 
 inline ExperimentRecord experiment(const std::string& name) {
   return {.name = name, .title = "", .file = name + ".yaml", .text = "", .profile = "cpu"};

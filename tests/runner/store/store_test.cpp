@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <fstream>
 
 #include "runner/store/database.h"
@@ -8,29 +7,11 @@
 namespace fsdp {
 namespace {
 
-int64_t count(const ResultsFolder& results, const std::string& table) {
-  Database database(results.database());
-  return Statement(database, "select count(*) from " + table).value<int64_t>().value();
-}
-
-// What the sqlite3 program prints.
-std::string sqlite3(const ResultsFolder& results, const std::string& sql) {
-  const std::string command =
-      "sqlite3 -csv -nullvalue NULL '" + results.database().string() + "' \"" + sql + "\" 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::string output;
-  char buffer[256];
-  while (fgets(buffer, sizeof(buffer), pipe)) output += buffer;
-  REQUIRE(pclose(pipe) == 0);
-  return output;
-}
-
 TEST_CASE("an empty folder gets the schema, and opening it again keeps everything") {
   const ResultsFolder results;
   { running_run(*std::make_unique<Store>(results.path() / "."), 1); }
   Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 2);
+  CHECK(Statement(database, "pragma user_version").value<int>() == 3);
   CHECK(Statement(database, "pragma foreign_keys").value<int>() == 1);
   CHECK(Statement(database, "pragma journal_mode").value<std::string>() == "delete");
   Store again(results.path());
@@ -120,53 +101,39 @@ TEST_CASE("an attempt's number skips those that are taken outside the database")
   CHECK(store.begin_attempt(run_id, attempt_start(), 1) == 4);
 }
 
-TEST_CASE("ingesting the same events twice records them once, and later ones are added") {
+TEST_CASE("the view comparison tells runs of one strategy apart") {
   const ResultsFolder results;
   Store store(results.path());
-  const int64_t run_id = running_run(store, 1);
-  store.ingest(run_id, 1, 0, step_events(1, 10));
-  store.ingest(run_id, 1, 0, step_events(1, 10));
-  CHECK(count(results, "steps") == 10);
-  store.ingest(run_id, 1, 0, step_events(8, 12));
-  CHECK(count(results, "steps") == 12);
-  store.ingest(run_id, 1, 0, std::vector{event(12, 12'000, step_done(99, 10))});
-  CHECK(count(results, "steps") == 12);
-
-  // The same holds for another process, which does not know what this one has read.
-  Store(results.path()).ingest(run_id, 1, 0, step_events(1, 13));
-  CHECK(count(results, "steps") == 13);
-}
-
-TEST_CASE("every value of a step is recorded under its key") {
-  const ResultsFolder results;
-  Store store(results.path());
-  const int64_t run_id = running_run(store, 1);
-  StepDone done;
-  done.step = 7;
-  done.non_finite = true;
-  done.step_time_ms = 1.5;
-  done.tokens = 2;
-  done.label_count = 3;
-  done.learning_rate = 1e-5;
-  done.gradient_norm = 0.25;
-  done.memory_allocated_bytes_forward = 4;
-  done.memory_reserved_bytes_forward = 5;
-  done.memory_allocated_bytes_max = 6;
-  done.memory_reserved_bytes_max = int64_t{1} << 40;
-  store.ingest(run_id, 1, 0, std::vector{event(3, 99, done)});
+  auto runs = in_order({planned_run("a", 4), planned_run("b", 4), planned_run("c", 4)});
+  RunSpec& hybrid = runs[0].spec;
+  hybrid.strategy.kind = StrategyKind::kFsdp;
+  hybrid.strategy.sharding = Sharding::kHybridShard;
+  hybrid.strategy.shard_group_size = 2;
+  hybrid.strategy.wrap.blocks = 3;
+  hybrid.strategy.prefetch = 0;
+  hybrid.strategy.limit_all_gathers = false;
+  hybrid.precision.kind = PrecisionKind::kBf16Mixed;
+  hybrid.optimizer.kind = OptimizerKind::kSgd;
+  hybrid.schedule.kind = ScheduleKind::kCosine;
+  RunSpec& by_size = runs[1].spec;
+  by_size.strategy.kind = StrategyKind::kFsdp;
+  by_size.strategy.wrap.min_parameters = 100;
+  by_size.precision.parameters = Dtype::kBf16;
+  by_size.precision.reduction = Dtype::kFp32;
+  store.plan(experiment("lab"), runs);
   CHECK(sqlite3(results,
-                "select run,attempt,rank,step,sequence,time_unix_ms,loss,non_finite,step_time_ms,"
-                "tokens,label_count,learning_rate,gradient_norm,memory_allocated_bytes_forward,"
-                "memory_reserved_bytes_forward,memory_allocated_bytes_max,"
-                "memory_reserved_bytes_max from steps") ==
-        "1,1,0,7,3,99,NULL,1,1.5,2,3,1.0e-05,0.25,4,5,6,1099511627776\n");
-}
-
-TEST_CASE("events of an attempt that was never begun are refused") {
-  const ResultsFolder results;
-  Store store(results.path());
-  CHECK_THROWS_WITH(store.ingest(1, 1, 0, step_events(1, 1)), Catch::Contains("FOREIGN KEY"));
-  CHECK(count(results, "steps") == 0);
+                "select sharding,wrap,prefetch,limit_all_gathers,precision,optimizer,schedule "
+                "from comparison") ==
+        "\"hybrid_shard 2\",\"blocks 3\",0,0,bf16_mixed,sgd,cosine\n"
+        "full_shard,\"min_parameters 100\",1,1,bf16/fp32/fp32,adamw,constant\n"
+        "\"\",transformer_block,1,1,fp32,adamw,constant\n");
+  const auto rows = store.comparison("lab");
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].sharding == "hybrid_shard 2");
+  CHECK_FALSE(rows[0].limit_all_gathers);
+  CHECK(rows[0].optimizer == OptimizerKind::kSgd);
+  CHECK(rows[0].schedule == ScheduleKind::kCosine);
+  CHECK(rows[1].precision == "bf16/fp32/fp32");
 }
 
 TEST_CASE("the view comparison holds the newest attempt's figures, read by the sqlite3 program") {
@@ -222,21 +189,6 @@ TEST_CASE("the view comparison holds the newest attempt's figures, read by the s
   CHECK_FALSE(ranks[2].attempt);
   CHECK_FALSE(ranks[2].rank);
   CHECK_FALSE(ranks[2].steps);
-}
-
-TEST_CASE("a database of version 1 is brought up to date and keeps what it holds") {
-  const ResultsFolder results;
-  { running_run(*std::make_unique<Store>(results.path()), 2); }
-  Database(results.database())
-      .execute(
-          "drop view comparison_per_rank; "
-          "create view comparison_per_rank as select c.*, k.rank from comparison c "
-          "join ranks k on k.run = c.run and k.attempt = c.attempt; pragma user_version = 1");
-  Store store(results.path());
-  const auto rows = store.comparison_per_rank("lab");
-  REQUIRE(rows.size() == 1);
-  CHECK(rows[0].attempt == 1);
-  CHECK_FALSE(rows[0].rank);
 }
 
 TEST_CASE("figures of a running attempt are those of the steps so far") {

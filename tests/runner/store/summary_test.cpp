@@ -97,6 +97,59 @@ TEST_CASE("the total time of an attempt with a killed rank lasts until the runne
   CHECK(summarise(attempt).total_time_ms == 7'000);
 }
 
+TEST_CASE("steps are those of the attempt, whatever their numbers") {
+  MeasuredAttempt attempt;
+  attempt.ranks = {rank_with({30, 10, 20}, 1)};
+  for (MeasuredStep& step : attempt.ranks[0].steps) step.done.step += 100;
+  CHECK(summarise(attempt).steps == 3);
+  CHECK(summarise(attempt.ranks[0], 0).steps == 3);
+}
+
+TEST_CASE("steps that were skipped or not finite are counted") {
+  MeasuredAttempt attempt;
+  attempt.ranks = {rank_with({10, 10, 10, 10}, 1), rank_with({10, 10, 10, 10}, 1)};
+  CHECK(summarise(attempt).skipped_steps == 0);
+  CHECK(summarise(attempt).non_finite_steps == 0);
+  for (MeasuredRank& rank : attempt.ranks) {
+    for (const size_t step : {0, 1, 3}) rank.steps[step].done.skipped = true;
+    rank.steps[3].done.non_finite = true;
+  }
+  CHECK(summarise(attempt).skipped_steps == 3);
+  CHECK(summarise(attempt).non_finite_steps == 1);
+  attempt.ranks[0].steps.clear();
+  CHECK_FALSE(summarise(attempt).skipped_steps);
+}
+
+TEST_CASE("validation figures are of the first, the last and the best evaluation") {
+  MeasuredAttempt attempt;
+  attempt.ranks = {rank_with({10}, 1)};
+  CHECK_FALSE(summarise(attempt).validation_loss_best);
+  CHECK_FALSE(summarise(attempt).token_accuracy_last);
+  const auto evaluation = [](std::optional<double> loss, double accuracy) {
+    EvaluationDone done;
+    done.loss = loss;
+    done.token_accuracy = accuracy;
+    return done;
+  };
+  attempt.evaluations = {evaluation(4, 0.1), evaluation(std::nullopt, 0), evaluation(2, 0.5),
+                         evaluation(3, 0.4)};
+  const AttemptSummary summary = summarise(attempt);
+  CHECK(summary.validation_loss_first == 4);
+  CHECK(summary.validation_loss_last == 3);
+  CHECK(summary.validation_loss_best == 2);
+  CHECK(summary.token_accuracy_last == 0.4);
+}
+
+TEST_CASE("the time of writing a checkpoint is the median") {
+  MeasuredAttempt attempt;
+  attempt.ranks = {rank_with({10}, 1)};
+  CHECK_FALSE(summarise(attempt).checkpoint_write_time_ms_median);
+  for (const double time_ms : {90, 10, 40}) {
+    attempt.checkpoints.emplace_back().write_time_ms = time_ms;
+  }
+  CHECK(summarise(attempt).checkpoint_write_time_ms_median == 40);
+}
+
 TEST_CASE("a loss that is not finite is absent") {
   MeasuredAttempt attempt;
   attempt.ranks = {rank_with({10, 10}, 1)};

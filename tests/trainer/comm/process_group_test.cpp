@@ -1,8 +1,12 @@
 #include "trainer/comm/process_group.h"
 
 #include <ATen/ATen.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "trainer/contract/config_error.h"
 
@@ -21,6 +25,7 @@ TEST_CASE("a single rank communicates with nobody") {
   group->barrier();
   CHECK(whole.equal(input));
   CHECK(group->agree("key", "value") == "value");
+  CHECK(group->subgroup("itself", {0})->size() == 1);
 }
 
 TEST_CASE("ranks that never come are an error in time") {
@@ -30,6 +35,38 @@ TEST_CASE("ranks that never come are an error in time") {
   CHECK_THROWS_AS(make_process_group(world, at::kCPU, options), CommunicationError);
   const WorldEnvironment other{1, 2, 1, 2, "127.0.0.1", kNobodyListens};
   CHECK_THROWS_AS(make_process_group(other, at::kCPU, options), CommunicationError);
+}
+
+TEST_CASE("ranks that hang while they meet are an error in time") {
+  ProcessGroupOptions options;
+  options.rendezvous_timeout = std::chrono::milliseconds(200);
+  // Rank 0 accepts and never answers.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(listener, 1) == 0);
+  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const WorldEnvironment at_silent_port{1, 2, 1, 2, "127.0.0.1", ntohs(address.sin_port)};
+  std::string reason;
+  options.on_timeout = [&](const std::string& text) {
+    reason = text;
+    shutdown(listener, SHUT_RDWR);  // so that this process need not end
+    close(listener);
+  };
+  CHECK_THROWS_AS(make_process_group(at_silent_port, at::kCPU, options), CommunicationError);
+  CHECK_THAT(reason, Catch::StartsWith("rendezvous on rank 1 of 2 took longer than 0.4 s"));
+  options.on_timeout = nullptr;
+
+  // A rank that reaches the store and then does not connect.
+  c10d::TCPStoreOptions store_options;
+  store_options.isServer = true;
+  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", store_options);
+  WorldEnvironment served{0, 2, 0, 2, "127.0.0.1", store->getPort()};
+  served.store_prefix = "test";
+  CHECK_THROWS_AS(make_process_group(served, at::kCPU, options), CommunicationError);
 }
 
 #ifndef FSDP_CUDA

@@ -4,8 +4,13 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <condition_variable>
 #include <csignal>
+#include <future>
+#include <mutex>
+#include <numeric>
 
 #include "trainer/comm/process_group.h"
 
@@ -121,6 +126,121 @@ TEST_CASE("shards that do not fit their buffer are refused") {
   CHECK_THROWS_AS(group->all_gather(at::empty({3 * group->size() + 1}), shard), c10::Error);
   CHECK_THROWS_AS(group->reduce_scatter(shard, at::empty({3 * group->size()}, at::kDouble)),
                   c10::Error);
+}
+
+TEST_CASE("a subgroup counts its ranks in the order they are named") {
+  std::vector<int> reversed(group->size());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  const auto backwards = group->subgroup("backwards", reversed);
+  const int last = group->size() - 1;
+  CHECK(backwards->size() == group->size());
+  CHECK(backwards->rank() == last - group->rank());
+  const at::Tensor order = at::empty({group->size()}, at::kLong);
+  backwards->all_gather(order, at::full({1}, group->rank(), at::kLong)).wait();
+  CHECK(order.equal(at::arange(last, -1, -1, at::kLong)));
+  CHECK(backwards->agree("value", std::to_string(group->rank())) == std::to_string(last));
+  backwards->barrier();
+}
+
+TEST_CASE("a subgroup of one rank communicates with nobody") {
+  const auto alone = group->subgroup("alone", {group->rank()});
+  CHECK(alone->size() == 1);
+  const at::Tensor tensor = at::full({3}, group->rank(), at::kLong);
+  alone->all_reduce(tensor).wait();
+  CHECK(tensor.eq(group->rank()).all().item<bool>());
+}
+
+TEST_CASE("rows and columns of ranks communicate at the same time") {
+  if (group->size() != 4) return;
+  const int row = group->rank() / 2;
+  const int column = group->rank() % 2;
+  const auto in_row = group->subgroup("row", {2 * row, 2 * row + 1});
+  const auto in_column = group->subgroup("column", {column, column + 2});
+  REQUIRE(in_row->rank() == column);
+  REQUIRE(in_column->rank() == row);
+
+  const int64_t count = 300'000;
+  const auto part = [&](int rank) { return contribution(rank, count, at::kFloat); };
+  const at::Tensor whole = at::empty({2, count});
+  const at::Tensor sum = part(group->rank());
+  Pending gathered, reduced;
+  // Not in the same order everywhere: the groups do not wait for each other.
+  if (column == 0) gathered = in_row->all_gather(whole, part(group->rank()), 1);
+  reduced = in_column->all_reduce(sum, 0);
+  if (column == 1) gathered = in_row->all_gather(whole, part(group->rank()), 1);
+  reduced.wait();
+  gathered.wait();
+  CHECK(whole.equal(at::stack({part(2 * row), part(2 * row + 1)})));
+  CHECK(sum.equal(part(column) + part(column + 2)));
+  group->barrier();
+}
+
+namespace {
+
+// What a group's watchdog has said.
+class Reasons {
+ public:
+  void add(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    reasons_.push_back(reason);
+    added_.notify_all();
+  }
+  // Waits for one that begins so.
+  void wait_for(const std::string& beginning) {
+    std::unique_lock lock(mutex_);
+    added_.wait(lock, [&] {
+      return std::any_of(reasons_.begin(), reasons_.end(),
+                         [&](const std::string& reason) { return reason.starts_with(beginning); });
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::vector<std::string> reasons_;
+};
+
+}  // namespace
+
+TEST_CASE("what waits too long for another rank is named: operation, unit, rank, group") {
+  Reasons reasons;
+  ProcessGroupOptions options;
+  options.operation_timeout = std::chrono::milliseconds(50);
+  options.on_timeout = [&](const std::string& reason) { reasons.add(reason); };
+  WorldEnvironment world = read_world_environment();
+  world.store_prefix += "/watched";
+  const auto watched = make_process_group(world, at::kCPU, options);
+  const std::string place =
+      " on rank " + std::to_string(group->rank()) + " of " + std::to_string(group->size());
+  // Rank 0 comes to the operation only after all the others have said that it takes too long.
+  const auto held_up = [&](const std::string& name, const std::function<void()>& operation) {
+    if (group->rank() == 0) {
+      group->barrier();
+      operation();
+      return;
+    }
+    auto done = std::async(std::launch::async, operation);
+    reasons.wait_for(name + " took longer than 0.05 s");
+    group->barrier();
+    done.get();
+  };
+  std::vector<int> all(group->size());
+  std::iota(all.begin(), all.end(), 0);
+  std::string listed = "0";
+  for (int rank = 1; rank < group->size(); ++rank) listed += ", " + std::to_string(rank);
+  const std::string place_in_part = place + " in part of ranks " + listed;
+  std::unique_ptr<ProcessGroup> part;
+  const at::Tensor shard = at::ones({5});
+  const at::Tensor whole = at::ones({5 * group->size()});
+
+  held_up("agree on folder" + place, [&] { watched->agree("folder", "value"); });
+  held_up("barrier" + place, [&] { watched->barrier(); });
+  held_up("all_gather of unit 3" + place, [&] { watched->all_gather(whole, shard, 3).wait(); });
+  held_up("connect" + place_in_part, [&] { part = watched->subgroup("part", all); });
+  held_up("reduce_scatter of unit 0" + place_in_part,
+          [&] { part->reduce_scatter(shard, whole, 0).wait(); });
+  held_up("all_reduce" + place_in_part, [&] { part->all_reduce(whole).wait(); });
+  watched->barrier();
 }
 
 // The last ones: they end what ranks do together. Chosen by name in CMakeLists.txt.

@@ -1,6 +1,7 @@
 #include "trainer/contract/run_spec_yaml.h"
 
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
@@ -27,22 +28,52 @@ std::string message(const std::string& text) {
   return "no error";
 }
 
+// But for those that exclude one of these, or cannot be with it: see with_the_others_changed.
 RunSpec with_every_value_changed() {
   return applied(R"(
 model:
   source: llama
 data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false}
-strategy: {kind: fsdp, ranks: 3, offload: optimizer, accumulate: unsharded}
-batch: {size_per_rank: 2, total: 12}
-precision: bf16_true
+strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wrap: none,
+           prefetch: 3, limit_all_gathers: false, offload: optimizer, accumulate: unsharded}
+batch: {size_per_rank: 2, total: 16}
+precision: {parameters: bf16, reduction: fp16, buffers: bf16}
 activation_checkpointing: {every: 2}
-optimizer: {kind: adamw, learning_rate: 1e-5, weight_decay: 0.1, beta1: 0.8, beta2: 0.7,
-            epsilon: 1.5e-9, gradient_clip_norm: 0.3}
-train: {epochs: 5, seed: 9, warmup_steps_excluded: 0}
+optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, beta1: 0.8, beta2: 0.7,
+            epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16}
+schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, step_size: 30, gamma: 0.5}
+train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip}
+evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, batches: 7}
+checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
+             single_file: true, keep: 2}
+resume: auto
+communication: {timeout_s: 30}
+device_samples: {every_s: 0.5}
 device: cuda
 threads_per_rank: 2
 memory_limit_gib: 0.1
 )");
+}
+
+RunSpec with_the_others_changed() {
+  return applied(R"(
+model.config: {num_hidden_layers: 1, hidden_size: 32, intermediate_size: 33,
+               num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 100, rope_theta: 5,
+               rms_norm_eps: 1e-3, tie_word_embeddings: true, max_position_embeddings: 300}
+strategy.wrap.blocks: 2
+batch.gradient_accumulation_steps: 2
+precision: bf16_mixed
+optimizer.in_backward: true
+train.steps: 7
+evaluation: {every_steps: 1, fraction: 0.25}
+)");
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::stringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace
@@ -97,10 +128,10 @@ TEST_CASE("a mistake in YAML names its place, its key, what is allowed and the n
       message("strategy:\n  kind: fdsp\n") ==
       "lab.yaml:2:9: 'strategy.kind': 'fdsp' is not one of its values; allowed: single, ddp, fsdp; "
       "did you mean 'fsdp'?");
-  CHECK(
-      message("strategy:\n  rank: 4\n") ==
-      "lab.yaml:2:3: 'strategy.rank': unknown key; allowed: kind, ranks, offload, accumulate; did "
-      "you mean 'ranks'?");
+  CHECK(message("strategy:\n  rank: 4\n") ==
+        "lab.yaml:2:3: 'strategy.rank': unknown key; allowed: kind, ranks, sharding, "
+        "shard_group_size, wrap, prefetch, limit_all_gathers, offload, accumulate; did you mean "
+        "'ranks'?");
   CHECK(message("batch.totl: 4\n") ==
         "lab.yaml:1:1: 'batch.totl': unknown key; allowed: size_per_rank, total, "
         "gradient_accumulation_steps; did you mean 'total'?");
@@ -138,7 +169,7 @@ TEST_CASE("a value of the wrong type is refused") {
         "lab.yaml:1:1: 'strategy.ranks': null is not an integer" + allowed);
   CHECK(message("strategy: [kind, ddp]") ==
         "lab.yaml:1:11: 'strategy': a list is not a map; allowed: a map of keys: kind, ranks, "
-        "offload, accumulate");
+        "sharding, shard_group_size, wrap, prefetch, limit_all_gathers, offload, accumulate");
   CHECK_THAT(message("strategy: ddp"), Catch::Contains("'strategy': 'ddp' is not a map"));
   CHECK_THAT(message("strategy:\n"), Catch::Contains("'strategy': null is not a map"));
   CHECK_THAT(message("[strategy]"), Catch::StartsWith("lab.yaml:1:1: a list is not a map"));
@@ -147,7 +178,10 @@ TEST_CASE("a value of the wrong type is refused") {
   CHECK_THAT(message("data.shuffle: 1"), Catch::Contains("allowed: true, false"));
   CHECK_THAT(message("data.train: {a: b}"), Catch::Contains("a map is not a path"));
   CHECK_THAT(message("data.train: \"a\\0b\""), Catch::Contains("NUL"));
-  CHECK_THAT(message("precision: [fp32]"), Catch::Contains("a list is not one of its values"));
+  CHECK_THAT(message("device: [cpu]"), Catch::Contains("a list is not one of its values"));
+  CHECK(message("precision: [fp32]") ==
+        "lab.yaml:1:12: 'precision': a list is not a map; allowed: a map of keys: kind, "
+        "parameters, reduction, buffers");
 }
 
 TEST_CASE("a number out of range is refused") {
@@ -219,10 +253,28 @@ TEST_CASE("a layer says where it gives a key") {
 }
 
 TEST_CASE("a specification survives being written and read") {
-  for (const RunSpec& spec : {resolved(RunSpec{}), resolved(with_every_value_changed())}) {
+  for (const RunSpec& spec : {resolved(RunSpec{}), resolved(with_every_value_changed()),
+                              resolved(with_the_others_changed())}) {
     const TemporaryFolder folder;
     CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))) == spec);
   }
+}
+
+TEST_CASE("the specifications of these tests leave no key as it is by default") {
+  const std::vector<std::string> by_default = lines_of(to_yaml(RunSpec{}));
+  const std::vector<std::string> one = lines_of(to_yaml(with_every_value_changed()));
+  const std::vector<std::string> other = lines_of(to_yaml(with_the_others_changed()));
+  REQUIRE(one.size() == by_default.size());
+  REQUIRE(other.size() == by_default.size());
+  std::vector<std::string> unchanged;
+  for (size_t i = 0; i < by_default.size(); ++i) {
+    const bool is_section = by_default[i].ends_with(':');
+    if (!is_section && by_default[i] == one[i] && by_default[i] == other[i]) {
+      unchanged.push_back(by_default[i]);
+    }
+  }
+  // The third of three alternatives each.
+  CHECK(unchanged == std::vector<std::string>{"    min_parameters: null", "  sequences: null"});
 }
 
 TEST_CASE("paths of any spelling survive being written and read") {
@@ -274,6 +326,7 @@ TEST_CASE("differences from the default leave out defaults and input paths") {
   CHECK(differences_from_default(applied("strategy: {kind: ddp, ranks: 4}\ndata.train: a.csv\n"
                                          "optimizer: {learning_rate: 1e-5, beta1: 0.9}")) ==
         "strategy.kind=ddp\nstrategy.ranks=4\noptimizer.learning_rate=1e-05\n");
+  CHECK(differences_from_default(applied("evaluation.data: v.csv\nresume: checkpoint")).empty());
 }
 
 }  // namespace fsdp

@@ -74,7 +74,8 @@ TEST_CASE("a long game is cut to the sequence, and the end is then no label") {
 }
 
 TEST_CASE("the shipped games make a data set of the tokenizer's vocabulary") {
-  const auto data_set = make_data_set(resolved({}), 1024);
+  const DataSets data_sets(resolved({}), 1024);
+  DataSet* const data_set = data_sets.training().data_set;
   CHECK(data_set->rows() > 1000);
   CHECK(data_set->sequence_length() == 256);
   const auto [input_ids, labels] = read(*data_set, data_set->rows() - 1);
@@ -84,7 +85,7 @@ TEST_CASE("the shipped games make a data set of the tokenizer's vocabulary") {
 }
 
 TEST_CASE("a data set that does not fit the model is refused") {
-  CHECK_THROWS_AS(make_data_set(resolved({}), 1023), ConfigError);
+  CHECK_THROWS_AS(DataSets(resolved({}), 1023), ConfigError);
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 namespace fsdp {
 namespace {
 
-constexpr const char* kStreamNames[] = {"compute", "gather", "reduce", "copy", "host"};
-constexpr const char* kBufferNames[] = {"parameters",     "whole",          "gradient",
-                                        "reduced shard",  "gradient shard", "host gradient",
-                                        "host parameters"};
+constexpr const char* kStreamNames[] = {"compute", "gather",    "reduce", "replicate",
+                                        "copy",    "optimizer", "host"};
+constexpr const char* kBufferNames[] = {"parameters",    "whole",           "released whole",
+                                        "gradient",      "reduction input", "unsharded gradient",
+                                        "reduced shard", "converted shard", "gradient shard",
+                                        "host gradient", "host parameters"};
 
 std::string name(Buffer buffer) {
   return std::string(kBufferNames[static_cast<int>(buffer.kind)]) + " " +
@@ -35,11 +37,8 @@ void RecordingStreams::check(StreamId stream, const std::vector<Use>& uses, Buff
 
 void RecordingStreams::run(StreamId stream, const Accesses& accesses,
                            const std::function<void()>& work) {
-  // Whatever the host has done or waited for is over before the stream's next work begins.
-  Clock& clock = clocks_[static_cast<size_t>(stream)];
-  const Clock& host = clocks_[static_cast<size_t>(StreamId::kHost)];
-  for (size_t i = 0; i < kStreamCount; ++i) clock[i] = std::max(clock[i], host[i]);
-  const Use now{stream, ++clock[static_cast<size_t>(stream)]};
+  follow_host(stream);
+  const Use now{stream, ++clocks_[static_cast<size_t>(stream)][static_cast<size_t>(stream)]};
 
   for (const Buffer& buffer : accesses.reads) {
     State& state = buffers_[buffer];
@@ -58,6 +57,18 @@ void RecordingStreams::run(StreamId stream, const Accesses& accesses,
   const auto& shown = accesses.writes.size() ? accesses.writes : accesses.reads;
   log_.push_back(std::string(name(stream)) + ": " + (shown.size() ? name(*shown.begin()) : ""));
   work();
+}
+
+void RecordingStreams::follow_host(StreamId stream) {
+  Clock& clock = clocks_[static_cast<size_t>(stream)];
+  const Clock& host = clocks_[static_cast<size_t>(StreamId::kHost)];
+  for (size_t i = 0; i < kStreamCount; ++i) clock[i] = std::max(clock[i], host[i]);
+}
+
+bool RecordingStreams::is_done(const EventPtr& event) {
+  if (is_device_behind) return false;
+  RecordingStreams::block(StreamId::kHost, event);
+  return true;
 }
 
 EventPtr RecordingStreams::record(StreamId stream) {
@@ -80,6 +91,7 @@ void RecordingStreams::allocated(StreamId pool, Buffer buffer) {
 void RecordingStreams::freed(Buffer buffer) {
   State& state = buffers_[buffer];
   if (state.is_freed) hazards_.push_back("second free of " + name(buffer));
+  follow_host(state.pool);
   check(state.pool, state.writes, buffer, "may reuse");
   check(state.pool, state.reads, buffer, "may reuse");
   state.is_freed = true;

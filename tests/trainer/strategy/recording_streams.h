@@ -20,9 +20,14 @@ class RecordingStreams : public Streams {
   void run(StreamId stream, const Accesses& accesses, const std::function<void()>& work) override;
   EventPtr record(StreamId stream) override;
   void block(StreamId stream, const EventPtr& event) override;
+  // The host sees that the event has passed, unless the device is behind.
+  bool is_done(const EventPtr& event) override;
   void allocated(StreamId pool, Buffer buffer) override;
   void freed(Buffer buffer) override;
   void renamed(Buffer from, Buffer to) override;
+
+  // Whether the device lags, so that is_done() is false.
+  bool is_device_behind = false;
 
   // One line per hazard; empty when the order is right.
   const std::vector<std::string>& hazards() const { return hazards_; }
@@ -33,7 +38,7 @@ class RecordingStreams : public Streams {
   const std::vector<std::string>& log() const { return log_; }
 
  private:
-  static constexpr size_t kStreamCount = 5;
+  static constexpr size_t kStreamCount = 7;
   using Clock = std::array<int, kStreamCount>;
   struct Use {
     StreamId stream;
@@ -54,6 +59,8 @@ class RecordingStreams : public Streams {
     return found == counts.end() ? 0 : found->second;
   }
   bool has_seen(StreamId stream, const Use& use) const;
+  // Whatever the host has done or waited for is over before anything it issues to the stream.
+  void follow_host(StreamId stream);
   void check(StreamId stream, const std::vector<Use>& uses, Buffer buffer, const char* what);
 
   std::array<Clock, kStreamCount> clocks_{};

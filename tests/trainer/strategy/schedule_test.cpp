@@ -1,8 +1,11 @@
 // The order in which a GPU would see the work of every strategy, proved without a GPU: each
 // strategy's real schedule runs over streams that record who has waited for whom.
+#include <ATen/Parallel.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/trainer/strategy/recording_streams.h"
+#include "trainer/contract/run_spec_yaml.h"
 #include "trainer/engine/engine.h"
 #include "trainer/model/llama.h"
 #include "trainer/strategy/make_strategy.h"
@@ -13,101 +16,167 @@ namespace {
 constexpr int kBlocks = 4;
 constexpr int kUnits = kBlocks + 2;
 
-// Two equal ranks seen by one of them: every rank has the same shard and the same gradient.
+// Equal ranks seen by one of them: every rank has the same shard and the same gradient.
 class MirrorGroup : public ProcessGroup {
  public:
-  MirrorGroup() : ProcessGroup(0, 2) {}
-  Pending all_gather(at::Tensor output, at::Tensor shard) override {
-    output.copy_(at::cat({shard, shard}));
+  explicit MirrorGroup(int size) : ProcessGroup(0, size) {}
+  Pending all_gather(at::Tensor output, at::Tensor shard, int) override {
+    output.copy_(shard.repeat(size()));
     return {};
   }
-  Pending reduce_scatter(at::Tensor shard, at::Tensor input) override {
-    shard.copy_(input.narrow(0, 0, shard.numel())).mul_(2);
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int) override {
+    shard.copy_(input.narrow(0, 0, shard.numel())).mul_(size());
     return {};
   }
-  Pending all_reduce(at::Tensor tensor) override {
-    tensor.mul_(2);
+  Pending all_reduce(at::Tensor tensor, int) override {
+    tensor.mul_(size());
     return {};
   }
   void barrier() override {}
   std::string agree(const std::string&, const std::string& value) override { return value; }
+  std::unique_ptr<ProcessGroup> subgroup(const std::string&,
+                                         const std::vector<int>& ranks) override {
+    return std::make_unique<MirrorGroup>(static_cast<int>(ranks.size()));
+  }
 };
 
-struct Case {
-  StrategySpec strategy;
-  int64_t accumulation = 1;
-  int64_t checkpoint_every = 0;
-  bool is_tied = false;
-};
-
-ModelConfig small_model(bool is_tied) {
+ModelConfig small_model() {
   return {.num_hidden_layers = kBlocks,
           .hidden_size = 16,
           .intermediate_size = 24,
           .num_attention_heads = 2,
           .num_key_value_heads = 2,
           .vocab_size = 31,
-          .tie_word_embeddings = is_tied,
           .max_position_embeddings = 16};
 }
 
-// Three optimizer steps of `c` on `streams`.
-void train(const Case& c, Streams& streams) {
-  MirrorGroup group;
-  const Model model = make_llama(small_model(c.is_tied));
-  ShardStore store(model, shard_store_options(c.strategy, group, at::kFloat), streams,
+RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
+  RunSpec spec;
+  spec.strategy.kind = kind;
+  spec.strategy.ranks = kind == StrategyKind::kSingle ? 1 : 4;
+  spec.strategy.shard_group_size = 2;
+  spec.strategy.offload = offload;
+  spec.batch.gradient_accumulation_steps = 1;
+  spec.model.config = small_model();
+  return spec;
+}
+
+// Two optimizer steps, and an evaluation after each.
+void train(const RunSpec& spec, Streams& streams) {
+  MirrorGroup world(static_cast<int>(spec.strategy.ranks));
+  at::set_num_threads(1);
+  const Model model = make_llama(spec.model.config);
+  const std::vector<Unit> units = wrap_modules(model, spec.strategy.wrap);
+  const Mesh mesh(spec.strategy, world);
+  ShardStore store(model, units, shard_store_options(spec, mesh, at::kCPU), streams,
                    [](const Parameter&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
-  const auto strategy = make_strategy(c.strategy, store, streams, group);
-  Engine engine(model, *strategy, streams, c.checkpoint_every);
+  const auto strategy = make_strategy(spec, store, streams, mesh);
+  Engine engine(model, units, *strategy, streams,
+                {.checkpoint_every = spec.activation_checkpointing.every,
+                 .prefetch = spec.strategy.prefetch});
   const at::Tensor tokens = at::randint(31, {2, 9}, at::kLong);
   const Batch batch{.input_ids_BT = tokens.narrow(1, 0, 8).contiguous(),
                     .labels_BT = tokens.narrow(1, 1, 8).contiguous(),
                     .loss_scale = 1.0 / 32};
-  const std::vector<Batch> micro_batches(c.accumulation, batch);
-  for (int step = 0; step < 3; ++step) {
-    engine.forward_backward(micro_batches, [] {});
-    store.step([](int, const at::Tensor& parameters, const at::Tensor& gradient) {
+  const std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
+  for (int step = 0; step < 2; ++step) {
+    store.begin_step([](int, const at::Tensor& parameters, const at::Tensor& gradient) {
       parameters.sub_(gradient, 0.1);
     });
+    engine.forward_backward(micro_batches, [] {});
+    if (spec.optimizer.gradient_clip_norm) {
+      for (const at::Tensor& gradient : store.gradients()) gradient.mul_(0.5);
+    }
+    store.finish_step();
+    engine.evaluate(batch);
   }
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const StrategyKind kind : {StrategyKind::kSingle, StrategyKind::kDdp, StrategyKind::kFsdp}) {
-    for (const Offload offload : {Offload::kNone, Offload::kOptimizer}) {
-      for (const Accumulate accumulate : {Accumulate::kSharded, Accumulate::kUnsharded}) {
-        for (const int64_t accumulation : {1, 2, 3}) {
-          for (const int64_t every : {0, 1, 2}) {
-            for (const bool is_tied : {false, true}) {
-              cases.push_back({.strategy = {.kind = kind,
-                                            .ranks = 2,
-                                            .offload = offload,
-                                            .accumulate = accumulate},
-                               .accumulation = accumulation,
-                               .checkpoint_every = every,
-                               .is_tied = is_tied});
-            }
-          }
-        }
-      }
-    }
+// Calls visit(spec) for every value of every member in turn: a product.
+template <typename Visit>
+void product(RunSpec spec, Visit visit) {
+  visit(spec);
+}
+template <typename Value, typename Set, typename... More>
+void product(RunSpec spec, const std::vector<Value>& values, Set set, More... more) {
+  for (const Value& value : values) {
+    set(spec) = value;
+    product(spec, more...);
   }
-  return cases;
+}
+
+std::vector<RunSpec> all_strategies() {
+  std::vector<RunSpec> specs;
+  for (const StrategyKind kind : {StrategyKind::kSingle, StrategyKind::kDdp}) {
+    specs.push_back(strategy_of(kind));
+  }
+  for (const Sharding sharding :
+       {Sharding::kFullShard, Sharding::kShardGradOp, Sharding::kNoShard, Sharding::kHybridShard}) {
+    specs.push_back(strategy_of(StrategyKind::kFsdp));
+    specs.back().strategy.sharding = sharding;
+  }
+  return specs;
+}
+
+void check_order(const RunSpec& spec) {
+  RecordingStreams streams;
+  // The worst for what is kept until the device has passed it.
+  streams.is_device_behind = spec.strategy.prefetch > 1;
+  train(spec, streams);
+  INFO(differences_from_default(spec));
+  CHECK(streams.hazards() == std::vector<std::string>{});
+  for (const BufferKind kind :
+       {BufferKind::kWhole, BufferKind::kGradient, BufferKind::kReductionInput,
+        BufferKind::kUnshardedGradient, BufferKind::kReducedShard, BufferKind::kConvertedShard}) {
+    CHECK(streams.live(kind) == 0);
+  }
 }
 
 TEST_CASE("no strategy uses a buffer before a GPU would be ready") {
-  for (const Case& c : all_cases()) {
-    RecordingStreams streams;
-    train(c, streams);
-    INFO(name_of(c.strategy.kind) << " offload " << name_of(c.strategy.offload) << " "
-                                  << name_of(c.strategy.accumulate) << " accumulation "
-                                  << c.accumulation << " checkpointing " << c.checkpoint_every
-                                  << " tied " << c.is_tied);
-    CHECK(streams.hazards() == std::vector<std::string>{});
-    CHECK(streams.live(BufferKind::kWhole) == 0);
-    CHECK(streams.live(BufferKind::kGradient) == 0);
-    CHECK(streams.live(BufferKind::kReducedShard) == 0);
+  for (const RunSpec& base : all_strategies()) {
+    product(
+        base, std::vector{Offload::kNone, Offload::kOptimizer, Offload::kParameters},
+        [](RunSpec & spec) -> auto& { return spec.strategy.offload; },
+        std::vector{Accumulate::kSharded, Accumulate::kUnsharded},
+        [](RunSpec & spec) -> auto& { return spec.strategy.accumulate; },
+        std::vector<int64_t>{1, 2},
+        [](RunSpec & spec) -> auto& { return spec.batch.gradient_accumulation_steps; },
+        std::vector{PrecisionKind::kFp32, PrecisionKind::kBf16Mixed},
+        [](RunSpec & spec) -> auto& { return spec.precision.kind; }, check_order);
+  }
+}
+
+TEST_CASE("nor does any schedule of units") {
+  for (const Sharding sharding : {Sharding::kFullShard, Sharding::kHybridShard}) {
+    RunSpec base = strategy_of(StrategyKind::kFsdp);
+    base.strategy.sharding = sharding;
+    std::vector<WrapSpec> wraps(4);
+    wraps[1].policy = WrapPolicy::kNone;
+    wraps[2].blocks = 3;
+    wraps[3].min_parameters = 2000;
+    product(
+        base, std::vector<int64_t>{0, 1, 3},
+        [](RunSpec & spec) -> auto& { return spec.strategy.prefetch; }, std::vector{false, true},
+        [](RunSpec & spec) -> auto& { return spec.strategy.limit_all_gathers; }, wraps,
+        [](RunSpec & spec) -> auto& { return spec.strategy.wrap; }, std::vector<int64_t>{0, 2},
+        [](RunSpec & spec) -> auto& { return spec.activation_checkpointing.every; },
+        std::vector{false, true},
+        [](RunSpec & spec) -> auto& { return spec.model.config.tie_word_embeddings; }, check_order);
+  }
+}
+
+TEST_CASE("nor does any way to step") {
+  for (const RunSpec& base : all_strategies()) {
+    product(
+        base, std::vector{Offload::kNone, Offload::kOptimizer, Offload::kParameters},
+        [](RunSpec & spec) -> auto& { return spec.strategy.offload; },
+        [](RunSpec spec) {
+          spec.optimizer.in_backward = true;
+          check_order(spec);
+          spec.optimizer.in_backward = false;
+          spec.optimizer.gradient_clip_norm = 1.0;
+          check_order(spec);
+        });
   }
 }
 
@@ -133,45 +202,78 @@ class ForgetfulStreams : public RecordingStreams {
 
 TEST_CASE("every wait between two streams is needed: without it the recording finds a hazard") {
   using enum StreamId;
-  const StrategySpec fsdp{.kind = StrategyKind::kFsdp, .ranks = 2};
-  StrategySpec fsdp_offload = fsdp;
-  fsdp_offload.offload = Offload::kOptimizer;
-  const std::vector<std::pair<StreamId, StreamId>> waits = {
-      {kCompute, kGather}, {kGather, kCompute}, {kCompute, kReduce}, {kReduce, kCompute}};
-  for (const auto& [waiting, awaited] : waits) {
-    ForgetfulStreams streams(waiting, awaited);
-    train({.strategy = fsdp, .accumulation = 2}, streams);
-    CHECK_FALSE(streams.hazards().empty());
-  }
-  const std::vector<std::pair<StreamId, StreamId>> offload_waits = {
-      {kCopy, kReduce}, {kReduce, kCopy}, {kHost, kCopy}, {kGather, kCopy}};
-  for (const auto& [waiting, awaited] : offload_waits) {
-    ForgetfulStreams streams(waiting, awaited);
-    train({.strategy = fsdp_offload}, streams);
-    CHECK_FALSE(streams.hazards().empty());
-  }
-  for (const auto& [waiting, awaited] : {std::pair{kCopy, kCompute}, std::pair{kCompute, kCopy}}) {
-    ForgetfulStreams streams(waiting, awaited);
-    train({.strategy = {.kind = StrategyKind::kSingle, .offload = Offload::kOptimizer}}, streams);
-    CHECK_FALSE(streams.hazards().empty());
+  using Waits = std::vector<std::pair<StreamId, StreamId>>;
+  const auto each_is_needed = [](const RunSpec& spec, const Waits& waits) {
+    for (const auto& [waiting, awaited] : waits) {
+      ForgetfulStreams streams(waiting, awaited);
+      train(spec, streams);
+      INFO(differences_from_default(spec)
+           << static_cast<int>(waiting) << " for " << static_cast<int>(awaited));
+      CHECK_FALSE(streams.hazards().empty());
+    }
+  };
+  RunSpec fsdp = strategy_of(StrategyKind::kFsdp);
+  fsdp.batch.gradient_accumulation_steps = 2;
+  each_is_needed(
+      fsdp, {{kCompute, kGather}, {kGather, kCompute}, {kCompute, kReduce}, {kReduce, kCompute}});
+  each_is_needed(strategy_of(StrategyKind::kFsdp, Offload::kOptimizer), {{kCopy, kReduce},
+                                                                         {kReduce, kCopy},
+                                                                         {kOptimizer, kCopy},
+                                                                         {kGather, kCopy},
+                                                                         {kHost, kOptimizer}});
+  each_is_needed(strategy_of(StrategyKind::kFsdp, Offload::kParameters),
+                 {{kOptimizer, kCopy}, {kHost, kOptimizer}});
+  each_is_needed(strategy_of(StrategyKind::kDdp), {{kReplicate, kCompute}, {kCompute, kReplicate}});
+  RunSpec hybrid = strategy_of(StrategyKind::kFsdp);
+  hybrid.strategy.sharding = Sharding::kHybridShard;
+  each_is_needed(hybrid, {{kReplicate, kReduce}, {kCompute, kReplicate}});
+  each_is_needed(strategy_of(StrategyKind::kSingle, Offload::kOptimizer),
+                 {{kCopy, kCompute}, {kCompute, kCopy}});
+}
+
+int most_at_a_time(const RunSpec& spec, BufferKind kind) {
+  RecordingStreams streams;
+  train(spec, streams);
+  return streams.live_max(kind);
+}
+
+TEST_CASE("full_shard holds at most 1 + prefetch whole units, and two whole gradients") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  for (const int64_t every : {0, 1}) {
+    spec.activation_checkpointing.every = every;
+    for (const int64_t prefetch : {0, 1, 2, 3}) {
+      spec.strategy.prefetch = prefetch;
+      CHECK(most_at_a_time(spec, BufferKind::kWhole) == 1 + prefetch);
+      CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+    }
   }
 }
 
-TEST_CASE("fsdp holds at most two whole units and two whole gradients") {
-  for (const int64_t every : {0, 1}) {
-    RecordingStreams streams;
-    train({.strategy = {.kind = StrategyKind::kFsdp, .ranks = 2},
-           .accumulation = 2,
-           .checkpoint_every = every},
-          streams);
-    CHECK(streams.live_max(BufferKind::kWhole) == 2);
-    CHECK(streams.live_max(BufferKind::kGradient) == 2);
-  }
+TEST_CASE("shard_grad_op holds every whole unit, hybrid_shard as many as full_shard") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  spec.strategy.sharding = Sharding::kShardGradOp;
+  CHECK(most_at_a_time(spec, BufferKind::kWhole) == kUnits);
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+  spec.strategy.sharding = Sharding::kHybridShard;
+  CHECK(most_at_a_time(spec, BufferKind::kWhole) == 2);
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+}
+
+TEST_CASE("without limit_all_gathers a lagging device keeps the units it has not passed") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  spec.strategy.limit_all_gathers = false;
+  RecordingStreams fast;
+  train(spec, fast);
+  CHECK(fast.live_max(BufferKind::kReleased) == 1);
+  RecordingStreams behind;
+  behind.is_device_behind = true;
+  train(spec, behind);
+  CHECK(behind.live_max(BufferKind::kReleased) > kUnits);
 }
 
 TEST_CASE("fsdp gathers one unit ahead and reduces behind the next unit's backward") {
   RecordingStreams streams;
-  train({.strategy = {.kind = StrategyKind::kFsdp, .ranks = 2}}, streams);
+  train(strategy_of(StrategyKind::kFsdp), streams);
   const auto& log = streams.log();
   const auto position = [&](const std::string& entry, int occurrence = 1) {
     auto found = log.begin();
@@ -187,15 +289,33 @@ TEST_CASE("fsdp gathers one unit ahead and reduces behind the next unit's backwa
   CHECK(position("reduce: reduced shard 3") < position("compute: gradient 2"));
 }
 
+TEST_CASE("an offloaded unit is stepped while the units before it run backward") {
+  for (const Offload offload : {Offload::kOptimizer, Offload::kParameters}) {
+    RecordingStreams streams;
+    train(strategy_of(StrategyKind::kFsdp, offload), streams);
+    const auto& log = streams.log();
+    const auto stepped = std::find(log.begin(), log.end(), "optimizer: host parameters 4");
+    const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
+    CHECK(stepped < computed);
+  }
+}
+
 // With offload, one gradient is computed, one reduced, and one copied to the host.
-TEST_CASE("ddp keeps every gradient, and with offload lets each leave early") {
-  RecordingStreams kept;
-  train({.strategy = {.kind = StrategyKind::kDdp, .ranks = 2}}, kept);
-  CHECK(kept.live_max(BufferKind::kGradient) == kUnits);
-  RecordingStreams offloaded;
-  train({.strategy = {.kind = StrategyKind::kDdp, .ranks = 2, .offload = Offload::kOptimizer}},
-        offloaded);
-  CHECK(offloaded.live_max(BufferKind::kGradient) == 3);
+TEST_CASE("ddp keeps every gradient; offloaded or stepped in backward, each leaves early") {
+  RunSpec spec = strategy_of(StrategyKind::kDdp);
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == kUnits);
+  spec.strategy.offload = Offload::kOptimizer;
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 3);
+  spec.strategy.offload = Offload::kNone;
+  spec.optimizer.in_backward = true;
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+}
+
+TEST_CASE("stepped in backward, fsdp keeps no gradient shard until the end") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  CHECK(most_at_a_time(spec, BufferKind::kReducedShard) == kUnits);
+  spec.optimizer.in_backward = true;
+  CHECK(most_at_a_time(spec, BufferKind::kReducedShard) == 1);
 }
 
 }  // namespace

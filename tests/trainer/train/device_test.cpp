@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "trainer/contract/config_error.h"
-#include "trainer/train/counting_allocator.h"
+#include "trainer/engine/counting_allocator.h"
 
 using namespace fsdp;
 

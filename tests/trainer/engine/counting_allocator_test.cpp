@@ -1,4 +1,4 @@
-#include "trainer/train/counting_allocator.h"
+#include "trainer/engine/counting_allocator.h"
 
 #include <ATen/ATen.h>
 #include <sys/resource.h>
@@ -9,6 +9,7 @@
 #include <thread>
 
 using fsdp::CountingAllocator;
+using fsdp::HostMemory;
 
 namespace {
 
@@ -122,3 +123,22 @@ TEST_CASE("a system that refuses memory is out of memory too") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 #endif
+
+TEST_CASE("memory of the host is neither counted nor limited") {
+  CountingAllocator& allocator = installed();
+  const int64_t before = allocator.allocated_bytes();
+  allocator.set_limit(before + kMib);
+  at::Tensor offloaded;
+  {
+    const HostMemory on_the_host;
+    const HostMemory within(false);
+    offloaded = mebibytes(3);
+    std::thread other([] { CHECK_THROWS_AS(mebibytes(3), c10::OutOfMemoryError); });
+    other.join();
+  }
+  CHECK(allocator.allocated_bytes() == before);
+  CHECK_THROWS_AS(mebibytes(3), c10::OutOfMemoryError);
+  offloaded.reset();
+  CHECK(allocator.allocated_bytes() == before);
+  allocator.set_limit(0);
+}

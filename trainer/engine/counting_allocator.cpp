@@ -1,4 +1,4 @@
-#include "trainer/train/counting_allocator.h"
+#include "trainer/engine/counting_allocator.h"
 
 #include <malloc.h>
 
@@ -13,7 +13,7 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Holds the size of what follows.
+// Holds how much of what follows is counted.
 constexpr size_t kHeaderBytes = kAlignment;
 
 std::string in_mib(int64_t bytes) {
@@ -23,6 +23,8 @@ std::string in_mib(int64_t bytes) {
 }
 
 }  // namespace
+
+thread_local bool CountingAllocator::is_for_host_ = false;
 
 CountingAllocator& CountingAllocator::instance() {
   static CountingAllocator allocator;
@@ -45,11 +47,11 @@ c10::DataPtr CountingAllocator::allocate(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &release, cpu};
 
-  const int64_t size = static_cast<int64_t>(bytes);
+  const int64_t size = is_for_host_ ? 0 : static_cast<int64_t>(bytes);
   const int64_t now = allocated_bytes_.fetch_add(size, std::memory_order_relaxed) + size;
   const int64_t limit = limit_bytes();
   void* block = nullptr;
-  if (size < 0 || (limit != 0 && now > limit) ||
+  if (size < 0 || (limit != 0 && size > 0 && now > limit) ||
       posix_memalign(&block, kAlignment, bytes + kHeaderBytes) != 0) {
     allocated_bytes_.fetch_sub(size, std::memory_order_relaxed);
     fail(bytes);

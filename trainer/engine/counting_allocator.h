@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 namespace fsdp {
 
@@ -35,6 +36,8 @@ class CountingAllocator final : public c10::Allocator {
   void copy_data(void* destination, const void* source, size_t bytes) const override;
 
  private:
+  friend class HostMemory;
+
   CountingAllocator() = default;
   static void release(void* data);
   [[noreturn]] void fail(size_t bytes) const;
@@ -42,6 +45,23 @@ class CountingAllocator final : public c10::Allocator {
   std::atomic<int64_t> allocated_bytes_ = 0;
   std::atomic<int64_t> allocated_bytes_max_ = 0;
   std::atomic<int64_t> limit_bytes_ = 0;
+  // Whether this thread allocates what would be in CPU memory next to a GPU.
+  static thread_local bool is_for_host_;
+};
+
+// While it exists, what its thread allocates on the CPU is neither counted nor limited: on a run
+// whose device is the CPU it tells what is offloaded to the host apart from what is on the device.
+class HostMemory {
+ public:
+  explicit HostMemory(bool is_for_host = true)
+      : outer_(std::exchange(CountingAllocator::is_for_host_,
+                             CountingAllocator::is_for_host_ || is_for_host)) {}
+  ~HostMemory() { CountingAllocator::is_for_host_ = outer_; }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+ private:
+  bool outer_;
 };
 
 }  // namespace fsdp

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <concepts>
+
+#include "runner/report/columns.h"
+
+// What columns of runs and of ranks have in common.
+namespace fsdp {
+
+template <typename T>
+Value to_value(const T& member) {
+  if constexpr (is_optional<T>) {
+    return member ? to_value(*member) : Value();
+  } else if constexpr (NamedEnum<T>) {
+    return std::string(name_of(member));
+  } else if constexpr (std::same_as<T, std::filesystem::path>) {
+    return to_value(member.string());
+  } else if constexpr (std::same_as<T, std::string>) {
+    return member.empty() ? Value() : Value(member);
+  } else {
+    return member;
+  }
+}
+
+// The values of a member of the run or of the rank.
+template <typename T, typename Owner>
+auto of(T Owner::*member) {
+  return [member](const ReportRow& row) {
+    if constexpr (std::derived_from<ComparisonRow, Owner>) {
+      return to_value(row.run->*member);
+    } else {
+      return to_value(row.rank->*member);
+    }
+  };
+}
+
+// "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
+std::string strategy_text(const ReportRow& row);
+
+}  // namespace fsdp

@@ -1,0 +1,194 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/end_to_end/stub_runs.h"
+
+// Runs that fail, are stopped or killed, and what a later call makes of them.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+TEST_CASE("a rank killed by a signal fails its run, and the sweep goes on") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended =
+      workplace.run({"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=2,step=3,kill=9"}});
+  CHECK(ended.status == 1);
+  const std::vector<ComparisonRow> found = rows(workplace);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].status == RunStatus::kFailed);
+  CHECK_THAT(found[0].reason, Contains("rank 2 killed by signal 9"));
+  CHECK_THAT(ended.errors, Contains((found[0].folder / "attempt-1/rank2.log").string()));
+  CHECK(found[1].status == RunStatus::kFinished);
+  for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
+
+  CHECK(workplace.run().status == 0);  // what failed is tried again
+  CHECK(rows(workplace)[0].attempt == 2);
+  CHECK(rows(workplace)[1].attempt == 1);
+}
+
+TEST_CASE("a rank's own reason is the run's") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended = workplace.run(
+      {"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=1,fail=tokens.bin is cut short"}});
+  CHECK(ended.status == 1);
+  CHECK(rows(workplace)[0].reason == "rank 1: tokens.bin is cut short");
+}
+
+TEST_CASE("a run whose ranks said nothing has its row in the table per rank") {
+  const Workplace workplace("  - {name: silent, strategy: {kind: ddp, ranks: 2}}\n");
+  std::ofstream(workplace / "trainer") << "#!/bin/sh\nexit 1\n";
+  std::filesystem::permissions(workplace / "trainer", std::filesystem::perms::owner_all);
+  std::vector<std::string> command = workplace.command({"experiment.yaml", "--per-rank"});
+  command.back() = workplace / "trainer";
+  const Ended ended = Program(workplace / ".", command).wait();
+  CHECK(ended.status == 1);
+  const size_t row = ended.output.find("\nsilent  ddp ");
+  REQUIRE(row != std::string::npos);
+  CHECK_THAT(ended.output.substr(row + 1, ended.output.find('\n', row + 1) - row),
+             Contains(" - ") && Contains("failed"));
+}
+
+TEST_CASE("a run that does not fit is a result") {
+  const Workplace workplace(kTwoPoints);
+  const Variables rules{
+      {"STUB_RULES", "point=first,rank=0,exit=4; point=first,rank=1,out_of_memory=needs 3 GiB"}};
+  CHECK(workplace.run({"experiment.yaml"}, rules).status == 0);
+  CHECK(rows(workplace)[0].status == RunStatus::kOutOfMemory);
+  CHECK(rows(workplace)[0].reason == "rank 1: needs 3 GiB");
+  CHECK(rows(workplace)[1].status == RunStatus::kFinished);
+  CHECK(workplace.run().status == 0);
+  CHECK(rows(workplace)[0].attempt == 1);
+}
+
+TEST_CASE("a trainer that cannot start fails each run with its reason") {
+  const Workplace workplace("  - {name: only}\n");
+  std::ofstream(workplace / "no_program") << "#!/nowhere\n";
+  std::filesystem::permissions(workplace / "no_program", std::filesystem::perms::owner_all);
+  std::vector<std::string> command = workplace.command({"experiment.yaml"});
+  command.back() = workplace / "no_program";
+  const Ended ended = Program(workplace / ".", command).wait();
+  CHECK(ended.status == 1);
+  CHECK_THAT(rows(workplace)[0].reason, Contains("cannot start rank 0"));
+}
+
+TEST_CASE("a time limit ends a run") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended = workplace.run({"experiment.yaml", "--time-limit", "1s"},
+                                    {{"STUB_RULES", "point=first,step=3,await=nothing"}});
+  CHECK(ended.status == 1);
+  CHECK(rows(workplace)[0].status == RunStatus::kTimeLimit);
+  CHECK(rows(workplace)[0].steps == 2);
+  CHECK(rows(workplace)[1].status == RunStatus::kFinished);
+}
+
+TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call goes on") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "rank=0,step=3,spawn=marker; step=3,await=nothing"}});
+  const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
+  runner.send(SIGINT);
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.output, Contains("interrupted: asked to stop, after step 2"));
+  CHECK(gone_soon(spawned));
+  for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
+  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
+  CHECK(rows(workplace)[0].steps == 2);
+  CHECK(rows(workplace)[1].status == RunStatus::kPlanned);
+
+  CHECK(workplace.run().status == 0);
+  CHECK(rows(workplace)[0].status == RunStatus::kFinished);
+}
+
+TEST_CASE("a second Ctrl-C kills at once") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "deaf=1; step=2,rank=0,spawn=marker; step=2,hang=1"}});
+  first_line_of(workplace / "marker");
+  runner.send(SIGINT);
+  runner.wait_for_error_text("stopping the runs");
+  runner.send(SIGINT);
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.errors, Contains("killing the runs"));
+  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
+}
+
+TEST_CASE("everything dies with a runner killed by signal 9; calling again finishes the sweep") {
+  const Workplace workplace(kTwoPoints);
+  for (const char* step : {"1", "3", "5"}) {
+    std::filesystem::remove(workplace / "marker");
+    Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                   {{"STUB_RULES", "point=second,rank=1,step=" + std::string(step) +
+                                       ",spawn=marker; point=second,step=" + step + ",deaf=1; " +
+                                       "point=second,step=" + step + ",hang=1"}});
+    const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
+    runner.send(SIGKILL);
+    runner.wait();
+    CHECK(gone_soon(spawned));
+    for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
+  }
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("the runner of attempt 3 was killed"));
+  const std::vector<ComparisonRow> found = rows(workplace);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].attempt == 1);  // finished before the first kill
+  CHECK(found[1].attempt == 4);
+  for (const ComparisonRow& row : found) {
+    CHECK(row.status == RunStatus::kFinished);
+    CHECK(row.steps == 5);
+  }
+}
+
+TEST_CASE("a runner leaves another one's experiment alone") {
+  const Workplace workplace(kTwoPoints);
+  Program first(workplace / ".", workplace.command({"experiment.yaml"}),
+                {{"STUB_RULES", "rank=0,step=2,spawn=marker; step=2,await=go"}});
+  first_line_of(workplace / "marker");
+  const Ended second = workplace.run();
+  CHECK(second.status == 2);
+  CHECK_THAT(second.errors,
+             Contains("another fsdp-run (process " + std::to_string(first.process_id()) + " on "));
+  std::ofstream(workplace / "go") << "go";
+  CHECK(first.wait().status == 0);
+}
+
+TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoint") {
+  const Workplace workplace("  - {name: saves, resume: auto, checkpoint.every_steps: 2}\n",
+                            "{device: cpu, train.steps: 9}");
+  {
+    Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                   {{"STUB_RULES", "step=6,spawn=marker; step=6,await=nothing"}});
+    first_line_of(workplace / "marker");
+    runner.send(SIGTERM);
+    const Ended ended = runner.wait();
+    CHECK(ended.status == 130);
+    CHECK_THAT(ended.errors, Contains("saves: step 5  checkpoint checkpoints/step-5"));
+    CHECK_THAT(ended.errors, !Contains("resumed"));
+  }
+  const std::filesystem::path folder = workplace.results() / rows(workplace).at(0).folder;
+  const std::string specification = text_of(folder / "run.yaml");
+  {
+    Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                   {{"STUB_RULES", "step=8,spawn=second_marker; step=8,hang=1"}});
+    first_line_of(workplace / "second_marker");
+    runner.wait_for_error_text("saves: started, 1 rank, 9 steps\nsaves: resumed from step 5\n");
+    runner.send(SIGKILL);
+    runner.wait();
+  }
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("saves: started, 1 rank, 9 steps\n"
+                                    "saves: resumed from step 6\n"));
+  CHECK_THAT(ended.output, Contains("saves: resumed from step 6; its figures are of the steps"));
+  const ComparisonRow row = rows(workplace).at(0);
+  CHECK(row.status == RunStatus::kFinished);
+  CHECK(row.attempt == 3);
+  CHECK(row.steps == 3);
+  CHECK(row.loss_first == 5.0 / 7);
+  CHECK(workplace.results() / row.folder == folder);
+  CHECK(text_of(folder / "run.yaml") == specification);
+  CHECK(std::filesystem::exists(folder / "checkpoints/step-8"));
+}

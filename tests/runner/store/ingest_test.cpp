@@ -1,0 +1,136 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runner/store/store_fixture.h"
+
+namespace fsdp {
+namespace {
+
+TEST_CASE("ingesting the same events twice records them once, and later ones are added") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  store.ingest(run_id, 1, 0, step_events(1, 10));
+  store.ingest(run_id, 1, 0, step_events(1, 10));
+  CHECK(count(results, "steps") == 10);
+  store.ingest(run_id, 1, 0, step_events(8, 12));
+  CHECK(count(results, "steps") == 12);
+  store.ingest(run_id, 1, 0, std::vector{event(12, 12'000, step_done(99, 10))});
+  CHECK(count(results, "steps") == 12);
+
+  // The same holds for another process, which does not know what this one has read.
+  Store(results.path()).ingest(run_id, 1, 0, step_events(1, 13));
+  CHECK(count(results, "steps") == 13);
+}
+
+TEST_CASE("every value of a step is recorded under its key") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  StepDone done;
+  done.step = 7;
+  done.non_finite = true;
+  done.skipped = true;
+  done.step_time_ms = 1.5;
+  done.tokens = 2;
+  done.label_count = 3;
+  done.learning_rate = 1e-5;
+  done.gradient_norm = 0.25;
+  done.gradient_scale = 65536;
+  done.memory_allocated_bytes_forward = 4;
+  done.memory_reserved_bytes_forward = 5;
+  done.memory_allocated_bytes_max = 6;
+  done.memory_reserved_bytes_max = int64_t{1} << 40;
+  store.ingest(run_id, 1, 0, std::vector{event(3, 99, done)});
+  CHECK(sqlite3(results,
+                "select run,attempt,rank,step,sequence,time_unix_ms,loss,non_finite,step_time_ms,"
+                "tokens,label_count,learning_rate,gradient_norm,memory_allocated_bytes_forward,"
+                "memory_reserved_bytes_forward,memory_allocated_bytes_max,"
+                "memory_reserved_bytes_max,skipped,gradient_scale from steps") ==
+        "1,1,0,7,3,99,NULL,1,1.5,2,3,1.0e-05,0.25,4,5,6,1099511627776,1,65536.0\n");
+}
+
+TEST_CASE("evaluations, checkpoints and samples of devices are recorded once each") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  const EvaluationDone evaluation{.step = 7,
+                                  .loss = 1.5,
+                                  .token_accuracy = 0.25,
+                                  .label_count = 40,
+                                  .evaluation_time_ms = 12.5};
+  const CheckpointDone checkpoint{.step = 7,
+                                  .path = "checkpoints/step-7",
+                                  .size_bytes = int64_t{1} << 40,
+                                  .write_time_ms = 250.5};
+  DeviceSample gpu;
+  gpu.host = "node1";
+  gpu.device = "gpu:3";
+  gpu.device_name = "a GPU";
+  gpu.utilization_percent = 99.5;
+  gpu.memory_used_bytes = 70;
+  gpu.memory_total_bytes = 80;
+  gpu.power_watts = 400.5;
+  gpu.temperature_celsius = 60;
+  gpu.sm_clock_mhz = 1410;
+  gpu.memory_clock_mhz = 1593;
+  DeviceSample processors;
+  processors.device = "cpu";
+  EvaluationDone bad = evaluation;
+  bad.loss.reset();
+  bad.non_finite = true;
+  const std::vector events{event(1, 10, evaluation), event(2, 20, checkpoint), event(3, 30, gpu),
+                           event(4, 30, processors), event(5, 50, bad)};
+  store.ingest(run_id, 1, 0, events);
+  store.ingest(run_id, 1, 0, events);
+  CHECK(sqlite3(results,
+                "select run,attempt,rank,sequence,time_unix_ms,step,loss,non_finite,"
+                "token_accuracy,label_count,evaluation_time_ms from evaluations") ==
+        "1,1,0,1,10,7,1.5,0,0.25,40,12.5\n1,1,0,5,50,7,NULL,1,0.25,40,12.5\n");
+  CHECK(sqlite3(results,
+                "select run,attempt,rank,sequence,time_unix_ms,step,path,size_bytes,write_time_ms "
+                "from checkpoints") == "1,1,0,2,20,7,checkpoints/step-7,1099511627776,250.5\n");
+  CHECK(sqlite3(results,
+                "select run,attempt,rank,sequence,time_unix_ms,host,device,device_name,"
+                "utilization_percent,memory_used_bytes,memory_total_bytes,power_watts,"
+                "temperature_celsius,sm_clock_mhz,memory_clock_mhz from device_samples") ==
+        "1,1,0,3,30,node1,gpu:3,\"a GPU\",99.5,70,80,400.5,60.0,1410.0,1593.0\n"
+        "1,1,0,4,30,\"\",cpu,\"\",NULL,NULL,NULL,NULL,NULL,NULL,NULL\n");
+}
+
+TEST_CASE("an attempt that goes on from a checkpoint has the figures of its own steps") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  store.ingest(run_id, 1, 0, step_events(1, 10));
+  store.end_attempt(run_id, 1, RunStatus::kInterrupted, "asked to stop", 2'000);
+  CHECK(store.begin_attempt(run_id, attempt_start()) == 2);
+  RunStarted started;
+  started.resumed_from_step = 8;
+  std::vector<Event> events = step_events(9, 12);
+  events.insert(events.begin(), event(0, 0, started));
+  store.ingest(run_id, 2, 0, events);
+  EvaluationDone evaluation;
+  evaluation.loss = 3.5;
+  evaluation.token_accuracy = 0.5;
+  store.ingest(run_id, 2, 0, std::vector{event(13, 0, evaluation), event(14, 0, CheckpointDone{})});
+  store.end_attempt(run_id, 2, RunStatus::kFinished, "", 3'000);
+  const ComparisonRow row = store.comparison("lab").at(0);
+  CHECK(row.attempt == 2);
+  CHECK(row.resumed_from_step == 8);
+  CHECK(row.steps == 4);
+  CHECK(row.loss_first == 10.0 / 9);
+  CHECK(row.validation_loss_last == 3.5);
+  CHECK(row.token_accuracy_last == 0.5);
+  CHECK(row.checkpoint_write_time_ms_median == 0);
+  CHECK(store.rank_ends(run_id, 2).at(0).last_step == 12);
+}
+
+TEST_CASE("events of an attempt that was never begun are refused") {
+  const ResultsFolder results;
+  Store store(results.path());
+  CHECK_THROWS_WITH(store.ingest(1, 1, 0, step_events(1, 1)), Catch::Contains("FOREIGN KEY"));
+  CHECK(count(results, "steps") == 0);
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include "tests/trainer/checkpoint/written_checkpoint.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
+
+namespace fsdp {
+
+// Reads everything as each of `world_size` ranks would, in even shares; all must be as written.
+inline void check_checkpoint(const std::filesystem::path& folder,
+                             const std::vector<ParameterPtr>& parameters, int world_size) {
+  const CheckpointReader reader(folder);
+  const int64_t seed = reader.state().sequences;
+  for (const std::string& state : kStates) {
+    for (const ParameterPtr& parameter : parameters) {
+      const at::Tensor expected = state_values(state, *parameter, seed);
+      const int64_t count = parameter->numel();
+      const int64_t share = (count + world_size - 1) / world_size;
+      for (int rank = 0; rank < world_size; ++rank) {
+        const int64_t begin = std::min(count, rank * share);
+        const at::Tensor part = expected.slice(0, begin, std::min(count, begin + share));
+        const at::Tensor out = at::full_like(part, -1);
+        reader.read(state, *parameter, begin, out);
+        const bool is_equal = out.equal(part);
+        CAPTURE(state, parameter->tensors().front().name, begin);
+        CHECK(is_equal);
+      }
+    }
+  }
+}
+
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace fsdp

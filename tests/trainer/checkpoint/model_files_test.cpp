@@ -1,0 +1,46 @@
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/contract/input_fixtures.h"
+#include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/contract/input_file.h"
+#include "trainer/contract/inputs.h"
+
+namespace fsdp {
+namespace {
+
+nlohmann::json config_in(const std::filesystem::path& folder) {
+  const auto file = folder / "config.json";
+  return parse_json_object(file, map_input_file(file)->text());
+}
+
+TEST_CASE("a random model's config.json is read back as its architecture") {
+  const TemporaryFolder folder;
+  ModelSpec model;
+  model.config.num_key_value_heads = 3;
+  model.config.rope_theta = 50000.5;
+  model.config.rms_norm_eps = 1e-6;
+  model.config.tie_word_embeddings = true;
+  write_model_files(folder.path(), model, at::kBFloat16);
+  CHECK(read_hugging_face_config(folder.path()) == model.config);
+  CHECK(config_in(folder.path())["dtype"] == "bfloat16");
+}
+
+TEST_CASE("a source's config is kept but for the dtype, and its tokenizer comes along") {
+  const TemporaryFolder source;
+  source.write("config.json", R"({"model_type":"llama","own":[1e-05],"torch_dtype":"bfloat16"})");
+  source.write("tokenizer.json", "{\"a\": 1}");
+  source.write("generation_config.json", "{}\n");
+  source.write("model.safetensors", "not to be copied");
+  const TemporaryFolder folder;
+  ModelSpec model;
+  model.source = source.path();
+  write_model_files(folder.path(), model, at::kFloat);
+  CHECK(config_in(folder.path()) ==
+        nlohmann::json::parse(R"({"model_type":"llama","own":[1e-05],"torch_dtype":"float32"})"));
+  CHECK(map_input_file(folder.path() / "tokenizer.json")->text() == "{\"a\": 1}");
+  CHECK(map_input_file(folder.path() / "generation_config.json")->text() == "{}\n");
+  CHECK(!std::filesystem::exists(folder.path() / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,119 @@
+#include "tests/trainer/checkpoint/checked_checkpoint.h"
+#include "tests/trainer/contract/input_fixtures.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Contains;
+using Names = std::vector<std::string>;
+
+TEST_CASE("what any number of ranks wrote in any pieces, any number of ranks reads") {
+  const auto parameters = test_parameters();
+  const int writers = GENERATE(1, 2, 3, 4);
+  const StateDict state_dict = GENERATE(StateDict::kSharded, StateDict::kFull);
+  for (int64_t seed = 1; seed <= 5; ++seed) {
+    const TemporaryFolder folder;
+    const RunPaths paths(folder.path());
+    write_checkpoint(paths, parameters,
+                     {.step = 3,
+                      .world_size = writers,
+                      .shard_ranks = writers,
+                      .state_dict = state_dict,
+                      .seed = seed});
+    for (int readers = 1; readers <= 4; ++readers) {
+      CAPTURE(writers, readers, seed, state_dict);
+      check_checkpoint(paths.checkpoint(3), parameters, readers);
+    }
+  }
+}
+
+TEST_CASE("replicated state is written once") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  const auto parameters = test_parameters();
+  write_checkpoint(paths, parameters, {.world_size = 4, .shard_ranks = 2});
+  CHECK(names_in(paths.checkpoint(1)) ==
+        Names{"optimizer.rank0.safetensors", "optimizer.rank1.safetensors", "trainer.json",
+              "weights.rank0.safetensors", "weights.rank1.safetensors"});
+  check_checkpoint(paths.checkpoint(1), parameters, 3);
+}
+
+TEST_CASE("a read of any range converts to another dtype when asked") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  const auto parameters = test_parameters();
+  write_checkpoint(paths, parameters, {.world_size = 3, .shard_ranks = 3});
+  const CheckpointReader reader(paths.checkpoint(1));
+  const Parameter& parameter = *parameters[3];
+  const at::Tensor expected = state_values("exp_avg", parameter, 0);
+  for (int64_t begin = 0; begin < parameter.numel(); begin += 83) {
+    const int64_t count = std::min<int64_t>(parameter.numel() - begin, begin % 300);
+    const at::Tensor out = at::empty({count});
+    reader.read("exp_avg", parameter, begin, out);
+    CHECK(out.equal(expected.narrow(0, begin, count)));
+    const at::Tensor converted = at::empty({count}, at::kBFloat16);
+    reader.read("exp_avg", parameter, begin, converted);
+    CHECK(converted.equal(expected.narrow(0, begin, count).to(at::kBFloat16)));
+  }
+}
+
+TEST_CASE("the trainer's state comes back as it was, and finish tells what was written") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  const auto world = simulated_world(1);
+  CheckpointWriter writer(paths, 12, *world[0], 1);
+  writer.write_pieces(kOptimizer, {});
+  TrainerState state;
+  state.sequences = 480;
+  state.state_dict = StateDict::kSharded;
+  state.optimizer = OptimizerKind::kAdadelta;
+  state.optimizer_steps = 11;
+  state.validation_loss = 0.1 + 0.2;
+  state.best_validation_loss = 1.0 / 3;
+  state.gradient_scaler = GradientScalerState{.scale = 65536, .steps_since_growth = 7};
+  const CheckpointDone done = writer.finish(state, std::nullopt);
+
+  const TrainerState read = CheckpointReader(paths.checkpoint(12)).state();
+  state.step = 12;
+  state.files = {{"optimizer.rank0.safetensors",
+                  static_cast<int64_t>(std::filesystem::file_size(paths.checkpoint(12) /
+                                                                  "optimizer.rank0.safetensors"))}};
+  CHECK(read == state);
+  CHECK(done.step == 12);
+  CHECK(done.path == "checkpoints/step-12");
+  CHECK(done.size_bytes ==
+        state.files[0].size_bytes + static_cast<int64_t>(std::filesystem::file_size(
+                                        paths.checkpoint(12) / "trainer.json")));
+  CHECK(done.write_time_ms > 0);
+}
+
+TEST_CASE("full weights above the limit are several files and an index") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  const auto parameters = test_parameters();
+  write_checkpoint(paths, parameters,
+                   {.state_dict = StateDict::kFull, .seed = 4, .max_file_bytes = 200});
+  CHECK(names_in(paths.checkpoint(1)) ==
+        Names{"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+              "model-00003-of-00003.safetensors", "model.safetensors.index.json",
+              "optimizer.rank0.safetensors", "trainer.json"});
+  check_checkpoint(paths.checkpoint(1), parameters, 2);
+  // "query" and "key" are one parameter of the model, two tensors of the file.
+  const auto tensors = read_safetensors(paths.checkpoint(1));
+  CHECK(tensors.at("query").shape == std::vector<int64_t>{3, 4});
+  CHECK(tensors.at("key").shape == std::vector<int64_t>{2, 4});
+  CHECK(tensors.at("key").dtype == "F32");
+}
+
+TEST_CASE("weights that were not all written are no complete files") {
+  const TemporaryFolder folder;
+  const auto parameters = test_parameters();
+  FullWeightsWriter writer(folder.path(), parameters, at::kFloat);
+  writer.write(*parameters[0], at::ones({7, 5}));
+  CHECK_THROWS_WITH(writer.finish(), Contains("was not written"));
+  CHECK_THROWS_WITH(writer.write(*parameters[0], at::ones({7, 5})), Contains("is not due"));
+  CHECK_THROWS_WITH(writer.write(*parameters[2], at::ones({2}, at::kHalf)), Contains("Half"));
+}
+
+}  // namespace
+}  // namespace fsdp

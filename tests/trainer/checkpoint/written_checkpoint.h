@@ -1,0 +1,152 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/checkpoint/full_weights_writer.h"
+
+// Checkpoints of a small model, written by the ranks of a simulated run.
+namespace fsdp {
+
+// One of several ranks in one process, which call each operation in the order of their ranks.
+class SimulatedRank : public ProcessGroup {
+ public:
+  using Values = std::map<std::string, std::string>;
+  SimulatedRank(int rank, int size, std::shared_ptr<Values> values)
+      : ProcessGroup(rank, size), values_(std::move(values)) {}
+
+  Pending all_gather(at::Tensor, at::Tensor, int) override { refuse(); }
+  Pending reduce_scatter(at::Tensor, at::Tensor, int) override { refuse(); }
+  Pending all_reduce(at::Tensor, int) override { refuse(); }
+  std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
+    refuse();
+  }
+  void barrier() override {}
+  std::string agree(const std::string& key, const std::string& value) override {
+    if (rank() == 0) (*values_)[key] = value;
+    return values_->at(key);
+  }
+
+ private:
+  [[noreturn]] static void refuse() { throw std::logic_error("checkpoints need no collectives"); }
+
+  std::shared_ptr<Values> values_;
+};
+
+inline std::vector<std::unique_ptr<ProcessGroup>> simulated_world(int size) {
+  const auto values = std::make_shared<SimulatedRank::Values>();
+  std::vector<std::unique_ptr<ProcessGroup>> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.push_back(std::make_unique<SimulatedRank>(rank, size, values));
+  }
+  return ranks;
+}
+
+inline std::vector<ParameterPtr> test_parameters(int64_t largest = 1000) {
+  const auto parameter = [](std::vector<NamedTensor> tensors) {
+    return c10::make_intrusive<Parameter>(std::move(tensors), Initialization::kNormal);
+  };
+  return {parameter({{"embedding", {7, 5}}}), parameter({{"query", {3, 4}}, {"key", {2, 4}}}),
+          parameter({{"norm", {2}}}), parameter({{"head", {largest}}})};
+}
+
+inline const std::vector<std::string> kStates{kWeights, "exp_avg", "exp_avg_sq"};
+
+inline at::ScalarType dtype_of_state(const std::string& state) {
+  return state == "exp_avg_sq" ? at::kBFloat16 : at::kFloat;
+}
+
+// The whole flattened state; other values for every parameter, state and seed.
+inline at::Tensor state_values(const std::string& state, const Parameter& parameter, int64_t seed) {
+  const int64_t start = seed * 131 + static_cast<int64_t>(state.size()) * 17 +
+                        static_cast<int64_t>(parameter.tensors().front().name.size());
+  return at::arange(parameter.numel(), at::kLong)
+      .mul(7919)
+      .add(start)
+      .remainder(1'000'003)
+      .to(dtype_of_state(state));
+}
+
+struct WrittenCheckpoint {
+  int64_t step = 1;
+  int world_size = 1;
+  int shard_ranks = 1;
+  StateDict state_dict = StateDict::kSharded;
+  int64_t seed = 0;
+  std::optional<int64_t> keep = std::nullopt;
+  std::optional<double> validation_loss = std::nullopt;
+  int rank_without_pieces = -1;
+  int64_t max_file_bytes = kMaxFileBytes;
+};
+
+// Boundaries of `parts` ranges of [0, count), some of them empty.
+inline std::vector<int64_t> random_boundaries(int64_t count, int parts, std::mt19937& engine) {
+  std::vector<int64_t> boundaries{0, count};
+  std::uniform_int_distribution<int64_t> place(0, count);
+  while (std::ssize(boundaries) <= parts) boundaries.push_back(place(engine));
+  std::ranges::sort(boundaries);
+  return boundaries;
+}
+
+// The pieces of these states by rank: every parameter is cut at random into two pieces a rank.
+inline std::vector<std::vector<Piece>> random_pieces(const std::vector<ParameterPtr>& parameters,
+                                                     const std::vector<std::string>& states,
+                                                     const WrittenCheckpoint& checkpoint) {
+  std::mt19937 engine(static_cast<unsigned>(checkpoint.seed * 10 + checkpoint.shard_ranks));
+  std::vector<std::vector<Piece>> pieces(checkpoint.world_size);
+  for (const std::string& state : states) {
+    for (const ParameterPtr& parameter : parameters) {
+      const at::Tensor values = state_values(state, *parameter, checkpoint.seed);
+      const int parts = 2 * checkpoint.shard_ranks;
+      const auto boundaries = random_boundaries(parameter->numel(), parts, engine);
+      for (int part = 0; part < parts; ++part) {
+        const int rank = part % checkpoint.shard_ranks;
+        const at::Tensor piece = values.slice(0, boundaries[part], boundaries[part + 1]);
+        // An empty piece starts where another does, and is left out of the file.
+        pieces[rank].push_back({state, *parameter, boundaries[part], piece});
+      }
+    }
+  }
+  return pieces;
+}
+
+// Writes it as every rank of the world would. Returns what rank 0 reports.
+inline CheckpointDone write_checkpoint(const RunPaths& paths,
+                                       const std::vector<ParameterPtr>& parameters,
+                                       const WrittenCheckpoint& checkpoint) {
+  const auto world = simulated_world(checkpoint.world_size);
+  const bool is_full = checkpoint.state_dict == StateDict::kFull;
+  auto weights = random_pieces(parameters, {kWeights}, checkpoint);
+  auto optimizer = random_pieces(parameters, {"exp_avg", "exp_avg_sq"}, checkpoint);
+  std::vector<CheckpointWriter> writers;
+  for (const auto& group : world) {
+    writers.emplace_back(paths, checkpoint.step, *group, checkpoint.shard_ranks);
+  }
+  if (is_full) {
+    FullWeightsWriter full(writers[0].folder(), parameters, at::kFloat, checkpoint.max_file_bytes);
+    for (const ParameterPtr& parameter : parameters) {
+      full.write(*parameter,
+                 state_values(kWeights, *parameter, checkpoint.seed).view(parameter->shape()));
+    }
+    full.finish();
+  }
+  for (int rank = 0; rank < checkpoint.world_size; ++rank) {
+    if (rank == checkpoint.rank_without_pieces) weights[rank].clear(), optimizer[rank].clear();
+    if (!is_full) writers[rank].write_pieces(kWeights, weights[rank]);
+    writers[rank].write_pieces(kOptimizer, optimizer[rank]);
+  }
+  TrainerState state;
+  state.state_dict = checkpoint.state_dict;
+  state.sequences = checkpoint.seed;
+  state.validation_loss = checkpoint.validation_loss;
+  std::vector<CheckpointDone> done;
+  for (CheckpointWriter& writer : writers) done.push_back(writer.finish(state, checkpoint.keep));
+  return done.front();
+}
+
+}  // namespace fsdp

@@ -1,0 +1,163 @@
+#include "trainer/contract/run_spec.h"
+
+#include <catch2/catch.hpp>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/run_spec_yaml.h"
+
+namespace fsdp {
+namespace {
+
+const YamlOrigin kOrigin{.name = "lab.yaml", .folder = "/data/lab"};
+
+RunSpec applied(const std::string& text) {
+  RunSpec spec;
+  apply_overrides(spec, parse_yaml(text, kOrigin), kOrigin);
+  return spec;
+}
+
+// The message of the error that `text` causes.
+std::string message(const std::string& text) {
+  try {
+    applied(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// The message of the refusal of what `text` asks for.
+std::string contradiction(const std::string& text) {
+  try {
+    resolved(applied(text));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("differences name a section's first key in short, as before it was a section") {
+  CHECK(differences_from_default(applied("precision: bf16_true")) == "precision=bf16_true\n");
+  CHECK(differences_from_default(applied("strategy.wrap: none")) == "strategy.wrap=none\n");
+  CHECK(differences_from_default(applied("precision: {parameters: bf16, reduction: fp32}")) ==
+        "precision.parameters=bf16\nprecision.reduction=fp32\n");
+}
+
+TEST_CASE("a section with a short form is written either way") {
+  CHECK(applied("precision: bf16_mixed").precision.kind == PrecisionKind::kBf16Mixed);
+  CHECK(applied("precision.kind: bf16_mixed") == applied("precision: bf16_mixed"));
+  CHECK(applied("precision: {kind: bf16_mixed}") == applied("precision: bf16_mixed"));
+  const RunSpec dtypes = applied("precision: {parameters: bf16, reduction: fp32}");
+  CHECK(dtypes.precision.parameters == Dtype::kBf16);
+  CHECK(dtypes.precision.reduction == Dtype::kFp32);
+  CHECK_FALSE(dtypes.precision.buffers);
+
+  CHECK(applied("strategy.wrap: none").strategy.wrap.policy == WrapPolicy::kNone);
+  CHECK(applied("strategy: {wrap: none}") == applied("strategy.wrap.policy: none"));
+  CHECK(applied("strategy.wrap: {blocks: 2}").strategy.wrap.blocks == 2);
+  CHECK(applied("strategy: {wrap: {blocks: 2}}") == applied("strategy.wrap.blocks: 2"));
+}
+
+TEST_CASE("a mistake in a short form names its place and what is allowed") {
+  CHECK(message("strategy:\n  wrap: nona\n") ==
+        "lab.yaml:2:9: 'strategy.wrap.policy': 'nona' is not one of its values; allowed: none, "
+        "transformer_block; did you mean 'none'?");
+  CHECK(message("precision: fp32\nprecision.kind: fp32") ==
+        "lab.yaml:2:1: 'precision.kind': duplicate key; first given at lab.yaml:1:12");
+  CHECK_THAT(message("strategy.wrap: {policy: none, blocks: 2}"),
+             Catch::Contains("'strategy.wrap.blocks': excludes 'strategy.wrap.policy'"));
+  CHECK_THAT(message("precision: {kind: fp32, buffers: bf16}"),
+             Catch::Contains("'precision.buffers': excludes 'precision.kind'"));
+}
+
+TEST_CASE("a later layer's short form takes the place of an earlier one's keys, and back") {
+  const auto both = [](const std::string& earlier, const std::string& later) {
+    RunSpec spec = applied(earlier);
+    apply_overrides(spec, parse_yaml(later, kOrigin), kOrigin);
+    return spec;
+  };
+  const std::string dtypes = "precision: {parameters: bf16, buffers: bf16}";
+  CHECK(both(dtypes, "precision: fp32") == RunSpec{});
+  CHECK(both("precision: bf16_true", dtypes) == applied(dtypes));
+  CHECK(both("strategy.wrap: none", "strategy.wrap: {blocks: 2}") ==
+        applied("strategy.wrap.blocks: 2"));
+  CHECK(both("strategy.wrap.blocks: 2", "strategy.wrap: none") == applied("strategy.wrap: none"));
+  CHECK(both("strategy.wrap.blocks: 2", "strategy.wrap.min_parameters: 9") ==
+        applied("strategy.wrap.min_parameters: 9"));
+  CHECK(both("evaluation.data: v.npy", "evaluation.fraction: 0.1") ==
+        applied("evaluation.fraction: 0.1"));
+  CHECK(both("train.steps: 5", "train.sequences: 8") == applied("train.sequences: 8"));
+}
+
+TEST_CASE("resume is auto, a path or nothing") {
+  CHECK_FALSE(RunSpec{}.resume.is_given());
+  CHECK(applied("resume: auto").resume.is_auto);
+  CHECK(applied("resume: ./auto").resume == AutoOrPath{.is_auto = false, .path = "/data/lab/auto"});
+  CHECK_FALSE(applied("resume: null").resume.is_given());
+  CHECK(to_yaml(applied("resume: auto")).find("\nresume: auto\n") != std::string::npos);
+  CHECK_THAT(message("resume: [auto]"),
+             Catch::StartsWith("lab.yaml:1:9: 'resume': a list is not a path"));
+}
+
+TEST_CASE("precision has a name in short") {
+  CHECK(precision_name(applied("precision: bf16_mixed").precision) == "bf16_mixed");
+  CHECK(precision_name(applied("precision: {parameters: bf16}").precision) == "bf16/bf16/fp32");
+  CHECK(precision_name(applied("precision: {reduction: bf16, buffers: fp16}").precision) ==
+        "fp32/bf16/fp16");
+}
+
+TEST_CASE("keys that contradict each other are refused with the reason") {
+  const std::string hybrid = "strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard";
+  CHECK_THAT(contradiction(hybrid + "}"),
+             Catch::StartsWith("'strategy.shard_group_size': is missing"));
+  CHECK(contradiction(hybrid + ", shard_group_size: 3}") ==
+        "'strategy.shard_group_size': 3 does not divide strategy.ranks 4");
+  CHECK(contradiction(hybrid + ", shard_group_size: 2}") == "no error");
+  CHECK(contradiction("strategy: {kind: ddp, ranks: 4, shard_group_size: 3}") == "no error");
+
+  const std::string in_backward = "optimizer.in_backward: true\n";
+  CHECK(contradiction(in_backward) == "no error");
+  CHECK_THAT(contradiction(in_backward + "optimizer.gradient_clip_norm: 1"),
+             Catch::StartsWith("'optimizer.in_backward': excludes optimizer.gradient_clip_norm"));
+  CHECK_THAT(contradiction(in_backward + "precision: fp16_mixed"),
+             Catch::StartsWith("'optimizer.in_backward': excludes precision fp16_mixed"));
+  CHECK_THAT(contradiction(in_backward + "train.on_non_finite: skip"),
+             Catch::StartsWith("'optimizer.in_backward': excludes train.on_non_finite skip"));
+
+  for (const std::string when : {"every_steps: 5", "each_epoch: true"}) {
+    CHECK_THAT(contradiction("evaluation." + when),
+               Catch::StartsWith("'evaluation.data': is missing"));
+    CHECK(contradiction("evaluation: {fraction: 0.1, " + when + "}") == "no error");
+    CHECK(contradiction("evaluation: {data: v.csv, " + when + "}") == "no error");
+    CHECK(contradiction("checkpoint.when_improved: true\nevaluation: {fraction: 0.1, " + when +
+                        "}") == "no error");
+  }
+  CHECK_THAT(contradiction("checkpoint.when_improved: true"),
+             Catch::StartsWith("'checkpoint.when_improved': needs evaluations"));
+
+  const std::string above = "optimizer.learning_rate: 1e-3\nschedule.min_learning_rate: 2e-3\n";
+  for (const std::string kind : {"linear", "cosine"}) {
+    CHECK(contradiction(above + "schedule.kind: " + kind) ==
+          "'schedule.min_learning_rate': 0.002 is above optimizer.learning_rate 0.001");
+  }
+  CHECK(contradiction(above + "schedule.kind: step") == "no error");
+}
+
+TEST_CASE("what a run wants follows from any of a section's keys") {
+  CHECK_FALSE(wants_checkpoints(applied("checkpoint.keep: 2")));
+  CHECK(wants_checkpoints(applied("checkpoint.every_steps: 2")));
+  CHECK(wants_checkpoints(applied("checkpoint.at_end: true")));
+  CHECK(wants_checkpoints(applied("checkpoint.when_improved: true")));
+  CHECK_FALSE(wants_evaluations(applied("evaluation.fraction: 0.1")));
+  CHECK(wants_evaluations(applied("evaluation.every_steps: 3")));
+  CHECK(wants_evaluations(applied("evaluation.each_epoch: true")));
+  EvaluationSpec evaluation;
+  CHECK(held_out_rows(evaluation, 100) == 0);
+  evaluation.fraction = 0.25;
+  CHECK(held_out_rows(evaluation, 10) == 2);
+  CHECK(held_out_rows(evaluation, 3) == 1);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,71 @@
+#include "trainer/engine/units.h"
+
+#include <catch2/catch.hpp>
+
+#include "trainer/model/llama.h"
+
+using namespace fsdp;
+
+namespace {
+
+// An embedding and a head of 80 + 8 parameters, and blocks of 8 + 192 + 64 + 8 + 256 + 128 = 656.
+Model six_blocks(bool is_tied = false) {
+  return make_llama({.num_hidden_layers = 6,
+                     .hidden_size = 8,
+                     .intermediate_size = 16,
+                     .num_attention_heads = 2,
+                     .num_key_value_heads = 2,
+                     .vocab_size = 10,
+                     .tie_word_embeddings = is_tied,
+                     .max_position_embeddings = 16});
+}
+
+using Units = std::vector<std::pair<int, int>>;
+
+Units wrapped(const Model& model, const WrapSpec& wrap) {
+  Units units;
+  for (const Unit& unit : wrap_modules(model, wrap)) units.emplace_back(unit.first, unit.last);
+  return units;
+}
+
+WrapSpec every_blocks(int64_t blocks) {
+  WrapSpec wrap;
+  wrap.blocks = blocks;
+  return wrap;
+}
+
+WrapSpec min_parameters(int64_t parameters) {
+  WrapSpec wrap;
+  wrap.min_parameters = parameters;
+  return wrap;
+}
+
+}  // namespace
+
+TEST_CASE("wrap policies join modules to units") {
+  const Model model = six_blocks();
+  WrapSpec wrap;
+  CHECK(wrapped(model, wrap) ==
+        Units{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}});
+  wrap.policy = WrapPolicy::kNone;
+  CHECK(wrapped(model, wrap) == Units{{0, 7}});
+  CHECK(wrapped(model, every_blocks(2)) == Units{{0, 0}, {1, 2}, {3, 4}, {5, 6}, {7, 7}});
+  CHECK(wrapped(model, every_blocks(4)) == Units{{0, 0}, {1, 4}, {5, 6}, {7, 7}});
+}
+
+TEST_CASE("units by size have as many parameters at least, the rest joins the last") {
+  const Model model = six_blocks();
+  CHECK(wrapped(model, min_parameters(1)).size() == 8);
+  CHECK(wrapped(model, min_parameters(81)) ==
+        Units{{0, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}});
+  CHECK(wrapped(model, min_parameters(700)) == Units{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  CHECK(wrapped(model, min_parameters(1400)) == Units{{0, 3}, {4, 7}});
+  CHECK(wrapped(model, min_parameters(1'000'000)) == Units{{0, 7}});
+}
+
+TEST_CASE("a unit is shared when one of its modules is") {
+  const Model model = six_blocks(true);
+  CHECK(is_shared(model, {0, 3}));
+  CHECK_FALSE(is_shared(model, {1, 7}));
+  CHECK(parameters_of(model, {0, 1}).size() == 7);
+}

@@ -1,0 +1,94 @@
+#include "trainer/train/schedule.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+using namespace fsdp;
+
+namespace {
+
+ScheduleSpec schedule_of(ScheduleKind kind, int64_t warmup_steps = 0,
+                         double min_learning_rate = 0) {
+  ScheduleSpec spec;
+  spec.kind = kind;
+  spec.warmup_steps = warmup_steps;
+  spec.min_learning_rate = min_learning_rate;
+  return spec;
+}
+
+ScheduleSpec step_schedule(int64_t warmup_steps, int64_t step_size, double gamma) {
+  ScheduleSpec spec = schedule_of(ScheduleKind::kStep, warmup_steps);
+  spec.step_size = step_size;
+  spec.gamma = gamma;
+  return spec;
+}
+
+struct Case {
+  double learning_rate;
+  ScheduleSpec spec;
+  std::vector<double> rates;  // of all steps
+};
+
+// From torch.optim.lr_scheduler of PyTorch 2.11, by the expressions in schedule.h;
+// tests/parity/test_optimizers.py compares whole runs.
+const std::vector<Case> kCases{
+    {3e-4, schedule_of(ScheduleKind::kConstant), {0.0003, 0.0003, 0.0003, 0.0003}},
+    {3e-4,
+     schedule_of(ScheduleKind::kConstant, 3),
+     {7.5e-05, 0.00015, 0.000225, 0.0003, 0.0003, 0.0003}},
+    {2e-4,
+     schedule_of(ScheduleKind::kLinear),
+     {0.0002, 0.00017142857142857145, 0.0001428571428571429, 0.00011428571428571432,
+      8.571428571428574e-05, 5.714285714285717e-05, 2.8571428571428584e-05}},
+    {2e-4,
+     schedule_of(ScheduleKind::kLinear, 3, 1e-5),
+     {5e-05, 0.0001, 0.00015000000000000001, 0.0002, 0.00016833333333333335, 0.0001366666666666667,
+      0.00010500000000000002, 7.333333333333336e-05, 4.1666666666666686e-05}},
+    {1e-3,
+     schedule_of(ScheduleKind::kCosine),
+     {0.001, 0.0009619397662556434, 0.0008535533905932738, 0.0006913417161825451,
+      0.0005000000000000001, 0.0003086582838174552, 0.0001464466094067263, 3.8060233744356646e-05}},
+    {1e-3,
+     schedule_of(ScheduleKind::kCosine, 0, 1e-4),
+     {0.001, 0.0009397114317029975, 0.0007750000000000001, 0.00055, 0.00032500000000000015,
+      0.0001602885682970026}},
+    {1e-3,
+     schedule_of(ScheduleKind::kCosine, 3, 2e-5),
+     {0.00025, 0.0005, 0.00075, 0.001, 0.0009514747452721853, 0.0008155100029107794,
+      0.000619035257638594, 0.00040096474236140593, 0.00020448999708922057, 6.852525472781466e-05}},
+    {0.5,
+     step_schedule(0, 3, 0.1),
+     {0.5, 0.5, 0.5, 0.05, 0.05, 0.05, 0.005000000000000001, 0.005000000000000001,
+      0.005000000000000001}},
+    {0.5,
+     step_schedule(2, 3, 0.3),
+     {0.16666666666666666, 0.3333333333333333, 0.5, 0.5, 0.5, 0.15, 0.15, 0.15, 0.045, 0.045}},
+};
+
+}  // namespace
+
+TEST_CASE("learning rates are PyTorch's") {
+  for (const auto& [learning_rate, spec, rates] : kCases) {
+    const auto steps = static_cast<int64_t>(rates.size());
+    const LearningRateSchedule schedule(learning_rate, spec, steps, /*steps_per_epoch=*/1000);
+    for (int64_t step = 1; step <= steps; ++step) {
+      CAPTURE(name_of(spec.kind), spec.warmup_steps, spec.min_learning_rate, step);
+      CHECK(schedule.learning_rate(step) == Approx(rates[step - 1]).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("without a step size the rate decays every epoch") {
+  const LearningRateSchedule schedule(1.0, schedule_of(ScheduleKind::kStep), 12,
+                                      /*steps_per_epoch=*/4);
+  CHECK(schedule.learning_rate(4) == 1.0);
+  CHECK(schedule.learning_rate(5) == Approx(0.1).epsilon(1e-12));
+  CHECK(schedule.learning_rate(9) == Approx(0.01).epsilon(1e-12));
+}
+
+TEST_CASE("a run that ends within its warm-up has rates") {
+  const auto kind = GENERATE(ScheduleKind::kLinear, ScheduleKind::kCosine);
+  const LearningRateSchedule schedule(1.0, schedule_of(kind, 4), 4, 1);
+  CHECK(schedule.learning_rate(1) == Approx(0.2).epsilon(1e-12));
+  CHECK(schedule.learning_rate(4) == Approx(0.8).epsilon(1e-12));
+}

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "trainer/contract/run_paths.h"
+
+// The folders in <run>/checkpoints/. One process of a run changes them: rank 0.
+//
+//   step-<N>           complete
+//   step-<N>.partial   being written, or being removed
+//   step-<N>.replaced  complete; a newer step-<N> is about to take its place. Counts as step-<N>
+//                      while there is none.
+namespace fsdp {
+
+// The complete checkpoint with the most steps; nullopt when there is none. Folders that are not
+// complete, or lack a file, are passed over. Removes nothing.
+std::optional<std::filesystem::path> newest_checkpoint(const RunPaths& paths);
+
+// Removes what a writer that was stopped left behind. Not while one writes.
+void remove_partial_checkpoints(const RunPaths& paths);
+
+// The empty folder that step N's files are written to, on the disk. Throws std::runtime_error, as
+// the functions below do, with what to do.
+std::filesystem::path create_partial_checkpoint(const RunPaths& paths, int64_t step);
+
+// Makes the complete step-<N>.partial step-<N>, in place of an earlier one; at every moment one of
+// them is found by newest_checkpoint.
+void publish_checkpoint(const RunPaths& paths, int64_t step);
+
+// Removes complete checkpoints but step-<written>, the `keep` - 1 others with the most steps, and
+// the one with the lowest validation loss.
+void remove_old_checkpoints(const RunPaths& paths, int64_t written, int64_t keep);
+
+}  // namespace fsdp

@@ -1,0 +1,104 @@
+#include "trainer/checkpoint/checkpoint_reader.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/checkpoint/stored_dtype.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+bool is_piece_file(const std::string& name) {
+  return name.find(".rank") != std::string::npos && name.ends_with(".safetensors");
+}
+
+// out = elements [first, first + out.numel()) of the tensor.
+void copy(const SafetensorsEntry& entry, int64_t first, const at::Tensor& out) {
+  const at::ScalarType dtype = *dtype_of_name(entry.dtype);
+  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  const auto bytes = entry.bytes.subspan(first * item_bytes, out.numel() * item_bytes);
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % item_bytes == 0) {
+    out.copy_(at::from_blob(const_cast<std::byte*>(bytes.data()), {out.numel()}, dtype));
+  } else {  // the format does not promise alignment
+    const at::Tensor aligned = at::empty({out.numel()}, dtype);
+    std::memcpy(aligned.data_ptr(), bytes.data(), bytes.size());
+    out.copy_(aligned);
+  }
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(path folder)
+    : folder_(std::move(folder)), state_(read_trainer_state(folder_)) {
+  if (has_full_weights()) full_weights_ = read_safetensors(folder_);
+  for (const CheckpointFile& file : state_.files) {
+    if (is_piece_file(file.name)) pieces_.add_file(folder_ / file.name);
+  }
+  pieces_.sort();
+}
+
+void CheckpointReader::read(const std::string& state, const Parameter& parameter, int64_t offset,
+                            const at::Tensor& out) const {
+  TORCH_CHECK(out.dim() == 1 && offset >= 0 && offset + out.numel() <= parameter.numel());
+  const int64_t end = offset + out.numel();
+  int64_t begin = offset;  // of what is still to be read
+  for (const StoredPiece& piece : find_pieces(state, parameter)) {
+    const int64_t piece_end = piece.offset + piece.elements;
+    if (begin == end || piece.offset > begin) break;
+    if (piece_end <= begin) continue;
+    const int64_t count = std::min(end, piece_end) - begin;
+    copy(piece.entry, begin - piece.offset, out.narrow(0, begin - offset, count));
+    begin += count;
+  }
+  if (begin < end) {
+    refuse_file(folder_, "lacks element " + std::to_string(begin) + " of '" +
+                             state_key(state, parameter) +
+                             "'; the checkpoint is damaged, or of another model or optimizer");
+  }
+}
+
+std::vector<StoredPiece> CheckpointReader::find_pieces(const std::string& state,
+                                                       const Parameter& parameter) const {
+  if (has_full_weights() && state == kWeights) return full_weights(parameter);
+  const auto found = pieces_.pieces.find(state_key(state, parameter));
+  if (found == pieces_.pieces.end()) return {};
+  const auto elements = pieces_.elements.find(parameter.tensors().front().name);
+  if (elements == pieces_.elements.end() || elements->second != parameter.numel()) {
+    refuse_file(folder_, "holds '" + found->first + "' for a parameter of " +
+                             (elements == pieces_.elements.end()
+                                  ? "unknown size"
+                                  : std::to_string(elements->second) + " elements") +
+                             "; the model's has " + std::to_string(parameter.numel()));
+  }
+  return found->second;
+}
+
+std::vector<StoredPiece> CheckpointReader::full_weights(const Parameter& parameter) const {
+  std::vector<StoredPiece> pieces;
+  int64_t offset = 0;
+  for (const NamedTensor& tensor : parameter.tensors()) {
+    const int64_t elements = c10::multiply_integers(tensor.shape);
+    const auto found = full_weights_.find(tensor.name);
+    if (found != full_weights_.end()) {
+      const SafetensorsEntry& entry = found->second;
+      if (entry.shape != tensor.shape || !dtype_of_name(entry.dtype)) {
+        refuse_file(folder_, "holds tensor '" + tensor.name + "' of dtype " + entry.dtype +
+                                 " and shape " + c10::str(at::IntArrayRef(entry.shape)) +
+                                 "; the model's has shape " +
+                                 c10::str(at::IntArrayRef(tensor.shape)));
+      }
+      pieces.push_back({.offset = offset, .elements = elements, .entry = entry});
+    }
+    offset += elements;
+  }
+  return pieces;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,92 @@
+#include "trainer/checkpoint/full_weights_writer.h"
+
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "trainer/checkpoint/stored_dtype.h"
+
+namespace fsdp {
+namespace {
+
+using Tensors = std::vector<SafetensorsTensor>;
+
+// Tensors in their order, cut where the next one would make a file too large.
+std::vector<Tensors> split_into_files(std::span<const ParameterPtr> parameters,
+                                      at::ScalarType dtype, int64_t max_file_bytes) {
+  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  std::vector<Tensors> files(1);
+  int64_t file_bytes = 0;
+  for (const ParameterPtr& parameter : parameters) {
+    for (const NamedTensor& tensor : parameter->tensors()) {
+      const int64_t bytes = c10::multiply_integers(tensor.shape) * item_bytes;
+      if (!files.back().empty() && bytes > max_file_bytes - file_bytes) {
+        files.emplace_back();
+        file_bytes = 0;
+      }
+      files.back().push_back({tensor.name, stored_name(dtype), tensor.shape, bytes});
+      file_bytes += bytes;
+    }
+  }
+  return files;
+}
+
+std::string file_name(size_t index, size_t count) {
+  if (count == 1) return "model.safetensors";
+  const auto five_digits = [](size_t number) {
+    const std::string digits = std::to_string(number);
+    return std::string(5 - std::min<size_t>(5, digits.size()), '0') + digits;
+  };
+  return "model-" + five_digits(index + 1) + "-of-" + five_digits(count) + ".safetensors";
+}
+
+}  // namespace
+
+FullWeightsWriter::FullWeightsWriter(std::filesystem::path folder,
+                                     std::span<const ParameterPtr> parameters, at::ScalarType dtype,
+                                     int64_t max_file_bytes)
+    : folder_(std::move(folder)), dtype_(dtype) {
+  const std::vector<Tensors> files = split_into_files(parameters, dtype, max_file_bytes);
+  for (size_t i = 0; i < files.size(); ++i) {
+    file_names_.push_back(file_name(i, files.size()));
+    files_.push_back(std::make_unique<SafetensorsWriter>(
+        folder_ / file_names_.back(), files[i],
+        std::map<std::string, std::string>{{"format", "pt"}}));  // which transformers asks for
+    for (const SafetensorsTensor& tensor : files[i]) file_of_.emplace(tensor.name, i);
+  }
+  for (const ParameterPtr& parameter : parameters) parameter_count_ += parameter->numel();
+}
+
+void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whole) {
+  const std::string& first_name = parameter.tensors().front().name;
+  TORCH_CHECK(whole.scalar_type() == dtype_ && whole.numel() == parameter.numel(), first_name,
+              " has ", whole.numel(), " elements of dtype ", whole.scalar_type());
+  const at::Tensor values = whole.cpu().contiguous();
+  std::span<const std::byte> bytes = bytes_of_tensor(values);
+  for (const NamedTensor& tensor : parameter.tensors()) {
+    const auto file = file_of_.find(tensor.name);
+    TORCH_CHECK(file != file_of_.end(), tensor.name, " is none of the parameters to be written");
+    const size_t size = c10::multiply_integers(tensor.shape) * c10::elementSize(dtype_);
+    files_[file->second]->write(tensor.name, bytes.first(size));
+    bytes = bytes.subspan(size);
+  }
+}
+
+void FullWeightsWriter::finish() {
+  for (const auto& file : files_) file->finish();
+  if (files_.size() > 1) write_index();
+}
+
+void FullWeightsWriter::write_index() const {
+  nlohmann::ordered_json index;
+  index["metadata"]["total_parameters"] = parameter_count_;
+  index["metadata"]["total_size"] =
+      parameter_count_ * static_cast<int64_t>(c10::elementSize(dtype_));
+  nlohmann::json weight_map = nlohmann::json::object();
+  for (const auto& [name, file] : file_of_) weight_map[name] = file_names_[file];
+  index["weight_map"] = std::move(weight_map);
+  write_file(folder_ / "model.safetensors.index.json", index.dump(2) + '\n');
+}
+
+}  // namespace fsdp

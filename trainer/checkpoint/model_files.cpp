@@ -1,0 +1,72 @@
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/contract/input_file.h"
+
+namespace fsdp {
+namespace {
+
+using nlohmann::ordered_json;
+using std::filesystem::path;
+
+constexpr const char* kConfigName = "config.json";
+// Copied when the source has them.
+constexpr std::array kOtherFiles{
+    "generation_config.json", "tokenizer.json",     "tokenizer_config.json",
+    "tokenizer.model",        "vocab.json",         "merges.txt",
+    "added_tokens.json",      "chat_template.json", "special_tokens_map.json",
+    "chat_template.jinja"};
+
+std::string dtype_in_config(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "float32";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kHalf:
+      return "float16";
+    default:
+      TORCH_CHECK(false, "weights of dtype ", dtype, " have no place in config.json");
+  }
+}
+
+ordered_json config_of(const ModelConfig& model) {
+  ordered_json config;
+  config["architectures"] = {"LlamaForCausalLM"};
+  config["model_type"] = "llama";
+  ModelConfig::visit_fields(
+      model, [&](const char* name, const auto& member, auto&&...) { config[name] = member; });
+  config["head_dim"] = model.hidden_size / model.num_attention_heads;
+  config["hidden_act"] = "silu";
+  config["attention_bias"] = false;
+  config["mlp_bias"] = false;
+  // transformers 5 reads this, earlier versions rope_theta.
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", model.rope_theta}};
+  return config;
+}
+
+ordered_json read_config(const path& file) {
+  const auto mapped = map_input_file(file);
+  parse_json_object(file, mapped->text());
+  return ordered_json::parse(mapped->text());
+}
+
+}  // namespace
+
+void write_model_files(const path& folder, const ModelSpec& model, at::ScalarType dtype) {
+  const path& source = model.source;
+  ordered_json config =
+      source.empty() ? config_of(model.config) : read_config(source / kConfigName);
+  const bool has_old_key = config.contains("torch_dtype") && !config.contains("dtype");
+  config[has_old_key ? "torch_dtype" : "dtype"] = dtype_in_config(dtype);
+  write_file(folder / kConfigName, config.dump(2) + '\n');
+  if (source.empty()) return;
+  for (const char* name : kOtherFiles) {
+    std::error_code error;
+    if (!std::filesystem::exists(source / name, error)) continue;
+    write_file(folder / name, map_input_file(source / name)->text());
+  }
+}
+
+}  // namespace fsdp

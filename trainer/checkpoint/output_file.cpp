@@ -1,0 +1,80 @@
+#include "trainer/checkpoint/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace fsdp {
+namespace {
+
+const char* remedy(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free space there, keep fewer checkpoints (checkpoint.keep), or choose another "
+             "results "
+             "folder";
+    case EFBIG:
+      return "raise the limit on the size of files (ulimit -f)";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "allow this user to write there, or choose another results folder";
+    default:
+      return "check the disk and its file system, or choose another results folder";
+  }
+}
+
+}  // namespace
+
+void fail_to_write(const std::filesystem::path& path, int error) {
+  throw std::runtime_error(path.string() + ": the checkpoint cannot be written: " +
+                           std::generic_category().message(error) +
+                           "; earlier checkpoints are as they were; " + remedy(error));
+}
+
+OutputFile::OutputFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
+  if (descriptor_ < 0) fail_to_write(path_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail_to_write(path_, written < 0 ? errno : ENOSPC);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += written;
+  }
+}
+
+void OutputFile::finish() {
+  if (fsync(descriptor_) != 0) fail_to_write(path_, errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(0, std::as_bytes(std::span(text)));
+  file.finish();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_to_write(folder, errno);
+  // Some file systems order names by themselves and refuse to be asked.
+  const int error = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  close(descriptor);
+  if (error != 0) fail_to_write(folder, error);
+}
+
+}  // namespace fsdp

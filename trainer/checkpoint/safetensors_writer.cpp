@@ -1,0 +1,87 @@
+#include "trainer/checkpoint/safetensors_writer.h"
+
+#include <array>
+#include <bit>
+#include <stdexcept>
+
+#include "trainer/contract/json.h"
+
+namespace fsdp {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) {
+    if (text.size() > 1) text += ',';
+    text += std::to_string(size);
+  }
+  text += ']';
+  return text;
+}
+
+// The header with its length before it. Its end is aligned, so that the data are.
+std::string header_text(const std::vector<SafetensorsTensor>& tensors,
+                        const std::map<std::string, std::string>& metadata) {
+  std::string text = "{\"__metadata__\":{";
+  for (const auto& [key, value] : metadata) {
+    if (text.back() != '{') text += ',';
+    append_json_string(text, key);
+    text += ':';
+    append_json_string(text, value);
+  }
+  text += '}';
+  int64_t begin = 0;
+  for (const SafetensorsTensor& tensor : tensors) {
+    const int64_t end = begin + tensor.size_bytes;
+    text += ',';
+    append_json_string(text, tensor.name);
+    text += ":{\"dtype\":\"" + tensor.dtype + "\",\"shape\":" + shape_text(tensor.shape) +
+            ",\"data_offsets\":[" + std::to_string(begin) + ',' + std::to_string(end) + "]}";
+    begin = end;
+  }
+  text += '}';
+  constexpr size_t kAlignment = 8;
+  while (text.size() % kAlignment != 0) text += ' ';
+  const auto length = std::bit_cast<std::array<char, sizeof(uint64_t)>>(uint64_t{text.size()});
+  text.insert(0, length.data(), length.size());
+  return text;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
+                                     const std::vector<SafetensorsTensor>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : file_(std::move(path)) {
+  const std::string header = header_text(tensors, metadata);
+  file_.write(0, std::as_bytes(std::span(header)));
+  auto offset = static_cast<int64_t>(header.size());
+  for (const SafetensorsTensor& tensor : tensors) {
+    if (!unwritten_.try_emplace(tensor.name, offset, tensor.size_bytes).second) {
+      throw std::logic_error(tensor.name + " is twice in " + file_.path().string());
+    }
+    offset += tensor.size_bytes;
+  }
+}
+
+void SafetensorsWriter::write(const std::string& name, std::span<const std::byte> bytes) {
+  const auto found = unwritten_.find(name);
+  if (found == unwritten_.end() || found->second.size_bytes != std::ssize(bytes)) {
+    throw std::logic_error(name + ", " + std::to_string(bytes.size()) + " bytes, is not due in " +
+                           file_.path().string());
+  }
+  file_.write(found->second.offset, bytes);
+  unwritten_.erase(found);
+}
+
+void SafetensorsWriter::finish() {
+  if (!unwritten_.empty()) {
+    throw std::logic_error(unwritten_.begin()->first + " was not written to " +
+                           file_.path().string());
+  }
+  file_.finish();
+}
+
+}  // namespace fsdp

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/contract/run_spec.h"
+
+namespace fsdp {
+
+// Dynamic loss scaling, where it stands.
+struct GradientScalerState {
+  double scale = 1.0;
+  int64_t steps_since_growth = 0;
+
+  bool operator==(const GradientScalerState&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("scale", self.scale);
+    visit("steps_since_growth", self.steps_since_growth);
+  }
+};
+
+struct CheckpointFile {
+  std::string name;
+  int64_t size_bytes = 0;
+
+  bool operator==(const CheckpointFile&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("name", self.name);
+    visit("size_bytes", self.size_bytes);
+  }
+};
+
+// What a checkpoint's trainer.json holds: all that is not a tensor. It is the last file written, so
+// a folder that has it is complete.
+struct TrainerState {
+  static constexpr int64_t kFormat = 1;
+
+  int64_t format = kFormat;
+  int64_t step = 0;        // optimizer steps done
+  int64_t sequences = 0;   // read by all ranks so far: the position in the data
+  int64_t world_size = 1;  // that wrote it
+  StateDict state_dict = StateDict::kFull;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  int64_t optimizer_steps = 0;                 // without skipped ones
+  std::optional<double> validation_loss;       // of these parameters, when they were evaluated
+  std::optional<double> best_validation_loss;  // so far
+  std::optional<GradientScalerState> gradient_scaler;
+  std::vector<CheckpointFile> files;  // all but trainer.json
+
+  bool operator==(const TrainerState&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("format", self.format);
+    visit("step", self.step);
+    visit("sequences", self.sequences);
+    visit("world_size", self.world_size);
+    visit("state_dict", self.state_dict);
+    visit("optimizer", self.optimizer);
+    visit("optimizer_steps", self.optimizer_steps);
+    visit("validation_loss", self.validation_loss);
+    visit("best_validation_loss", self.best_validation_loss);
+    visit("gradient_scaler", self.gradient_scaler);
+    visit("files", self.files);
+  }
+};
+
+inline constexpr const char* kTrainerStateName = "trainer.json";
+
+std::string to_json(const TrainerState& state);
+
+// The trainer.json of a checkpoint's folder. Throws ConfigError (place: the file) unless it is well
+// formed and every file that it lists is there in its size.
+TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
+
+}  // namespace fsdp

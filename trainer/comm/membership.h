@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "trainer/comm/watchdog.h"
+
+namespace fsdp {
+
+// Which ranks of the run a group has, and what they meet through. Internal to comm.
+struct Membership {
+  int rank = 0;            // in the group
+  std::vector<int> ranks;  // the group's, as the run counts them
+  int world_size = 1;
+  std::string name;  // of the group; empty for all ranks
+  bool single_host = true;
+  c10::intrusive_ptr<c10d::Store> store;  // of these ranks alone
+  // After which a transport gives up by itself; later than the watchdog, if that does something.
+  std::chrono::milliseconds transport_timeout{};
+  std::shared_ptr<Watchdog> watchdog;
+  int agreements = 0;
+  int subgroups = 0;
+
+  int size() const { return static_cast<int>(ranks.size()); }
+
+  // Rank 0's `value` on every rank.
+  std::string agree(const std::string& key, const std::string& value);
+  // Of `group_ranks`, which count in this group.
+  Membership subgroup(const std::string& group_name, const std::vector<int>& group_ranks);
+
+  [[nodiscard]] Watchdog::Watched watch(const std::string& operation, int unit) const;
+  // "all_gather of unit 3 on rank 1 of 4"; of a subgroup also its name and ranks
+  std::string describe(const std::string& operation, int unit) const;
+  // "all_gather of unit 3 failed on rank 1 of 4: <cause>; ..."
+  std::string describe_failure(const std::string& operation, int unit,
+                               const std::exception& cause) const;
+
+ private:
+  std::string place() const;
+};
+
+// The first line of what went wrong, without libtorch's backtrace.
+std::string cause_text(const std::exception& error);
+
+}  // namespace fsdp

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+namespace fsdp {
+
+// A thread that does one task after another, with libtorch's number of threads.
+class Worker {
+ public:
+  Worker() : thread_([this] { work(); }) {}
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Ready when the task is done. After a task has thrown, later ones are left out and give its
+  // exception.
+  std::shared_future<void> post(std::function<void()> task);
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::packaged_task<void()>> tasks_;
+  bool stopping_ = false;
+  std::exception_ptr failure_;  // only the thread touches it
+  std::thread thread_;
+};
+
+}  // namespace fsdp

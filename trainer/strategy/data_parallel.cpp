@@ -1,0 +1,249 @@
+#include "trainer/strategy/data_parallel.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace fsdp {
+
+DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
+                           ProcessGroup* replica_group, const Options& options)
+    : store_(store),
+      streams_(streams),
+      shard_group_(shard_group),
+      replica_group_(replica_group),
+      options_(options),
+      units_(store.unit_count()) {
+  if (!is_in_place()) return;
+  for (int i = 0; i < store.unit_count(); ++i) store.layout(i).bind_values(store.parameters(i));
+}
+
+bool DataParallel::is_in_place() const {
+  return shard_group_ == nullptr && options_.dtypes.compute == options_.dtypes.parameters &&
+         store_.options().offload != Offload::kParameters;
+}
+
+Buffer DataParallel::whole_buffer(int unit) const {
+  if (is_in_place()) return store_.parameters_buffer(unit);
+  return {BufferKind::kWhole, unit};
+}
+
+void DataParallel::gather(int unit) {
+  UnitState& state = units_[unit];
+  if (is_in_place() || state.whole.defined()) return;
+  free_released();
+  store_.wait_parameters(unit, StreamId::kGather);
+  streams_.allocated(StreamId::kGather, whole_buffer(unit));
+  streams_.run(
+      StreamId::kGather,
+      {.reads = {store_.parameters_buffer(unit)}, .writes = {whole_buffer(unit)}}, [&] {
+        const FlatLayout& layout = store_.layout(unit);
+        const at::Tensor& own = store_.parameters(unit);
+        state.whole =
+            at::empty({layout.numel()}, store_.options().tensor.dtype(options_.dtypes.compute));
+        at::Tensor shard = own;
+        if (own.dtype() != state.whole.dtype() || shard_group_ == nullptr ||
+            store_.options().offload == Offload::kParameters) {
+          shard = state.whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
+          shard.copy_(own, /*non_blocking=*/true);
+        }
+        if (shard_group_ != nullptr) {
+          state.gathering = shard_group_->all_gather(state.whole, shard, unit);
+        }
+      });
+  state.gathered = streams_.record(StreamId::kGather);
+}
+
+void DataParallel::wait_whole(int unit) {
+  if (is_in_place()) {
+    store_.wait_parameters(unit, StreamId::kCompute);
+    return;
+  }
+  gather(unit);
+  UnitState& state = units_[unit];
+  state.gathering.wait();
+  streams_.block(StreamId::kCompute, state.gathered);
+  store_.layout(unit).bind_values(state.whole);
+}
+
+void DataParallel::release(int unit) {
+  if (is_in_place()) return;
+  store_.layout(unit).bind_values({});
+  at::Tensor whole = std::exchange(units_[unit].whole, {});
+  if (options_.limit_all_gathers) {
+    streams_.order(StreamId::kCompute, StreamId::kGather);
+    whole.reset();
+    streams_.freed(whole_buffer(unit));
+    return;
+  }
+  const Buffer kept{BufferKind::kReleased, unit};
+  streams_.renamed(whole_buffer(unit), kept);
+  released_.push_back({unit, std::move(whole), streams_.record(StreamId::kCompute)});
+  free_released();
+}
+
+void DataParallel::free_released() {
+  while (!released_.empty() && streams_.is_done(released_.front().read)) {
+    streams_.freed({BufferKind::kReleased, released_.front().unit});
+    released_.pop_front();
+  }
+}
+
+void DataParallel::attach_gradient(int unit) {
+  UnitState& state = units_[unit];
+  if (state.gradient.defined()) return;
+  const FlatLayout& layout = store_.layout(unit);
+  streams_.allocated(StreamId::kCompute, {BufferKind::kGradient, unit});
+  state.gradient =
+      at::empty({layout.numel()}, store_.options().tensor.dtype(options_.dtypes.compute));
+  layout.zero_gaps(state.gradient);
+  layout.bind_gradients(state.gradient);
+}
+
+void DataParallel::reduce(int unit) {
+  const bool is_whole_kept =
+      !is_last_micro_batch_ && (shard_group_ == nullptr || !options_.reduce_every_micro_batch);
+  const Dtypes& dtypes = options_.dtypes;
+  // The next micro-batch's backward adds to the gradient itself.
+  if (is_whole_kept && dtypes.compute == dtypes.reduction) return;
+  Gradient whole = take_whole_gradient(unit);
+  std::optional<Gradient>& sum = units_[unit].unsharded;
+  if (is_whole_kept || sum) {
+    add_to(sum, std::move(whole), {BufferKind::kUnshardedGradient, unit});
+    if (is_whole_kept) return;
+    whole = *std::exchange(sum, std::nullopt);
+  }
+  if (shard_group_ != nullptr) {
+    reduce_scatter(unit, std::move(whole));
+  } else {
+    replicate(unit, std::move(whole));
+  }
+}
+
+// The gradient that backward has written, in the reduction dtype.
+DataParallel::Gradient DataParallel::take_whole_gradient(int unit) {
+  const FlatLayout& layout = store_.layout(unit);
+  TORCH_CHECK(layout.is_gradient_complete(), "unit ", unit, " has a parameter without a gradient");
+  layout.bind_gradients({});
+  return convert({.shard = std::exchange(units_[unit].gradient, {}),
+                  .buffer = {BufferKind::kGradient, unit},
+                  .pool = StreamId::kCompute,
+                  .ready = streams_.record(StreamId::kCompute)},
+                 options_.dtypes.reduction, {BufferKind::kReductionInput, unit});
+}
+
+DataParallel::Gradient DataParallel::convert(Gradient gradient, at::ScalarType dtype, Buffer as) {
+  if (gradient.shard.scalar_type() == dtype) return gradient;
+  Gradient converted{.shard = {}, .buffer = as, .pool = StreamId::kCompute, .ready = {}};
+  streams_.allocated(StreamId::kCompute, as);
+  streams_.block(StreamId::kCompute, gradient.ready);
+  streams_.run(StreamId::kCompute, {.reads = {gradient.buffer}, .writes = {as}},
+               [&] { converted.shard = gradient.shard.to(dtype); });
+  converted.ready = streams_.record(StreamId::kCompute);
+  drop(std::move(gradient), StreamId::kCompute);
+  return converted;
+}
+
+void DataParallel::add_to(std::optional<Gradient>& sum, Gradient term, Buffer as) {
+  if (!sum) {
+    streams_.renamed(term.buffer, as);
+    term.buffer = as;
+    sum = std::move(term);
+    return;
+  }
+  streams_.block(StreamId::kCompute, term.ready);
+  streams_.run(StreamId::kCompute, {.reads = {term.buffer}, .writes = {sum->buffer}},
+               [&] { sum->shard.add_(term.shard); });
+  sum->ready = streams_.record(StreamId::kCompute);
+  drop(std::move(term), StreamId::kCompute);
+}
+
+void DataParallel::drop(Gradient gradient, StreamId reader) {
+  if (gradient.pool != reader) streams_.order(reader, gradient.pool);
+  gradient.shard.reset();
+  streams_.freed(gradient.buffer);
+}
+
+void DataParallel::reduce_scatter(int unit, Gradient whole) {
+  finish_reduce_scatter();
+  const Buffer shard_buffer{BufferKind::kReducedShard, unit};
+  streams_.block(StreamId::kReduce, whole.ready);
+  streams_.allocated(StreamId::kReduce, shard_buffer);
+  Reduction& reduction = reduce_scatter_.emplace(Reduction{
+      .unit = unit,
+      .input = std::move(whole),
+      .output = {.shard = {}, .buffer = shard_buffer, .pool = StreamId::kReduce, .ready = {}},
+      .pending = {}});
+  streams_.run(
+      StreamId::kReduce, {.reads = {reduction.input.buffer}, .writes = {shard_buffer}}, [&] {
+        const at::Tensor& input = reduction.input.shard;
+        reduction.output.shard = at::empty({store_.layout(unit).shard_numel()}, input.options());
+        reduction.pending = shard_group_->reduce_scatter(reduction.output.shard, input, unit);
+      });
+  reduction.output.ready = streams_.record(StreamId::kReduce);
+}
+
+// One unit later, so that compute need not wait for the collective at once.
+void DataParallel::finish_reduce_scatter() {
+  if (!reduce_scatter_) return;
+  Reduction reduction = *std::exchange(reduce_scatter_, std::nullopt);
+  reduction.pending.wait();
+  streams_.block(StreamId::kCompute, reduction.output.ready);
+  drop(std::move(reduction.input), StreamId::kReduce);
+  accumulate(reduction.unit, std::move(reduction.output));
+}
+
+void DataParallel::accumulate(int unit, Gradient shard) {
+  std::optional<Gradient>& sum = units_[unit].accumulated;
+  shard =
+      convert(std::move(shard), options_.dtypes.parameters, {BufferKind::kConvertedShard, unit});
+  if (!is_last_micro_batch_ || sum) {
+    add_to(sum, std::move(shard), {BufferKind::kGradientShard, unit});
+    if (!is_last_micro_batch_) return;
+    shard = *std::exchange(sum, std::nullopt);
+  }
+  replicate(unit, std::move(shard));
+}
+
+void DataParallel::replicate(int unit, Gradient shard) {
+  if (replica_group_ == nullptr) {
+    put(unit, std::move(shard));
+    return;
+  }
+  // A gradient that is stepped or offloaded on arrival should arrive soon, so that few are kept.
+  const ShardStore::Options& store = store_.options();
+  if ((store_.is_offloaded() || store.step_on_arrival) && !all_reduces_.empty()) {
+    finish_oldest_all_reduce();
+  }
+  shard = convert(std::move(shard), options_.dtypes.reduction, {BufferKind::kReductionInput, unit});
+  streams_.block(StreamId::kReplicate, shard.ready);
+  Reduction reduction{.unit = unit, .input = {}, .output = std::move(shard), .pending = {}};
+  streams_.run(StreamId::kReplicate, {.reads = {}, .writes = {reduction.output.buffer}}, [&] {
+    reduction.pending = replica_group_->all_reduce(reduction.output.shard, unit);
+  });
+  reduction.output.ready = streams_.record(StreamId::kReplicate);
+  all_reduces_.push_back(std::move(reduction));
+}
+
+void DataParallel::finish_oldest_all_reduce() {
+  Reduction reduction = std::move(all_reduces_.front());
+  all_reduces_.pop_front();
+  reduction.pending.wait();
+  streams_.block(StreamId::kCompute, reduction.output.ready);
+  put(reduction.unit, std::move(reduction.output));
+}
+
+void DataParallel::put(int unit, Gradient gradient) {
+  gradient =
+      convert(std::move(gradient), options_.dtypes.parameters, {BufferKind::kConvertedShard, unit});
+  streams_.block(StreamId::kCompute, gradient.ready);
+  store_.put_gradient(unit, std::move(gradient));
+}
+
+void DataParallel::finish_backward() {
+  finish_reduce_scatter();
+  while (!all_reduces_.empty()) finish_oldest_all_reduce();
+  free_released();
+}
+
+}  // namespace fsdp

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "trainer/comm/process_group.h"
+#include "trainer/engine/strategy.h"
+#include "trainer/strategy/precision.h"
+#include "trainer/strategy/shard_store.h"
+
+namespace fsdp {
+
+// Data parallel training over a mesh of ranks: the ranks of a shard group share one copy of the
+// model, the ranks of a replica group hold the same part of it. This is every strategy there is:
+//
+//                        shard group    replica group   whole between forward and backward
+//   single               this rank      this rank       yes
+//   ddp, no_shard        this rank      all             yes   (Li et al. 2020)
+//   full_shard           all            this rank       no    (Zhao et al. 2023; ZeRO stage 3)
+//   shard_grad_op        all            this rank       yes   (ZeRO stage 2)
+//   hybrid_shard         some           the others      no
+//
+// A unit's parameters are gathered over the shard group before its forward and again before its
+// backward (or read in place, where every rank owns all of them in the dtype it computes with). Its
+// gradient is reduce-scattered over the shard group while the units before it run backward; at the
+// last micro-batch the result is all-reduced over the replica group and put into the store.
+//
+// At most 1 + prefetch units are whole at a time, and, unless micro-batches accumulate whole
+// gradients, two whole gradients exist, but for shared units.
+class DataParallel : public Strategy {
+ public:
+  struct Options {
+    Dtypes dtypes;
+    bool reshard_after_forward = true;
+    // Whether a gather waits for the memory of the units released before it. If not, the device
+    // holds them until it has passed their last use.
+    bool limit_all_gathers = true;
+    // With accumulation, keep a shard of the gradient (sharded) rather than the whole one until the
+    // last micro-batch (unsharded).
+    bool reduce_every_micro_batch = true;
+  };
+  // A group may be null when it is this rank alone. Everything outlives the strategy.
+  DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
+               ProcessGroup* replica_group, const Options& options);
+
+  bool reshard_after_forward() const override { return options_.reshard_after_forward; }
+  void begin_micro_batch(bool is_last) override { is_last_micro_batch_ = is_last; }
+  void gather(int unit) override;
+  void wait_whole(int unit) override;
+  void release(int unit) override;
+  Buffer whole_buffer(int unit) const override;
+  void attach_gradient(int unit) override;
+  void reduce(int unit) override;
+  void finish_backward() override;
+
+ private:
+  using Gradient = ShardStore::Gradient;
+  struct UnitState {
+    at::Tensor whole;  // [numel], of the compute dtype, from gather's pool
+    Pending gathering;
+    EventPtr gathered;
+    at::Tensor gradient;                // [numel], of the compute dtype, from compute's pool
+    std::optional<Gradient> unsharded;  // [numel], of the reduction dtype, of earlier micro-batches
+    std::optional<Gradient>
+        accumulated;  // [shard_numel], of the parameters' dtype, of earlier ones
+  };
+  // What is on its way through a collective.
+  struct Reduction {
+    int unit;
+    Gradient input;   // of a reduce-scatter, kept until it is done
+    Gradient output;  // in place of an all-reduce
+    Pending pending;
+  };
+  struct Released {
+    int unit;
+    at::Tensor whole;
+    EventPtr read;
+  };
+
+  // Whether the values are read where the store keeps them.
+  bool is_in_place() const;
+  void free_released();
+
+  // On compute: `gradient` in another dtype, under the name `as`.
+  Gradient convert(Gradient gradient, at::ScalarType dtype, Buffer as);
+  // On compute: adds `term` to `sum`, or makes it the sum under the name `as`.
+  void add_to(std::optional<Gradient>& sum, Gradient term, Buffer as);
+  void drop(Gradient gradient, StreamId reader);
+
+  Gradient take_whole_gradient(int unit);
+  void reduce_scatter(int unit, Gradient whole);
+  void finish_reduce_scatter();
+  void accumulate(int unit, Gradient shard);
+  void replicate(int unit, Gradient shard);
+  void finish_oldest_all_reduce();
+  void put(int unit, Gradient gradient);
+
+  ShardStore& store_;
+  Streams& streams_;
+  ProcessGroup* shard_group_;
+  ProcessGroup* replica_group_;
+  Options options_;
+  bool is_last_micro_batch_ = true;
+  std::vector<UnitState> units_;
+  std::optional<Reduction> reduce_scatter_;
+  std::deque<Reduction> all_reduces_;
+  std::deque<Released> released_;
+};
+
+}  // namespace fsdp

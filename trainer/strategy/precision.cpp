@@ -1,0 +1,40 @@
+#include "trainer/strategy/precision.h"
+
+#include <c10/util/Exception.h>
+
+namespace fsdp {
+
+at::ScalarType scalar_type_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFp32:
+      return at::kFloat;
+    case Dtype::kBf16:
+      return at::kBFloat16;
+    case Dtype::kFp16:
+      return at::kHalf;
+  }
+  TORCH_CHECK(false, "unknown dtype");
+}
+
+Dtypes dtypes_of(const PrecisionSpec& precision) {
+  if (precision.parameters || precision.reduction || precision.buffers) {
+    const Dtype compute = precision.parameters.value_or(Dtype::kFp32);
+    return {.parameters = at::kFloat,
+            .compute = scalar_type_of(compute),
+            .reduction = scalar_type_of(precision.reduction.value_or(compute)),
+            .buffers = scalar_type_of(precision.buffers.value_or(Dtype::kFp32))};
+  }
+  switch (precision.kind) {
+    case PrecisionKind::kFp32:
+      return {};
+    case PrecisionKind::kBf16True:
+      return {.parameters = at::kBFloat16, .compute = at::kBFloat16, .reduction = at::kBFloat16};
+    case PrecisionKind::kBf16Mixed:
+      return {.compute = at::kBFloat16};
+    case PrecisionKind::kFp16Mixed:
+      return {.compute = at::kHalf};
+  }
+  TORCH_CHECK(false, "unknown precision");
+}
+
+}  // namespace fsdp

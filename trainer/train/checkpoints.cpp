@@ -1,0 +1,142 @@
+#include "trainer/train/checkpoints.h"
+
+#include <optional>
+
+#include "trainer/checkpoint/checkpoint_folders.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+
+std::unique_ptr<CheckpointReader> open_resumed_checkpoint(const RunSpec& spec,
+                                                          const RunPaths& paths,
+                                                          ProcessGroup& world) {
+  // What an earlier writer left unfinished goes before any rank looks.
+  if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
+    remove_partial_checkpoints(paths);
+  }
+  if (!spec.resume.is_given()) return nullptr;
+  std::filesystem::path folder = spec.resume.path;
+  if (spec.resume.is_auto) {
+    // Rank 0 decides: another rank may see a shared file system later.
+    const auto newest = world.rank() == 0 ? newest_checkpoint(paths) : std::nullopt;
+    folder = world.agree("resume", newest.value_or("").string());
+    if (folder.empty()) return nullptr;
+  }
+  auto reader = std::make_unique<CheckpointReader>(folder);
+  const TrainerState& state = reader->state();
+  const auto refuse = [&](const std::string& problem) {
+    throw ConfigError(folder.string(), "resume", problem);
+  };
+  if (state.optimizer != spec.optimizer.kind) {
+    refuse("was written with optimizer.kind " + std::string(name_of(state.optimizer)) +
+           "; the run's is " + std::string(name_of(spec.optimizer.kind)));
+  }
+  if (state.sequences != state.step * total_batch(spec)) {
+    refuse("has read " + std::to_string(state.sequences) + " sequences in " +
+           std::to_string(state.step) + " steps; the run's batch.total is " +
+           std::to_string(total_batch(spec)) + "; resume with the same total");
+  }
+  if (state.gradient_scaler.has_value() != (spec.precision.kind == PrecisionKind::kFp16Mixed)) {
+    refuse("was written with another precision; both or neither must be fp16_mixed");
+  }
+  return reader;
+}
+
+Checkpoints::Checkpoints(const RunSpec& spec, const RunPaths& paths, const Model& model,
+                         ShardStore& store, Optimizer& optimizer, const Mesh& mesh,
+                         ProcessGroup& world)
+    : spec_(spec),
+      paths_(paths),
+      model_(model),
+      store_(store),
+      optimizer_(optimizer),
+      mesh_(mesh),
+      world_(world) {}
+
+bool Checkpoints::is_due(int64_t step, int64_t steps) const {
+  const CheckpointSpec& spec = spec_.checkpoint;
+  return (spec.every_steps && step % *spec.every_steps == 0) || (spec.at_end && step == steps);
+}
+
+template <typename Visit>
+void Checkpoints::for_each_part(int unit, const at::Tensor& shard, Visit visit) const {
+  store_.layout(unit).for_each_part(shard, mesh_.shard_index(), visit);
+}
+
+CheckpointDone Checkpoints::save(TrainerState state) {
+  CheckpointWriter writer(paths_, state.step, world_, mesh_.shard_count());
+  const std::vector<at::Tensor> parameters = store_.optimizer_parameters();
+  std::vector<Piece> weights;
+  std::vector<Piece> optimizer;
+  for (int unit = 0; unit < store_.unit_count(); ++unit) {
+    const auto add = [&](std::vector<Piece>& pieces, const std::string& name,
+                         const at::Tensor& shard) {
+      for_each_part(unit, shard,
+                    [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+                      pieces.push_back({name, parameter, offset, part});
+                    });
+    };
+    add(weights, kWeights, parameters[unit]);
+    for (const auto& [name, shard] : optimizer_.state(unit)) add(optimizer, name, shard);
+  }
+  writer.write_pieces(kOptimizer, optimizer);
+  switch (spec_.checkpoint.state_dict) {
+    case StateDict::kSharded:
+      writer.write_pieces(kWeights, weights);
+      break;
+    case StateDict::kFull:
+      if (mesh_.is_first_replica()) write_full_weights(writer.folder());
+      break;
+  }
+  state.sequences = state.step * total_batch(spec_);
+  state.state_dict = spec_.checkpoint.state_dict;
+  state.optimizer = spec_.optimizer.kind;
+  state.optimizer_steps = static_cast<int64_t>(optimizer_.steps());
+  return writer.finish(std::move(state), spec_.checkpoint.keep);
+}
+
+// One unit at a time is whole, and only rank 0 writes.
+void Checkpoints::write_full_weights(const std::filesystem::path& folder) {
+  const at::TensorOptions options = store_.options().tensor;
+  std::optional<FullWeightsWriter> writer;
+  if (world_.rank() == 0) {
+    std::vector<ParameterPtr> parameters;
+    for (const auto& part : model_.modules) {
+      parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
+    }
+    const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
+    write_model_files(folder, spec_.model, dtype);
+    writer.emplace(folder, parameters, dtype, max_file_bytes(spec_.checkpoint));
+  }
+  const std::vector<at::Tensor> shards = store_.optimizer_parameters();
+  for (int unit = 0; unit < store_.unit_count(); ++unit) {
+    const FlatLayout& layout = store_.layout(unit);
+    at::Tensor whole = shards[unit];
+    if (mesh_.shard_group() != nullptr) {
+      whole = at::empty({layout.numel()}, options);
+      mesh_.shard_group()->all_gather(whole, shards[unit].to(options.device()), unit).wait();
+    }
+    if (!writer) continue;
+    layout.for_each(whole, [&](const Parameter& parameter, const at::Tensor& value) {
+      writer->write(parameter, value);
+    });
+  }
+  if (writer) writer->finish();
+}
+
+void Checkpoints::load_optimizer(const CheckpointReader& reader) {
+  for (int unit = 0; unit < store_.unit_count(); ++unit) {
+    for (const auto& [name, shard] : optimizer_.state(unit)) {
+      const std::string& state = name;
+      for_each_part(unit, shard,
+                    [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+                      reader.read(state, parameter, offset, part);
+                    });
+    }
+  }
+  optimizer_.set_steps(static_cast<double>(reader.state().optimizer_steps));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/checkpoint/trainer_state.h"
+#include "trainer/contract/event.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/run_spec.h"
+#include "trainer/strategy/make_strategy.h"
+#include "trainer/train/optimizer.h"
+
+namespace fsdp {
+
+// The checkpoint that `spec.resume` names, the same on every rank; null when the run begins anew.
+// Every rank calls it; rank 0 removes what an earlier writer left unfinished.
+// Throws ConfigError when it is not one, or does not fit the run.
+std::unique_ptr<CheckpointReader> open_resumed_checkpoint(const RunSpec& spec,
+                                                          const RunPaths& paths,
+                                                          ProcessGroup& world);
+
+// Writes a run's checkpoints and reads its optimizer's state from one.
+class Checkpoints {
+ public:
+  // Everything outlives it.
+  Checkpoints(const RunSpec& spec, const RunPaths& paths, const Model& model, ShardStore& store,
+              Optimizer& optimizer, const Mesh& mesh, ProcessGroup& world);
+
+  // Whether one is due after `step` of `steps`, but for an improvement or a stop.
+  bool is_due(int64_t step, int64_t steps) const;
+
+  // Every rank calls it between two steps. Fills in what is not the caller's in `state`.
+  CheckpointDone save(TrainerState state);
+
+  void load_optimizer(const CheckpointReader& reader);
+
+ private:
+  // Calls visit(tensor's part, parameter, offset) for a flat [shard_numel] tensor of a unit.
+  template <typename Visit>
+  void for_each_part(int unit, const at::Tensor& shard, Visit visit) const;
+  void write_full_weights(const std::filesystem::path& folder);
+
+  const RunSpec& spec_;
+  RunPaths paths_;
+  const Model& model_;
+  ShardStore& store_;
+  Optimizer& optimizer_;
+  const Mesh& mesh_;
+  ProcessGroup& world_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,126 @@
+#include "trainer/train/device_samples.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iostream>
+#include <numeric>
+#include <sstream>
+
+#include "trainer/contract/nvml.h"
+
+namespace fsdp {
+namespace {
+
+// The number of a line such as "MemTotal:  16384 kB".
+std::optional<int64_t> kilobytes(const std::string& line, const std::string& key) {
+  if (!line.starts_with(key + ":")) return std::nullopt;
+  std::istringstream rest(line.substr(key.size() + 1));
+  int64_t number = 0;
+  if (!(rest >> number)) return std::nullopt;
+  return number * 1024;
+}
+
+// The GPUs of this node and the library that knows them.
+struct Gpus {
+  std::unique_ptr<Nvml> nvml;
+  std::vector<Gpu> list;
+};
+
+Gpus open_gpus() {
+  try {
+    Gpus gpus{Nvml::open(), {}};
+    if (gpus.nvml) gpus.list = gpus.nvml->gpus();
+    return gpus;
+  } catch (const std::exception& error) {
+    std::cerr << "fsdp-train: no samples of GPUs: " << error.what() << std::endl;
+    return {};
+  }
+}
+
+}  // namespace
+
+NodeProbe::NodeProbe(std::filesystem::path proc) : proc_(std::move(proc)) {}
+
+DeviceSample NodeProbe::sample() {
+  DeviceSample sample;
+  sample.device = "cpu";
+  const std::optional<ProcessorTime> now = processor_time();
+  if (now && last_ && now->all > last_->all) {
+    const double part = double(now->busy - last_->busy) / double(now->all - last_->all);
+    sample.utilization_percent = 100 * std::clamp(part, 0.0, 1.0);
+  }
+  last_ = now;
+
+  std::ifstream memory(proc_ / "meminfo");
+  std::optional<int64_t> available;
+  for (std::string line; std::getline(memory, line);) {
+    if (const auto bytes = kilobytes(line, "MemTotal")) sample.memory_total_bytes = bytes;
+    if (const auto bytes = kilobytes(line, "MemAvailable")) available = bytes;
+  }
+  if (sample.memory_total_bytes && available) {
+    sample.memory_used_bytes = *sample.memory_total_bytes - *available;
+  }
+  return sample;
+}
+
+std::optional<NodeProbe::ProcessorTime> NodeProbe::processor_time() const {
+  // user nice system idle iowait irq softirq steal; guests' time is in user and nice already.
+  constexpr size_t kIdle = 3;
+  constexpr size_t kWaitingForDisk = 4;
+  std::ifstream file(proc_ / "stat");
+  std::string name;
+  std::array<int64_t, 8> ticks{};
+  file >> name;
+  for (int64_t& value : ticks) file >> value;
+  if (!file || name != "cpu") return std::nullopt;
+  const int64_t all = std::accumulate(ticks.begin(), ticks.end(), int64_t{0});
+  return ProcessorTime{.busy = all - ticks[kIdle] - ticks[kWaitingForDisk], .all = all};
+}
+
+DeviceSampler::DeviceSampler(EventWriter& events, std::chrono::duration<double> every,
+                             std::string host, std::string processor_name)
+    : events_(events),
+      every_(std::chrono::duration_cast<std::chrono::steady_clock::duration>(every)),
+      host_(std::move(host)),
+      processor_name_(std::move(processor_name)),
+      thread_([this] { run(); }) {}
+
+DeviceSampler::~DeviceSampler() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void DeviceSampler::run() {
+  try {
+    sample_until_stopped();
+  } catch (const std::exception& error) {
+    std::cerr << "fsdp-train: no more device samples: " << error.what() << std::endl;
+  }
+}
+
+void DeviceSampler::sample_until_stopped() {
+  const Gpus gpus = open_gpus();
+  NodeProbe node;
+  auto next = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  do {
+    lock.unlock();
+    std::vector<DeviceSample> samples;
+    for (const Gpu& gpu : gpus.list) samples.push_back(gpus.nvml->sample(gpu));
+    samples.push_back(node.sample());
+    samples.back().device_name = processor_name_;
+    for (DeviceSample& sample : samples) {
+      sample.host = host_;
+      events_.write(std::move(sample));
+    }
+    next = std::max(next + every_, std::chrono::steady_clock::now());
+    lock.lock();
+  } while (!wake_.wait_until(lock, next, [this] { return stopping_; }));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "trainer/contract/event.h"
+
+// What the node's devices do while a run goes on.
+namespace fsdp {
+
+// The node's processors and memory, from the kernel's files.
+class NodeProbe {
+ public:
+  explicit NodeProbe(std::filesystem::path proc = "/proc");
+
+  // Utilization is that since the last call, absent at the first one; what a file does not say is
+  // absent. `host` and `device_name` are left empty.
+  DeviceSample sample();
+
+ private:
+  struct ProcessorTime {
+    int64_t busy = 0;
+    int64_t all = 0;
+  };
+  std::optional<ProcessorTime> processor_time() const;
+
+  std::filesystem::path proc_;
+  std::optional<ProcessorTime> last_;
+};
+
+// Writes a DeviceSample of every GPU of this node and one of the node itself, at once and then
+// every so often, from a thread of its own until it is destroyed. Without NVIDIA's driver there are
+// no GPUs. `events` outlives it.
+class DeviceSampler {
+ public:
+  DeviceSampler(EventWriter& events, std::chrono::duration<double> every, std::string host,
+                std::string processor_name);
+  ~DeviceSampler();
+  DeviceSampler(const DeviceSampler&) = delete;
+  DeviceSampler& operator=(const DeviceSampler&) = delete;
+
+ private:
+  void run();
+  void sample_until_stopped();
+
+  EventWriter& events_;
+  const std::chrono::steady_clock::duration every_;
+  const std::string host_;
+  const std::string processor_name_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fsdp

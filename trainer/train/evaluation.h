@@ -1,0 +1,34 @@
+#pragma once
+
+#include "trainer/comm/process_group.h"
+#include "trainer/contract/event.h"
+#include "trainer/contract/run_spec.h"
+#include "trainer/data/data_set.h"
+#include "trainer/engine/engine.h"
+
+namespace fsdp {
+
+// Loss and token accuracy on a validation set, over all ranks and weighted by their labels.
+class Evaluation {
+ public:
+  // `set` may be empty when the run wants no evaluations.
+  Evaluation(const RunSpec& spec, RowRange set, ProcessGroup& world, at::Device device);
+
+  // Whether one follows step `step`, from 1.
+  bool is_due(int64_t step, int64_t steps_per_epoch) const;
+
+  // Every rank calls it. Batch b is the next world * size_per_rank rows, each rank's a contiguous
+  // share.
+  EvaluationDone run(Engine& engine, int64_t step);
+
+ private:
+  Batch load_batch(int64_t batch, int64_t& label_count);
+
+  EvaluationSpec spec_;
+  int64_t size_per_rank_;
+  RowRange set_;
+  ProcessGroup& world_;
+  at::Device device_;
+};
+
+}  // namespace fsdp

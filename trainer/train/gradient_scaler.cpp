@@ -1,0 +1,36 @@
+#include "trainer/train/gradient_scaler.h"
+
+#include <cmath>
+
+namespace fsdp {
+namespace {
+
+constexpr double kGrowth = 2;
+constexpr double kBackoff = 0.5;
+constexpr int64_t kGrowthInterval = 2000;
+
+}  // namespace
+
+at::Tensor GradientScaler::unscale(const std::vector<at::Tensor>& gradients, ProcessGroup& group,
+                                   at::Device device) const {
+  const at::Device own = gradients.front().device();
+  const auto options = at::TensorOptions(at::kFloat).device(own);
+  at::Tensor found = at::zeros({}, options);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found,
+                                                 at::full({}, 1 / state_.scale, options));
+  found = found.to(device);
+  group.all_reduce(found).wait();
+  return found.clamp_max(1).to(own);
+}
+
+void GradientScaler::update(bool found_non_finite) {
+  if (found_non_finite) {
+    state_ = {.scale = state_.scale * kBackoff, .growth_tracker = 0};
+  } else if (++state_.growth_tracker == kGrowthInterval) {
+    state_.growth_tracker = 0;
+    const double grown = state_.scale * kGrowth;
+    if (std::isfinite(static_cast<float>(grown))) state_.scale = grown;
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,38 @@
+#include "trainer/train/schedule.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace fsdp {
+
+LearningRateSchedule::LearningRateSchedule(double learning_rate, const ScheduleSpec& spec,
+                                           int64_t steps, int64_t steps_per_epoch)
+    : learning_rate_(learning_rate),
+      spec_(spec),
+      steps_(steps),
+      steps_per_epoch_(steps_per_epoch) {}
+
+double LearningRateSchedule::learning_rate(int64_t step) const {
+  const int64_t warmup = spec_.warmup_steps;
+  if (step <= warmup) {
+    return learning_rate_ * static_cast<double>(step) / static_cast<double>(warmup + 1);
+  }
+  const int64_t since_warmup = step - warmup - 1;
+  const double progress = static_cast<double>(since_warmup) / static_cast<double>(steps_ - warmup);
+  const double range = learning_rate_ - spec_.min_learning_rate;
+  switch (spec_.kind) {
+    case ScheduleKind::kConstant:
+      break;
+    case ScheduleKind::kLinear:
+      return learning_rate_ - range * progress;
+    case ScheduleKind::kCosine:
+      return spec_.min_learning_rate + range * (1 + std::cos(std::numbers::pi * progress)) / 2;
+    case ScheduleKind::kStep: {
+      const int64_t decays = since_warmup / spec_.step_size.value_or(steps_per_epoch_);
+      return learning_rate_ * std::pow(spec_.gamma, static_cast<double>(decays));
+    }
+  }
+  return learning_rate_;
+}
+
+}  // namespace fsdp
