@@ -35,6 +35,7 @@ void check_inputs_of(const Expansion& expansion) {
     const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const Run* other) {
       return other->spec.model == run.spec.model && other->spec.data == run.spec.data &&
              other->spec.evaluation.data == run.spec.evaluation.data &&
+             other->spec.resume == run.spec.resume &&
              other->spec.evaluation.fraction == run.spec.evaluation.fraction;
     });
     if (same == distinct.rend()) {

@@ -51,6 +51,14 @@ int first_free_attempt(const RunPaths& paths) {
   return attempt;
 }
 
+// A run that has finished and is run again begins anew: the checkpoints go to the attempt that
+// wrote them.
+void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
+  if (record.status != RunStatus::kFinished || !std::filesystem::exists(paths.checkpoints()))
+    return;
+  std::filesystem::rename(paths.checkpoints(), paths.attempt(record.attempt) / "checkpoints");
+}
+
 // 0 when only the trainer knows, from the training set.
 int64_t known_steps(const TrainSpec& train) {
   const int64_t steps = train.steps.value_or(0);
@@ -125,6 +133,7 @@ void Sweep::start(RunToLaunch run) {
       first_free_attempt(paths));
   progress_.started(run.record.id, run.record.point, ranks, known_steps(run.spec.train));
   try {
+    set_checkpoints_aside(paths, run.record);
     lay_out(paths, run.spec, attempt);
     launcher_.start(request(run, attempt));
   } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them

@@ -191,4 +191,14 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
   CHECK(workplace.results() / row.folder == folder);
   CHECK(text_of(folder / "run.yaml") == specification);
   CHECK(std::filesystem::exists(folder / "checkpoints/step-8"));
+
+  // Again from the beginning; what the finished attempt wrote stays with it.
+  CHECK_THAT(workplace.run({"experiment.yaml", "--rerun"}).errors, !Contains("resumed"));
+  int attempts_with_checkpoints = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(workplace.results())) {
+    const bool is_set_aside = entry.path().filename() == "checkpoints" &&
+                              entry.path().parent_path().filename() == "attempt-3";
+    attempts_with_checkpoints += is_set_aside ? 1 : 0;
+  }
+  CHECK(attempts_with_checkpoints == 1);
 }

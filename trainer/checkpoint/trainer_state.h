@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/contract/run_paths.h"
 #include "trainer/contract/run_spec.h"
 
 namespace fsdp {
@@ -70,8 +71,6 @@ struct TrainerState {
     visit("files", self.files);
   }
 };
-
-inline constexpr const char* kTrainerStateName = "trainer.json";
 
 std::string to_json(const TrainerState& state);
 

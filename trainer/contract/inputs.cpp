@@ -6,6 +6,7 @@
 #include "trainer/contract/chess_games.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/npy.h"
+#include "trainer/contract/run_paths.h"
 #include "trainer/contract/safetensors.h"
 #include "trainer/contract/tokenizer.h"
 
@@ -181,6 +182,12 @@ void check_inputs(const RunSpec& spec) {
                           std::to_string(config.max_position_embeddings));
   }
   check_data(spec, config.vocab_size);
+  if (const path& folder = spec.resume.path;
+      !folder.empty() && !std::filesystem::exists(folder / kTrainerStateName)) {
+    throw ConfigError(folder.string(), "resume",
+                      "is not a checkpoint: it has no trainer.json; give a folder such as "
+                      "<run>/checkpoints/step-100, or auto");
+  }
 }
 
 }  // namespace fsdp

@@ -31,6 +31,9 @@ class RunPaths {
   std::filesystem::path folder_;
 };
 
+// The file that makes a checkpoint's folder complete.
+inline constexpr const char* kTrainerStateName = "trainer.json";
+
 // A name for a file: everything but letters, digits, '.', '_' and '-' becomes '-', runs of '-' are
 // joined, and a leading '.' or '-' goes; never empty.
 std::string safe_file_name(std::string_view name);

@@ -2,6 +2,7 @@
 
 #include "tests/trainer/contract/input_fixtures.h"
 #include "trainer/contract/chess_games.h"
+#include "trainer/contract/run_paths.h"
 #include "trainer/contract/tokenizer.h"
 
 namespace fsdp {
@@ -276,6 +277,15 @@ TEST_CASE("a CSV that does not hold games is refused with its line") {
   CHECK_THAT(message(header + "\"a,b,c\n"), Contains("games.csv:2: a quoted field without"));
   CHECK_THAT(message(header + "\"a\"b,c,d\n"), Contains("text after a closing quote"));
   CHECK_THAT(message(header + "a\"b,c,d\n"), Contains("a quote inside a field"));
+}
+
+TEST_CASE("what a run resumes from is a checkpoint") {
+  const TemporaryFolder folder;
+  RunSpec spec = resolved({});
+  spec.resume.path = folder.path();
+  CHECK_THAT(refusal([&] { check_inputs(spec); }), Contains("is not a checkpoint"));
+  folder.write(kTrainerStateName, "{}");
+  CHECK_NOTHROW(check_inputs(spec));
 }
 
 }  // namespace
