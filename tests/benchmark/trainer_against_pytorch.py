@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""fsdp-train against transformers under PyTorch: step time and memory, with the same weights,
-tokens, threads and math library settings. Run by hand; about 20 minutes on two idle cores.
+"""fsdp-train against transformers under PyTorch (DDP, FSDP2): step time and memory, with the same
+run.yaml, weights, tokens, threads and math library settings. Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/trainer_against_pytorch.py --trainer build/release/fsdp-train
 
@@ -9,7 +9,7 @@ meets both; a step time is the median over all rounds without each run's first s
 what a rank has resident at its peak and no file backs: the largest VmHWM - RssFile of any rank
 after the first steps, read from /proc, so mapped weights and libraries do not count. What Python
 and its modules hold does (about 370 MiB before a model is made). glibc's allocator as it is by
-default, no torch.compile, sdpa attention, AdamW fused.
+default, no torch.compile, sdpa attention, AdamW fused. Fails when the losses are not the same.
 """
 
 import argparse
@@ -21,45 +21,50 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy
-import torch
-import yaml
-from rank_processes import Measurement, measure
-from transformers import LlamaConfig, LlamaForCausalLM
+from measurement import PYTORCH, Measurement, measure, median, write_inputs
 
-FOLDER = Path(__file__).resolve().parent
-LEARNING_RATE = 2e-4
-MODEL = dict(
-    hidden_size=384,
-    intermediate_size=1024,
-    num_hidden_layers=8,
-    num_attention_heads=6,
-    num_key_value_heads=6,
-    vocab_size=16000,
-    max_position_embeddings=512,
-)
+FULL_SHARD = {"kind": "fsdp", "ranks": 2}
+LOSS_TOLERANCE = {"fp32": 1e-5, "bf16_mixed": 5e-3}  # relative
 
 
 @dataclass(frozen=True)
 class Setting:
-    strategy: str
-    ranks: int
-    threads: int
+    description: str
+    strategy: dict
+    threads: int = 1
+    precision: str = "fp32"
+    checkpoint_every: int = 0  # activations
+    by_default: bool = True
 
-    @property
-    def name(self) -> str:
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        if self.ranks == 1:
-            return f"{self.strategy}, {threads}"
-        return f"{self.strategy}, {self.ranks} ranks, {threads} each"
+    def keys(self) -> dict:
+        return {
+            "strategy": self.strategy,
+            "precision": self.precision,
+            "activation_checkpointing": {"every": self.checkpoint_every},
+        }
 
 
-SETTINGS = [
-    Setting("single", 1, 1),
-    Setting("single", 1, 2),
-    Setting("ddp", 2, 1),
-    Setting("fsdp", 2, 1),
-]
+# The sides' names for the same: full_shard is FSDP2's default of reshard_after_forward (all but the
+# root), shard_grad_op is reshard_after_forward=False, hybrid_shard is a mesh of (replicate, shard),
+# offload parameters is CPUOffloadPolicy(pin_memory=False), bf16_mixed is
+# MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32).
+SETTINGS = {
+    "single-1": Setting("single, 1 thread", {"kind": "single", "ranks": 1}),
+    "single-2": Setting("single, 2 threads", {"kind": "single", "ranks": 1}, threads=2),
+    "ddp": Setting("ddp, 2 ranks", {"kind": "ddp", "ranks": 2}),
+    "full_shard": Setting("full_shard, 2 ranks", FULL_SHARD),
+    "shard_grad_op": Setting("shard_grad_op, 2 ranks", FULL_SHARD | {"sharding": "shard_grad_op"}),
+    "offload": Setting("full_shard, offload parameters", FULL_SHARD | {"offload": "parameters"}),
+    "bf16_mixed": Setting("full_shard, bf16_mixed", FULL_SHARD, precision="bf16_mixed"),
+    "activation_checkpointing": Setting(
+        "full_shard, activation checkpointing", FULL_SHARD, checkpoint_every=1
+    ),
+    "hybrid_shard": Setting(
+        "hybrid_shard, 2 x 2 ranks",
+        {"kind": "fsdp", "ranks": 4, "sharding": "hybrid_shard", "shard_group_size": 2},
+        by_default=False,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -80,36 +85,27 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--trainer", type=Path, help="fsdp-train; without it PyTorch runs alone")
+    parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
     parser.add_argument("--rounds", type=int, default=4, help="runs of each side (default 4)")
     parser.add_argument("--steps", type=int, default=8, help="steps of each run (default 8)")
     parser.add_argument("--warmup", type=int, default=2, help="first steps left out (default 2)")
     parser.add_argument("--batch", type=int, default=4, help="sequences per rank (default 4)")
     parser.add_argument("--sequence-length", type=int, default=256, help="tokens (default 256)")
-    parser.add_argument("--only", default="", help="only settings whose name contains this")
     parser.add_argument(
-        "--mkl", choices=["default", "avx512", "both"], default="both",
+        "--only", nargs="+", choices=SETTINGS, metavar="SETTING",
+        default=[name for name, setting in SETTINGS.items() if setting.by_default],
+        help=f"of {', '.join(SETTINGS)} (default all but hybrid_shard, which wants four cores)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mkl", choices=["default", "avx512"], default="default",
         help="MKL's kernels on both sides: its own choice, or those for AVX-512 on other makers' "
-        "processors (default both, one table each)",
-    )
+        "processors",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, help="write the figures there too")
     arguments = parser.parse_args()
-    if arguments.steps <= arguments.warmup + 1:
-        parser.error("--steps must leave at least two steps after --warmup")
+    if arguments.steps <= arguments.warmup:
+        parser.error("--steps must leave a step after --warmup")
     return arguments
-
-
-def write_inputs(folder: Path, arguments: argparse.Namespace) -> None:
-    torch.manual_seed(1)
-    model = LlamaForCausalLM(LlamaConfig(**MODEL))
-    model.save_pretrained(folder / "checkpoint")
-    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f}M parameters, "
-          f"{arguments.batch} x {arguments.sequence_length} tokens per rank, fp32")
-    rows = arguments.steps * arguments.batch * max(setting.ranks for setting in SETTINGS)
-    # Some tokens are much more frequent than others, so that the loss falls.
-    uniform = numpy.random.default_rng(1).random((rows, arguments.sequence_length + 1))
-    tokens = uniform**4 * MODEL["vocab_size"]
-    numpy.save(folder / "tokens.npy", tokens.astype(numpy.int32))
 
 
 def build_mkl_switch(folder: Path) -> Path:
@@ -119,115 +115,63 @@ def build_mkl_switch(folder: Path) -> Path:
     subprocess.run(
         ["cc", "-shared", "-fPIC", "-O1", "-x", "c", "-", "-o", str(library)],
         input=source, text=True, check=True,
-    )
+    )  # fmt: skip
     return library
 
 
-def run_pytorch(
-    setting: Setting, inputs: Path, folder: Path, arguments: argparse.Namespace,
-    preload: Path | None,
-) -> Measurement:
-    commands = [
-        [
-            sys.executable, str(FOLDER / "pytorch_trainer.py"),
-            "--strategy", setting.strategy,
-            "--checkpoint", str(inputs / "checkpoint"),
-            "--tokens", str(inputs / "tokens.npy"),
-            "--batch", str(arguments.batch),
-            "--steps", str(arguments.steps),
-            "--learning-rate", str(LEARNING_RATE),
-            "--events", str(folder / f"events.rank{rank}.jsonl"),
-        ]
-        for rank in range(setting.ranks)
-    ]  # fmt: skip
-    events, log = folder / "events.rank0.jsonl", folder / "log"
-    return measure(commands, events, log, setting.threads, arguments.warmup, preload)
-
-
-def run_trainer(
-    setting: Setting, inputs: Path, folder: Path, arguments: argparse.Namespace,
-    preload: Path | None,
-) -> Measurement:
-    spec = {
-        "model": {"source": str(inputs / "checkpoint")},
-        "data": {
-            "kind": "tokens",
-            "train": str(inputs / "tokens.npy"),
-            "sequence_length": arguments.sequence_length,
-            "shuffle": False,
-        },
-        "strategy": {"kind": setting.strategy, "ranks": setting.ranks},
-        "batch": {"size_per_rank": arguments.batch, "gradient_accumulation_steps": 1},
-        "optimizer": {"learning_rate": LEARNING_RATE, "weight_decay": 0.0, "beta2": 0.95},
-        "train": {"steps": arguments.steps},
-        "device": "cpu",
-    }
-    (folder / "run.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
-    (folder / "attempt-1").mkdir()
-    command = [str(arguments.trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
-    events, log = folder / "attempt-1" / "events.rank0.jsonl", folder / "log"
-    return measure(
-        [command] * setting.ranks, events, log, setting.threads, arguments.warmup, preload
-    )
-
-
 def run_in_turns(
-    setting: Setting, inputs: Path, arguments: argparse.Namespace, preload: Path | None
+    setting: Setting, spec: dict, arguments: argparse.Namespace, preload: Path | None
 ) -> dict[str, list[Measurement]]:
-    sides = {"pytorch": run_pytorch}
-    if arguments.trainer is not None:
-        sides["trainer"] = run_trainer
-    measurements: dict[str, list[Measurement]] = {side: [] for side in sides}
+    runs: dict[str, list[Measurement]] = {"PyTorch": [], "trainer": []}
     for round_number in range(1, arguments.rounds + 1):
-        for side, run in sides.items():
+        for side, program in {"PyTorch": PYTORCH, "trainer": arguments.trainer}.items():
             with tempfile.TemporaryDirectory() as folder:
-                result = run(setting, inputs, Path(folder), arguments, preload)
-            measurements[side].append(result)
+                run = measure(
+                    program, spec, Path(folder), arguments.warmup, setting.threads, preload
+                )
+            runs[side].append(run)
+            step_time_ms = statistics.median(step_times_ms(run, arguments.warmup))
             print(
-                f"{setting.name}: round {round_number}, {side}: "
-                f"{statistics.median(result.step_times_ms):.0f} ms, "
-                f"{result.memory_bytes / 2**20:.0f} MiB, "
-                f"loss {result.losses[0]:.6f} -> {result.losses[-1]:.6f}",
+                f"{setting.description}: round {round_number}, {side}: {step_time_ms:.0f} ms, "
+                f"{run.memory_bytes / 2**20:.0f} MiB, "
+                f"loss {run.losses[0]:.6f} -> {run.losses[-1]:.6f}",
                 file=sys.stderr, flush=True,
-            )
-    return measurements
+            )  # fmt: skip
+    return runs
 
 
-def median_step_time_ms(runs: list[Measurement]) -> float:
-    return statistics.median(time for run in runs for time in run.step_times_ms)
+def step_times_ms(run: Measurement, warmup: int) -> list[float]:
+    return run.figures("step", "step_time_ms")[warmup:]
 
 
-def peak_memory_bytes(runs: list[Measurement]) -> int:
-    return round(statistics.median(run.memory_bytes for run in runs))
-
-
-def compare(setting: Setting, runs: dict[str, list[Measurement]]) -> Comparison:
-    pytorch, trainer = runs["pytorch"], runs["trainer"]
-    times = median_step_time_ms(pytorch), median_step_time_ms(trainer)
-    memory = peak_memory_bytes(pytorch), peak_memory_bytes(trainer)
-    differences = [
+def compare(setting: Setting, runs: dict[str, list[Measurement]], warmup: int) -> Comparison:
+    pytorch, trainer = runs["PyTorch"], runs["trainer"]
+    times = [median(side, lambda run: step_times_ms(run, warmup)) for side in (pytorch, trainer)]
+    memory = [round(median(side, lambda run: [run.memory_bytes])) for side in (pytorch, trainer)]
+    difference = max(
         abs(have - want) / want
         for run in trainer
         for want, have in zip(pytorch[0].losses, run.losses, strict=True)
-    ]
+    )
+    if difference > LOSS_TOLERANCE[setting.precision]:
+        raise SystemExit(f"{setting.description}: losses differ by {difference:.1e}")
     return Comparison(
-        setting=setting.name,
+        setting=setting.description,
         pytorch_step_time_ms=times[0],
         trainer_step_time_ms=times[1],
         step_time_ratio=times[1] / times[0],
         pytorch_memory_bytes=memory[0],
         trainer_memory_bytes=memory[1],
         memory_ratio=memory[1] / memory[0],
-        loss_difference_max=max(differences),
+        loss_difference_max=difference,
         loss_first=trainer[0].losses[0],
         loss_last=trainer[0].losses[-1],
     )
 
 
-def print_table(title: str, comparisons: list[Comparison]) -> None:
-    print(f"\n{title}\n")
-    print("| | PyTorch ms/step | trainer ms/step | ratio | PyTorch MiB | trainer MiB | ratio "
-          "| loss | largest loss difference |")
+def print_table(comparisons: list[Comparison]) -> None:
+    print("\n| | PyTorch ms/step | trainer ms/step | ratio | PyTorch MiB | trainer MiB | ratio "
+          "| loss | largest loss difference |")  # fmt: skip
     print("| --- | --: | --: | --: | --: | --: | --: | --- | --: |")
     for row in comparisons:
         print(
@@ -235,34 +179,28 @@ def print_table(title: str, comparisons: list[Comparison]) -> None:
             f"| {row.step_time_ratio:.2f} | {row.pytorch_memory_bytes / 2**20:.0f} "
             f"| {row.trainer_memory_bytes / 2**20:.0f} | {row.memory_ratio:.2f} "
             f"| {row.loss_first:.4f} -> {row.loss_last:.4f} | {row.loss_difference_max:.0e} |",
-            flush=True,
         )
 
 
 def main() -> None:
     arguments = parse_arguments()
-    tables = {}
+    settings = [SETTINGS[name] for name in arguments.only]
+    ranks = max(setting.strategy["ranks"] for setting in settings)
+    comparisons = []
     with tempfile.TemporaryDirectory() as folder:
-        inputs = Path(folder)
-        write_inputs(inputs, arguments)
-        switches = {}
-        if arguments.mkl != "avx512":
-            switches["MKL as it is"] = None
-        if arguments.mkl != "default":
-            switches["MKL's AVX-512 kernels on both sides"] = build_mkl_switch(inputs)
-        for title, preload in switches.items():
-            rows = []
-            for setting in SETTINGS:
-                if arguments.only not in setting.name:
-                    continue
-                runs = run_in_turns(setting, inputs, arguments, preload)
-                if arguments.trainer is not None:
-                    rows.append(compare(setting, runs))
-            if rows:
-                print_table(title, rows)
-            tables[title] = [asdict(row) for row in rows]
+        rows = arguments.steps * arguments.batch * ranks
+        common = write_inputs(Path(folder), rows, arguments.sequence_length)
+        common |= {
+            "batch": {"size_per_rank": arguments.batch},
+            "train": {"steps": arguments.steps},
+        }
+        preload = build_mkl_switch(Path(folder)) if arguments.mkl == "avx512" else None
+        for setting in settings:
+            runs = run_in_turns(setting, common | setting.keys(), arguments, preload)
+            comparisons.append(compare(setting, runs, arguments.warmup))
+    print_table(comparisons)
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(tables, indent=2) + "\n")
+        arguments.json.write_text(json.dumps([asdict(row) for row in comparisons], indent=2) + "\n")
 
 
 if __name__ == "__main__":

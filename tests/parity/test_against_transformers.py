@@ -54,12 +54,12 @@ class Case:
             parts.append("clip")
         return "-".join(parts)
 
-    def spec(self, checkpoint, tokens, **overrides) -> dict:
+    def spec(self, source, tokens, **overrides) -> dict:
         optimizer = {"kind": "adamw", **OPTIMIZER}
         if self.clip:
             optimizer["gradient_clip_norm"] = CLIP_NORM
         return {
-            "model": {"source": str(checkpoint)},
+            "model": {"source": str(source)},
             "data": {
                 "kind": "tokens",
                 "train": str(tokens),

@@ -1,9 +1,13 @@
-"""Runs fsdp-train as torchrun would: one process per rank, told who it is by its environment."""
+"""Runs a trainer as torchrun would: one process per rank, told who it is by its environment.
+
+A trainer is fsdp-train, or a Python script with its command line and its events (see
+pytorch_trainer.py)."""
 
 import json
 import os
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +16,7 @@ import yaml
 
 TIME_LIMIT_S = 120
 LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_")
+PYTORCH = Path(__file__).with_name("pytorch_trainer.py")
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def rank_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
+def rank_environment(rank: int, ranks: int, port: int, threads: int = 1) -> dict[str, str]:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
     return inherited | {
         "RANK": str(rank),
@@ -42,8 +47,37 @@ def rank_environment(rank: int, ranks: int, port: int) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(ranks),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": str(threads),
     }
+
+
+def events_file(folder: Path, rank: int = 0) -> Path:
+    return folder / "attempt-1" / f"events.rank{rank}.jsonl"
+
+
+def log_file(folder: Path, rank: int) -> Path:
+    return folder / "attempt-1" / f"rank{rank}.log"
+
+
+def start(
+    trainer: Path, spec: dict, folder: Path, threads: int = 1, preload: Path | None = None
+) -> list[subprocess.Popen]:
+    """Starts the ranks that train `spec` (the keys of run.yaml) in `folder`."""
+    (folder / "attempt-1").mkdir(parents=True)
+    (folder / "run.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    interpreter = [sys.executable, "-B"] if trainer.suffix == ".py" else []
+    command = [*interpreter, str(trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
+    ranks, port = spec["strategy"]["ranks"], free_port()
+    processes = []
+    for rank in range(ranks):
+        environment = rank_environment(rank, ranks, port, threads)
+        if preload is not None:
+            environment["LD_PRELOAD"] = str(preload)
+        with log_file(folder, rank).open("w") as log:
+            processes.append(
+                subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            )
+    return processes
 
 
 def wait_for(processes: list[subprocess.Popen]) -> None:
@@ -63,43 +97,33 @@ def wait_for(processes: list[subprocess.Popen]) -> None:
             process.wait()
 
 
-def read_steps(file: Path, rank: int) -> list[dict]:
-    events = [json.loads(line) for line in file.read_text().splitlines()]
-    kinds = [event["kind"] for event in events]
-    assert kinds[0] == "run_started" and events[0]["rank"] == rank, events[0]
-    assert kinds[-1] == "run_finished", events[-1]
+def check_ended_well(processes: list[subprocess.Popen], folder: Path) -> None:
+    """Fails with every rank's output unless all ranks ended well."""
+    if any(process.returncode for process in processes):
+        outputs = [
+            f"rank {rank} ended with {process.returncode}:\n{log_file(folder, rank).read_text()}"
+            for rank, process in enumerate(processes)
+        ]
+        raise AssertionError("\n".join([" ".join(processes[0].args), *outputs]))
+
+
+def read_events(folder: Path, rank: int = 0) -> list[dict]:
+    """Of a rank that ended well."""
+    events = [json.loads(line) for line in events_file(folder, rank).read_text().splitlines()]
+    assert events[0]["kind"] == "run_started" and events[0]["rank"] == rank, events[0]
+    assert events[-1]["kind"] == "run_finished", events[-1]
     assert [event["sequence"] for event in events] == list(range(len(events)))
-    return [event for event in events if event["kind"] == "step"]
+    return events
+
+
+def of_kind(kind: str, events: list[dict]) -> list[dict]:
+    return [event for event in events if event["kind"] == kind]
 
 
 def train(trainer: Path, spec: dict, folder: Path) -> TrainerRun:
-    """Trains `spec` (the keys of run.yaml) in `folder`. Fails with every rank's output unless all
-    ranks end well."""
-    ranks = spec["strategy"]["ranks"]
-    attempt = folder / "attempt-1"
-    attempt.mkdir(parents=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
-    port = free_port()
-    command = [str(trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
-    logs = [attempt / f"rank{rank}.log" for rank in range(ranks)]
-    processes = []
-    for rank, log in enumerate(logs):
-        with log.open("w") as output:
-            processes.append(
-                subprocess.Popen(
-                    command,
-                    env=rank_environment(rank, ranks, port),
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
-            )
+    """Trains `spec` in `folder`. Fails with every rank's output unless all ranks end well."""
+    processes = start(trainer, spec, folder)
     wait_for(processes)
-    if any(process.returncode for process in processes):
-        outputs = [
-            f"rank {rank} ended with {process.returncode}:\n{log.read_text()}"
-            for rank, (process, log) in enumerate(zip(processes, logs))
-        ]
-        raise AssertionError("\n".join([" ".join(command), *outputs]))
-    return TrainerRun(
-        [read_steps(attempt / f"events.rank{rank}.jsonl", rank) for rank in range(ranks)]
-    )
+    check_ended_well(processes, folder)
+    ranks = range(spec["strategy"]["ranks"])
+    return TrainerRun([of_kind("step", read_events(folder, rank)) for rank in ranks])

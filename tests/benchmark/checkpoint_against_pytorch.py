@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""fsdp-train's sharded checkpoints against torch.distributed.checkpoint (DCP) of FSDP2: the time to
+save one and to go on from it. Run by hand, on two idle cores:
+
+    .venv/bin/python tests/benchmark/checkpoint_against_pytorch.py \\
+        --trainer build/release/fsdp-train
+
+Two ranks, fp32 weights and AdamW's state, the same model, folder and disk; both sides in turns
+(PyTorch, trainer, PyTorch, trainer, ...), medians. A run saves after each of its steps; another one
+goes on from the last of them, and fails unless its loss is the same on both sides.
+
+Save: from the end of a step until rank 0 goes on. PyTorch's is get_state_dict and dcp.save, whose
+FileSystemWriter syncs each file (sync_files, on by default) and renames the metadata last; the
+trainer syncs each file and the folders, and renames the folder last.
+
+Load: PyTorch's is get_state_dict, dcp.load and set_state_dict alone, of a model that is made and
+has its first weights already. The trainer loads while it makes its shards, so its figure is all of
+the time from the start of its processes until all ranks are about to begin a step: more than
+loading. The same of PyTorch is given, too, and includes importing it; and of runs that begin at the
+beginning. Files are in the page cache on both sides, since they were just written.
+
+Plain write: the bytes of the trainer's checkpoint, written to one file and synced by one process
+after each pair of runs: the disk's own share of a save.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measurement import PYTORCH, Measurement, measure, median, write_inputs
+
+SIDES = ("PyTorch", "trainer")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default 5)")
+    parser.add_argument("--saves", type=int, default=3, help="checkpoints of a run (default 3)")
+    parser.add_argument("--folder", type=Path, help="where to write (default: the temporary one)")
+    return parser.parse_args()
+
+
+def save_and_resume(
+    program: Path, spec: dict, saves: int, folder: Path
+) -> tuple[Measurement, Measurement]:
+    """A run that saves, and one that goes on from its last checkpoint by one step."""
+    saving = spec | {
+        "train": {"steps": saves},
+        "checkpoint": {"every_steps": 1, "state_dict": "sharded"},
+    }
+    first = measure(program, saving, folder / "first")
+    resume = str(folder / "first" / "checkpoints" / f"step-{saves}")
+    going_on = spec | {"train": {"steps": saves + 1}, "resume": resume}
+    return first, measure(program, going_on, folder / "second")
+
+
+def write_times_ms(run: Measurement) -> list[float]:
+    return run.figures("checkpoint", "write_time_ms")
+
+
+def plain_write_time_ms(file: Path, size_bytes: int) -> float:
+    chunk = os.urandom(1 << 20)
+    start = time.perf_counter()
+    with file.open("wb", buffering=0) as out:
+        for _ in range(size_bytes >> 20):
+            out.write(chunk)
+        os.fsync(out.fileno())
+    elapsed_ms = (time.perf_counter() - start) * 1000
+    file.unlink()
+    return elapsed_ms
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def print_row(name: str, pytorch_ms: float, trainer_ms: float) -> None:
+    print(f"| {name} | {pytorch_ms:.0f} | {trainer_ms:.0f} | {trainer_ms / pytorch_ms:.2f} |")
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    programs = dict(zip(SIDES, (PYTORCH, arguments.trainer)))
+    runs = {side: [] for side in SIDES}
+    sizes, plain_ms = {}, []
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as temporary:
+        root = Path(temporary)
+        spec = write_inputs(root, rows=2 * (arguments.saves + 1), sequence_length=64) | {
+            "strategy": {"kind": "fsdp", "ranks": 2},
+            "batch": {"size_per_rank": 1},
+        }
+        for round_number in range(1, arguments.rounds + 1):
+            for side, program in programs.items():
+                folder = root / side
+                os.sync()  # what other programs have written does not wait for our fsync
+                first, second = save_and_resume(program, spec, arguments.saves, folder)
+                sizes[side] = folder_bytes(folder / "first/checkpoints" / f"step-{arguments.saves}")
+                shutil.rmtree(folder)
+                runs[side].append((first, second))
+                saved = ", ".join(f"{ms:.0f}" for ms in write_times_ms(first))
+                print(
+                    f"round {round_number}, {side}: saved in {saved} ms, went on after "
+                    f"{second.start_up_time_ms:.0f} ms, loss {second.losses[0]:.6f}",
+                    file=sys.stderr, flush=True,
+                )  # fmt: skip
+            want, have = (runs[side][-1][1].losses[0] for side in SIDES)
+            if abs(have - want) > 1e-5 * want:
+                raise SystemExit(f"losses after the resume: PyTorch {want}, trainer {have}")
+            plain_ms.append(plain_write_time_ms(root / "plain", sizes["trainer"]))
+
+    saving = {side: [first for first, _ in runs[side]] for side in SIDES}
+    resumed = {side: [second for _, second in runs[side]] for side in SIDES}
+    print(", ".join(f"{side} {sizes[side] / 1e6:.0f} MB" for side in SIDES))
+    print("\n| | PyTorch ms | trainer ms | ratio |\n| --- | --: | --: | --: |")
+    save = [median(saving[side], write_times_ms) for side in SIDES]
+    print_row("save", *save)
+    start_up = [median(resumed[side], lambda r: [r.start_up_time_ms]) for side in SIDES]
+    load_ms = median(resumed["PyTorch"], lambda r: r.figures("run_started", "load_time_ms"))
+    print_row("load: DCP alone, trainer's whole start", load_ms, start_up[1])
+    print_row("start of a resumed run", *start_up)
+    fresh = [median(saving[side], lambda r: [r.start_up_time_ms]) for side in SIDES]
+    print_row("start of a fresh run", *fresh)
+    print(f"\nplain write and fsync of as many bytes: {statistics.median(plain_ms):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

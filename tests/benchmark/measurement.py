@@ -1,0 +1,150 @@
+"""Runs a trainer (see tests/parity/trainer.py) and measures its ranks from outside."""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "parity"))
+from trainer import (  # noqa: E402
+    PYTORCH,
+    check_ended_well,
+    events_file,
+    of_kind,
+    read_events,
+    start,
+)
+
+__all__ = ["PYTORCH", "Measurement", "measure", "median", "write_inputs"]
+
+POLL_S = 0.02
+MODEL = dict(
+    hidden_size=384,
+    intermediate_size=1024,
+    num_hidden_layers=8,
+    num_attention_heads=6,
+    num_key_value_heads=6,
+    vocab_size=16000,
+    max_position_embeddings=512,
+)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Rank 0's events, the largest resident memory of any rank after the warm-up steps, and the
+    time from the start of the processes until all ranks were about to begin their first step."""
+
+    events: list[dict]
+    memory_bytes: int
+    start_up_time_ms: float
+
+    @property
+    def losses(self) -> list[float]:
+        return self.figures("step", "loss")
+
+    def figures(self, kind: str, name: str) -> list[float]:
+        return [event[name] for event in of_kind(kind, self.events)]
+
+
+def median(runs: list[Measurement], figures: Callable[[Measurement], list[float]]) -> float:
+    return statistics.median(figure for run in runs for figure in figures(run))
+
+
+def write_inputs(folder: Path, rows: int, sequence_length: int) -> dict:
+    """Writes random weights and tokens; returns the keys of run.yaml that name them."""
+    disable_progress_bar()
+    torch.manual_seed(1)
+    model = LlamaForCausalLM(LlamaConfig(**MODEL))
+    model.save_pretrained(folder / "checkpoint")
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f}M parameters")
+    # Some tokens are much more frequent than others, so that the loss falls.
+    uniform = numpy.random.default_rng(1).random((rows, sequence_length + 1))
+    tokens = uniform**4 * MODEL["vocab_size"]
+    numpy.save(folder / "tokens.npy", tokens.astype(numpy.int32))
+    return {
+        "model": {"source": str(folder / "checkpoint")},
+        "data": {
+            "kind": "tokens",
+            "train": str(folder / "tokens.npy"),
+            "sequence_length": sequence_length,
+            "shuffle": False,
+        },
+        "optimizer": {"learning_rate": 2e-4},
+        "device": "cpu",
+    }
+
+
+def measure(
+    trainer: Path, spec: dict, folder: Path, warmup: int = 0, threads: int = 1,
+    preload: Path | None = None,
+) -> Measurement:
+    """Trains `spec` in `folder`."""
+    started_unix_ms = time.time() * 1000
+    processes = start(trainer, spec, folder, threads, preload)
+    try:
+        memory_bytes = watch(processes, events_file(folder), warmup)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    check_ended_well(processes, folder)
+    events = [read_events(folder, rank) for rank in range(len(processes))]
+    ready_unix_ms = max(of_rank[0]["time_unix_ms"] for of_rank in events)
+    return Measurement(events[0], memory_bytes, ready_unix_ms - started_unix_ms)
+
+
+def watch(processes: list[subprocess.Popen], events: Path, warmup: int) -> int:
+    """Waits for the end. Returns the peak of any rank's memory over the steps after the warm-up."""
+    while any(process.poll() is None for process in processes):
+        if any(process.poll() for process in processes):
+            return 0
+        if finished_steps(events) >= warmup:
+            break
+        time.sleep(POLL_S)
+    running = [process.pid for process in processes if process.poll() is None]
+    for pid in running:
+        restart_peak(pid)
+    # The trainer restarts its own peak at every step, so the largest of many readings is taken.
+    memory_bytes = 0
+    while any(process.poll() is None for process in processes):
+        if any(process.poll() for process in processes):
+            return 0
+        memory_bytes = max([memory_bytes, *map(resident_bytes, running)])
+        time.sleep(POLL_S)
+    return memory_bytes
+
+
+def finished_steps(events: Path) -> int:
+    if not events.exists():
+        return 0
+    lines = [line for line in events.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return len(of_kind("step", [json.loads(line) for line in lines]))
+
+
+def restart_peak(pid: int) -> None:
+    """Sets VmHWM to what is resident now (man 5 proc, clear_refs)."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def resident_bytes(pid: int) -> int:
+    """The peak of resident memory that no file backs: VmHWM - RssFile, as read now. Mapped weights
+    and the pages of shared libraries can be dropped and read again; they are not counted. 0 when
+    the process is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    status = dict(line.split(":", 1) for line in lines)
+    if "VmHWM" not in status:
+        return 0
+    kib = [int(status[name].split()[0]) for name in ("VmHWM", "RssFile")]
+    return (kib[0] - kib[1]) * 1024

@@ -1,0 +1,345 @@
+"""A run that goes on from a checkpoint computes what the uninterrupted run computes, whoever wrote
+the checkpoint, and transformers opens full ones."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+import yaml
+from agreement import assert_close
+from checkpoints import STEPS, TOTAL_BATCH
+from test_against_transformers import Case
+from trainer import TIME_LIMIT_S, free_port, rank_environment, train
+from transformers import LlamaForCausalLM
+
+TOLERANCE = 1e-5
+MIDDLE = STEPS // 2
+
+SINGLE = Case("single")
+FSDP_4 = Case("fsdp", ranks=4)
+CASES = [
+    SINGLE,
+    Case("single", "optimizer", accumulation=2, clip=True),
+    Case("ddp", ranks=2, clip=True),
+    Case("ddp", "optimizer", ranks=3),
+    Case("fsdp", ranks=2, accumulation=2, clip=True),
+    Case("fsdp", "optimizer", ranks=3, checkpoint_every=1),
+    FSDP_4,
+]
+
+
+def written(state_dict: str = "full", **keys) -> dict:
+    return {"checkpoint": {"every_steps": MIDDLE, "state_dict": state_dict} | keys}
+
+
+def started(run_folder: Path) -> dict:
+    events = run_folder / "attempt-1" / "events.rank0.jsonl"
+    return json.loads(events.read_text().splitlines()[0])
+
+
+def names(run_folder: Path) -> list[str]:
+    return sorted(path.name for path in (run_folder / "checkpoints").iterdir())
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(trainer, checkpoints, tokens, tmp_path_factory):
+    """(case, variant, state_dict) -> (run, folder) of a run that writes checkpoints; each is run
+    once."""
+
+    @cache
+    def run(case: Case, variant: str = "plain", state_dict: str = "full"):
+        folder = tmp_path_factory.mktemp("uninterrupted") / "run"
+        spec = case.spec(checkpoints[variant], tokens, **written(state_dict))
+        return train(trainer, spec, folder), folder
+
+    return run
+
+
+def resume(trainer, spec: dict, checkpoint: Path, folder: Path):
+    run = train(trainer, spec | {"resume": str(checkpoint)}, folder)
+    assert started(folder)["resumed_from_step"] == MIDDLE
+    assert [step["step"] for step in run.steps[0]] == list(range(MIDDLE + 1, STEPS + 1))
+    return run
+
+
+# Resume
+
+
+@pytest.mark.parametrize("state_dict", ["full", "sharded"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_resumed_run_equals_the_uninterrupted_one(
+    trainer, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
+):
+    """To the last printed digit."""
+    run, folder = uninterrupted(case, state_dict=state_dict)
+    spec = case.spec(checkpoints["plain"], tokens, **written(state_dict))
+    again = resume(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path / "run")
+    for name in ("loss", "gradient_norm", "learning_rate", "tokens"):
+        expected = [step[name] for step in run.steps[0]][MIDDLE:]
+        assert [step[name] for step in again.steps[0]] == expected, name
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"optimizer": {"kind": "adam", "learning_rate": 3e-3, "state_dtype": "bf16"}},
+        {"optimizer": {"kind": "sgd", "learning_rate": 0.1, "momentum": 0.9}},
+        {"optimizer": {"kind": "adadelta", "learning_rate": 1.0, "epsilon": 1e-6}},
+        {"schedule": {"kind": "cosine", "warmup_steps": 3}},
+        {"precision": "bf16_true"},
+        {"precision": "bf16_mixed"},
+        {"precision": "fp16_mixed"},
+    ],
+    ids=lambda keys: "-".join(str(value) for value in keys.values()),
+)
+def test_every_state_is_resumed(trainer, checkpoints, tokens, tmp_path, keys):
+    case = Case("fsdp", ranks=2)
+    spec = case.spec(checkpoints["plain"], tokens, **written("sharded"), **keys)
+    run = train(trainer, spec, tmp_path / "first")
+    checkpoint = tmp_path / "first" / "checkpoints" / f"step-{MIDDLE}"
+    again = resume(trainer, spec, checkpoint, tmp_path / "second")
+    for name in ("loss", "learning_rate", "gradient_scale"):
+        expected = [step[name] for step in run.steps[0]][MIDDLE:]
+        assert [step[name] for step in again.steps[0]] == expected, name
+
+
+@pytest.mark.parametrize("state_dict", ["full", "sharded"])
+@pytest.mark.parametrize(
+    "reader",
+    [SINGLE, Case("ddp", ranks=2), Case("fsdp", ranks=2), Case("fsdp", ranks=3, accumulation=2)],
+    ids=str,
+)
+def test_other_ranks_and_strategies_resume(
+    trainer, uninterrupted, checkpoints, tokens, tmp_path, reader, state_dict
+):
+    run, folder = uninterrupted(FSDP_4, state_dict=state_dict)
+    spec = reader.spec(checkpoints["plain"], tokens)
+    again = resume(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path / "run")
+    assert_close("loss", run.losses()[MIDDLE:], again.losses(), TOLERANCE)
+
+
+@pytest.mark.parametrize("writer", [SINGLE, Case("ddp", ranks=2), Case("fsdp", ranks=2)], ids=str)
+def test_four_ranks_resume(trainer, uninterrupted, checkpoints, tokens, tmp_path, writer):
+    run, folder = uninterrupted(writer, state_dict="sharded")
+    spec = FSDP_4.spec(checkpoints["plain"], tokens)
+    again = resume(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path / "run")
+    assert_close("loss", run.losses()[MIDDLE:], again.losses(), TOLERANCE)
+
+
+def test_shuffled_data_go_on_where_they_were(trainer, uninterrupted, checkpoints, tokens, tmp_path):
+    case = Case("fsdp", ranks=2)
+    spec = case.spec(checkpoints["plain"], tokens, **written("sharded"))
+    spec["data"]["shuffle"] = True
+    run = train(trainer, spec, tmp_path / "first")
+    checkpoint = tmp_path / "first" / "checkpoints" / f"step-{MIDDLE}"
+    again = resume(trainer, spec, checkpoint, tmp_path / "second")
+    assert again.losses() == run.losses()[MIDDLE:]
+    assert run.losses() != uninterrupted(case)[0].losses()
+
+
+def test_auto_without_a_checkpoint_begins_at_the_beginning(
+    trainer, uninterrupted, checkpoints, tokens, tmp_path
+):
+    run = train(trainer, SINGLE.spec(checkpoints["plain"], tokens, resume="auto"), tmp_path / "run")
+    assert started(tmp_path / "run")["resumed_from_step"] == 0
+    assert run.losses() == uninterrupted(SINGLE)[0].losses()
+
+
+# Kill -9
+
+
+def kill_after(trainer: Path, spec: dict, folder: Path, checkpoint: Path) -> None:
+    """Kills every rank at a random moment of the steps and checkpoints that follow `checkpoint`."""
+    ranks = spec["strategy"]["ranks"]
+    (folder / "attempt-1").mkdir(parents=True)
+    (folder / "run.yaml").write_text(json.dumps(spec))
+    command = [str(trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
+    port = free_port()
+    with (folder / "output.log").open("w") as log:
+        processes = [
+            subprocess.Popen(
+                command, env=rank_environment(rank, ranks, port), stdout=log, stderr=log
+            )
+            for rank in range(ranks)
+        ]
+    try:
+        deadline = time.monotonic() + TIME_LIMIT_S
+        while not checkpoint.exists():
+            ended = any(process.poll() is not None for process in processes)
+            assert not ended and time.monotonic() < deadline, (folder / "output.log").read_text()
+            time.sleep(0.001)
+        time.sleep(random.uniform(0, 0.05))
+    finally:
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
+
+
+@pytest.mark.parametrize("state_dict", ["full", "sharded"])
+@pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2)], ids=str)
+def test_killed_run_goes_on(
+    trainer, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
+):
+    spec = case.spec(checkpoints["plain"], tokens, **written(state_dict, every_steps=1))
+    kill_after(trainer, spec, tmp_path / "killed", tmp_path / "killed/checkpoints/step-2")
+    left = names(tmp_path / "killed")
+    shutil.copytree(tmp_path / "killed/checkpoints", tmp_path / "again/checkpoints")
+    again = train(trainer, spec | {"resume": "auto"}, tmp_path / "again")
+    resumed_from = started(tmp_path / "again")["resumed_from_step"]
+    complete = [int(name.removeprefix("step-")) for name in left if "." not in name]
+    assert resumed_from == max(complete), left
+    assert again.losses() == uninterrupted(case)[0].losses()[resumed_from:]
+    assert names(tmp_path / "again") == sorted(f"step-{step}" for step in range(1, STEPS + 1))
+
+
+def interrupt(trainer: Path, spec: dict, folder: Path, number: signal.Signals) -> dict:
+    """Asks rank 1 to stop after some steps. Returns the last event of rank 0."""
+    (folder / "attempt-1").mkdir(parents=True)
+    (folder / "run.yaml").write_text(yaml.safe_dump(spec))
+    command = [str(trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
+    ranks, port = spec["strategy"]["ranks"], free_port()
+    processes = [
+        subprocess.Popen(command, env=rank_environment(rank, ranks, port)) for rank in range(ranks)
+    ]
+    events = folder / "attempt-1" / "events.rank1.jsonl"
+    try:
+        deadline = time.monotonic() + TIME_LIMIT_S
+        while not (events.exists() and '"kind":"step"' in events.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        processes[1].send_signal(number)
+        assert [process.wait(TIME_LIMIT_S) for process in processes] == [130] * ranks
+    finally:
+        for process in processes:
+            process.kill()
+    lines = (folder / "attempt-1" / "events.rank0.jsonl").read_text().splitlines()
+    return json.loads(lines[-1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_run_that_is_asked_to_stop_saves_and_goes_on(
+    trainer, checkpoints, tokens, tmp_path, number
+):
+    spec = Case("fsdp", ranks=2).spec(checkpoints["plain"], tokens, checkpoint={"at_end": True})
+    spec["train"] = {"steps": 1_000_000}
+    last = interrupt(trainer, spec, tmp_path / "run", number)
+    assert last["kind"] == "run_interrupted"
+    assert names(tmp_path / "run") == [f"step-{last['step']}"]
+    spec["train"] = {"steps": last["step"] + 3}
+    whole = train(trainer, spec, tmp_path / "whole")
+    shutil.copytree(tmp_path / "run/checkpoints", tmp_path / "again/checkpoints")
+    again = train(trainer, spec | {"resume": "auto"}, tmp_path / "again")
+    assert again.losses() == whole.losses()[-3:]
+
+
+# Full checkpoints in transformers
+
+
+def logits_of(checkpoint: Path, rows: torch.Tensor) -> torch.Tensor:
+    model, report = LlamaForCausalLM.from_pretrained(checkpoint, output_loading_info=True)
+    assert not any(report.values()), report
+    with torch.no_grad():
+        return model(rows[:, :-1]).logits.float()
+
+
+def loss_of(logits: torch.Tensor, rows: torch.Tensor) -> float:
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten()).item()
+
+
+@pytest.fixture(scope="module")
+def next_rows(tokens) -> torch.Tensor:
+    """What the step after the checkpoint reads."""
+    rows = numpy.load(tokens)[MIDDLE * TOTAL_BATCH : (MIDDLE + 1) * TOTAL_BATCH]
+    return torch.from_numpy(rows.astype(numpy.int64))
+
+
+@pytest.mark.parametrize("variant", ["plain", "grouped_query", "tied"])
+@pytest.mark.parametrize("case", [SINGLE, Case("ddp", ranks=2), Case("fsdp", ranks=3)], ids=str)
+def test_transformers_opens_a_full_checkpoint(uninterrupted, next_rows, case, variant):
+    run, folder = uninterrupted(case, variant)
+    logits = logits_of(folder / "checkpoints" / f"step-{MIDDLE}", next_rows)
+    # The very parameters that the next step's loss is computed with.
+    expected = run.losses()[MIDDLE]
+    assert loss_of(logits, next_rows) == pytest.approx(expected, rel=TOLERANCE)
+    single = uninterrupted(SINGLE, variant)[1] / "checkpoints" / f"step-{MIDDLE}"
+    assert torch.allclose(logits, logits_of(single, next_rows), rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "precision, dtype",
+    [("bf16_true", "bfloat16"), ("bf16_mixed", "float32"), ("fp16_mixed", "float32")],
+)
+def test_weights_are_stored_as_they_are_stepped(
+    trainer, checkpoints, tokens, tmp_path, precision, dtype
+):
+    case = Case("fsdp", ranks=2)
+    keys = written(every_steps=None, at_end=True, single_file=True) | {"precision": precision}
+    train(trainer, case.spec(checkpoints["plain"], tokens, **keys), tmp_path / "run")
+    assert names(tmp_path / "run") == [f"step-{STEPS}"]
+    folder = tmp_path / "run/checkpoints" / f"step-{STEPS}"
+    model = LlamaForCausalLM.from_pretrained(folder)
+    assert {str(value.dtype) for value in model.parameters()} == {f"torch.{dtype}"}
+
+
+def test_a_full_checkpoint_is_a_source(trainer, uninterrupted, tokens, tmp_path):
+    folder = uninterrupted(Case("fsdp", ranks=3))[1] / "checkpoints" / f"step-{MIDDLE}"
+    spec = SINGLE.spec(folder, tokens)
+    run = train(trainer, spec, tmp_path / "run")
+    rows = torch.from_numpy(numpy.load(tokens)[:TOTAL_BATCH].astype(numpy.int64))
+    assert run.losses()[0] == pytest.approx(loss_of(logits_of(folder, rows), rows), rel=TOLERANCE)
+
+
+def test_a_random_model_gets_a_config_that_transformers_reads(
+    trainer, tokens, next_rows, tmp_path
+):
+    case = Case("fsdp", ranks=2)
+    config = dict(
+        num_hidden_layers=2,
+        hidden_size=48,
+        intermediate_size=96,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=97,
+        rope_theta=50000.0,
+        tie_word_embeddings=True,
+    )
+    spec = case.spec("unused", tokens, **written()) | {"model": {"config": config}}
+    run = train(trainer, spec, tmp_path / "run")
+    logits = logits_of(tmp_path / "run/checkpoints" / f"step-{MIDDLE}", next_rows)
+    expected = run.losses()[MIDDLE]
+    assert loss_of(logits, next_rows) == pytest.approx(expected, rel=TOLERANCE)
+
+
+# Which are written and which stay
+
+
+def test_the_newest_and_the_best_stay(trainer, checkpoints, tokens, tmp_path):
+    evaluation = {"every_steps": 2, "data": str(tokens), "batches": 1}
+    spec = SINGLE.spec(
+        checkpoints["plain"],
+        tokens,
+        evaluation=evaluation,
+        checkpoint={"every_steps": 3, "when_improved": True, "keep": 2, "state_dict": "sharded"},
+    )
+    train(trainer, spec, tmp_path / "run")
+    lines = (tmp_path / "run/attempt-1/events.rank0.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    evaluations = {e["step"]: e["loss"] for e in events if e["kind"] == "evaluation"}
+    improved = [
+        step
+        for step, loss in evaluations.items()
+        if loss == min(l for s, l in evaluations.items() if s <= step)
+    ]
+    saved = [e["step"] for e in events if e["kind"] == "checkpoint"]
+    assert saved == sorted({*improved, *range(3, STEPS + 1, 3)})
+    best = min(evaluations, key=evaluations.get)
+    assert names(tmp_path / "run") == sorted(f"step-{step}" for step in {best, *saved[-2:]})

@@ -1,0 +1,101 @@
+"""What a rank allocates is what the theory of each strategy says, to within its activations.
+
+P: bytes of all parameters in fp32 (gradients have as many, AdamW's state twice), N: ranks,
+U: bytes of the largest unit.
+"""
+
+import numpy
+import pytest
+from trainer import train
+
+HIDDEN, INTERMEDIATE, LAYERS, VOCABULARY = 128, 344, 8, 256
+BLOCK = 4 * HIDDEN**2 + 3 * HIDDEN * INTERMEDIATE + 2 * HIDDEN
+U = 4 * BLOCK
+P = 4 * (LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN + HIDDEN)
+N = 4
+ACTIVATIONS = 0.35 * U  # of one sequence of 4 tokens, and small buffers
+
+FULL_SHARD = {"kind": "fsdp", "ranks": N}
+
+
+def sharded(ranks, prefetch=1):
+    """Parameters, state and gradients in shards, but for the gradients of the units that are whole
+    at the peak, near the end of backward; 1 + prefetch whole units; two whole gradients."""
+    return 4 * P / ranks - (1 + prefetch) * U / ranks + (1 + prefetch) * U + 2 * U
+
+
+EXPECTED = {
+    "single": ({"kind": "single", "ranks": 1}, False, 4 * P),
+    "ddp": ({"kind": "ddp", "ranks": N}, False, 4 * P),
+    "no_shard": (FULL_SHARD | {"sharding": "no_shard"}, False, 4 * P),
+    "full_shard": (FULL_SHARD, False, sharded(N)),
+    # Early in backward: all but one unit is whole, with two whole gradients and one in a shard.
+    "shard_grad_op": (
+        FULL_SHARD | {"sharding": "shard_grad_op"}, False, 3 * P / N + P + U + U / N
+    ),
+    "hybrid_shard": (
+        FULL_SHARD | {"sharding": "hybrid_shard", "shard_group_size": 2}, False, sharded(2)
+    ),
+    "no prefetch": (FULL_SHARD | {"prefetch": 0}, False, sharded(N, 0)),
+    "prefetch 3": (FULL_SHARD | {"prefetch": 3}, False, sharded(N, 3)),
+    # Gradient shards: one that is reduced, one that is stepped.
+    "in_backward": (FULL_SHARD, True, 3 * P / N + 4 * U + 2 * U / N),
+    "ddp in_backward": ({"kind": "ddp", "ranks": N}, True, 3 * P + 2 * U),
+    # ... and one that is copied to the host.
+    "offload optimizer": (FULL_SHARD | {"offload": "optimizer"}, False, P / N + 4 * U + 3 * U / N),
+    "offload parameters": (FULL_SHARD | {"offload": "parameters"}, False, 4 * U + 3 * U / N),
+}
+
+
+@pytest.fixture(scope="module")
+def tokens_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("tokens") / "tokens.npy"
+    numpy.save(file, numpy.arange(64 * 5, dtype=numpy.int32).reshape(64, 5) % VOCABULARY)
+    return file
+
+
+@pytest.fixture(scope="module")
+def allocated_bytes(trainer, tokens_file, tmp_path_factory):
+    """The peak of a step, of the rank with most, by name."""
+    peaks = {}
+    for name, (strategy, in_backward, _) in EXPECTED.items():
+        spec = {
+            "model": {
+                "config": {
+                    "num_hidden_layers": LAYERS,
+                    "hidden_size": HIDDEN,
+                    "intermediate_size": INTERMEDIATE,
+                    "num_attention_heads": 4,
+                    "num_key_value_heads": 4,
+                    "vocab_size": VOCABULARY,
+                }
+            },
+            "data": {"kind": "tokens", "train": str(tokens_file), "sequence_length": 4},
+            "strategy": strategy,
+            "batch": {"size_per_rank": 1},
+            "optimizer": {"in_backward": in_backward},
+            "train": {"steps": 3},
+            "device": "cpu",
+            "threads_per_rank": 1,
+        }
+        run = train(trainer, spec, tmp_path_factory.mktemp("run"))
+        peaks[name] = max(rank[-1]["memory_allocated_bytes_max"] for rank in run.steps)
+    return peaks
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_peak_is_what_theory_says(allocated_bytes, name):
+    theory = EXPECTED[name][2]
+    excess = allocated_bytes[name] - theory
+    shown = f"{allocated_bytes[name]:,} bytes, theory {theory:,.0f}, U {U:,}, excess {excess / U:.2f} U"
+    assert -0.1 * U <= excess <= ACTIVATIONS, shown
+
+
+def test_order(allocated_bytes):
+    """From the most to the least, with room between them."""
+    order = ["ddp", "hybrid_shard", "full_shard", "in_backward", "offload optimizer",
+             "offload parameters"]
+    peaks = [allocated_bytes[name] for name in order]
+    assert all(more > 1.05 * less for more, less in zip(peaks, peaks[1:])), dict(zip(order, peaks))
+    assert allocated_bytes["shard_grad_op"] > 1.05 * allocated_bytes["full_shard"]
+    assert allocated_bytes["ddp in_backward"] < 0.95 * allocated_bytes["ddp"]

@@ -1,0 +1,92 @@
+"""Mixed precision computes what FSDP2's MixedPrecisionPolicy does, and stays near fp32."""
+
+import pytest
+from agreement import assert_close, assert_ranks_agree
+from checkpoints import STEPS
+from test_against_transformers import Case
+from trainer import PYTORCH, train
+
+TO_FP32 = 2e-2
+TO_FSDP2 = 5e-3
+# fp32 agrees with the reference to 2e-7; the least of the precisions here is 8e-6 away.
+ANOTHER = 1e-6
+
+PRECISIONS = {
+    "bf16_mixed": "bf16_mixed",
+    "fp16_mixed": "fp16_mixed",
+    "bf16_reduced_in_bf16": {"parameters": "bf16", "reduction": "bf16"},
+    "fp32_reduced_in_bf16": {"parameters": "fp32", "reduction": "bf16"},
+}
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_as_fsdp2(trainer, precision, ranks, checkpoints, tokens, reference_for, tmp_path):
+    spec = Case("fsdp", ranks=ranks).spec(
+        checkpoints["plain"], tokens, precision=PRECISIONS[precision]
+    )
+    run = train(trainer, spec, tmp_path / "run")
+    assert_ranks_agree(run)
+    fsdp2 = train(PYTORCH, spec, tmp_path / "fsdp2")
+    assert_close("loss", fsdp2.losses(), run.losses(), TO_FSDP2)
+    assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
+    with pytest.raises(AssertionError):  # the precision was really another one
+        assert_close("loss", reference_for("plain").losses, run.losses(), ANOTHER)
+
+
+STRATEGIES = [
+    Case("single"),
+    Case("single", accumulation=2),
+    Case("single", "parameters"),
+    Case("ddp", ranks=2, accumulation=2),
+    Case("ddp", "optimizer", ranks=4),
+    Case("fsdp", ranks=2, accumulation=2),
+    Case("fsdp", ranks=4, accumulation=2, accumulate="unsharded", checkpoint_every=1),
+    Case("fsdp", "optimizer", ranks=3, accumulation=2),
+    Case("fsdp", "parameters", ranks=4),
+]
+
+
+@pytest.mark.parametrize("case", STRATEGIES, ids=str)
+@pytest.mark.parametrize("precision", ["bf16_mixed", "fp16_mixed", "bf16_reduced_in_bf16"])
+def test_every_strategy(trainer, precision, case, checkpoints, tokens, reference_for, tmp_path):
+    spec = case.spec(checkpoints["plain"], tokens, precision=PRECISIONS[precision])
+    run = train(trainer, spec, tmp_path)
+    assert_ranks_agree(run)
+    assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
+
+
+@pytest.mark.parametrize("sharding", ["shard_grad_op", "no_shard", "hybrid_shard"])
+@pytest.mark.parametrize("precision", ["bf16_mixed", "bf16_reduced_in_bf16"])
+def test_every_sharding(
+    trainer, precision, sharding, checkpoints, tokens, reference_for, tmp_path
+):
+    spec = Case("fsdp", ranks=4, accumulation=2).spec(
+        checkpoints["plain"], tokens, precision=PRECISIONS[precision]
+    )
+    spec["strategy"] |= {"sharding": sharding, "shard_group_size": 2}
+    run = train(trainer, spec, tmp_path)
+    assert_ranks_agree(run)
+    assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
+
+
+def test_buffers_are_rounded(trainer, checkpoints, tokens, reference_for, tmp_path):
+    """Rotary tables in bf16: angles lose digits, and nothing else does."""
+    spec = Case("single").spec(checkpoints["plain"], tokens, precision={"buffers": "bf16"})
+    run = train(trainer, spec, tmp_path)
+    assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
+    with pytest.raises(AssertionError):
+        assert_close("loss", reference_for("plain").losses, run.losses(), ANOTHER)
+
+
+def test_float16_scales_the_loss(trainer, checkpoints, tokens, tmp_path):
+    """The first scale overflows float16 gradients: steps are left out, counted, and the scale
+    halved, until they fit."""
+    spec = Case("fsdp", ranks=2).spec(checkpoints["plain"], tokens, precision="fp16_mixed")
+    run = train(trainer, spec, tmp_path)
+    scales = [step["gradient_scale"] for step in run.steps[0]]
+    skipped = [step["skipped"] for step in run.steps[0]]
+    for step in range(STEPS - 1):
+        assert scales[step + 1] == scales[step] * (0.5 if skipped[step] else 1)
+    assert scales[0] == 65536
+    assert not skipped[-1]
