@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 
 #include "trainer/comm/communication_error.h"
@@ -17,11 +19,12 @@ using fsdp::ExitCode;
 // Drivers and NCCL have words of their own for it, outside of libtorch's allocator.
 bool says_out_of_memory(const std::string& reason) {
   return reason.find("out of memory") != std::string::npos ||
-         reason.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos;
+         reason.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos ||
+         reason.find("Failed to CUDA calloc") != std::string::npos;
 }
 
-// Runs this rank; an error becomes a run_failed event, a line on stderr and an exit code.
-ExitCode run_and_report(fsdp::RankRun& run) {
+// An error becomes a run_failed event, a line on stderr and an exit code.
+ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
   const auto fail = [&](ExitCode code, const std::string& reason) {
     if (code != ExitCode::kBadConfiguration && says_out_of_memory(reason)) {
       code = ExitCode::kOutOfMemory;
@@ -30,20 +33,31 @@ ExitCode run_and_report(fsdp::RankRun& run) {
     return code;
   };
   try {
-    return run.run();
-  } catch (const fsdp::ConfigError& error) {
-    return fail(ExitCode::kBadConfiguration, error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail(ExitCode::kOutOfMemory, error.what_without_backtrace());
+    std::rethrow_exception(error);
+  } catch (const fsdp::ConfigError& config_error) {
+    return fail(ExitCode::kBadConfiguration, config_error.what());
+  } catch (const c10::OutOfMemoryError& memory_error) {
+    return fail(ExitCode::kOutOfMemory, memory_error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::kOutOfMemory, "out of memory on the host");
-  } catch (const fsdp::CommunicationError& error) {
-    return fail(ExitCode::kCommunication, error.what());
-  } catch (const c10::Error& error) {
-    return fail(ExitCode::kRunFailed, error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return fail(ExitCode::kRunFailed, error.what());
+  } catch (const fsdp::CommunicationError& communication_error) {
+    return fail(ExitCode::kCommunication, communication_error.what());
+  } catch (const c10::DistBackendError& backend_error) {
+    return fail(ExitCode::kCommunication, backend_error.what_without_backtrace());
+  } catch (const c10::Error& torch_error) {
+    return fail(ExitCode::kRunFailed, torch_error.what_without_backtrace());
+  } catch (const std::exception& other_error) {
+    return fail(ExitCode::kRunFailed, other_error.what());
   }
+}
+
+fsdp::RankRun* this_run = nullptr;
+
+// NCCL's own watchdog throws on its thread when a peer is gone.
+[[noreturn]] void report_and_end() {
+  const std::exception_ptr error = std::current_exception();
+  if (!error) std::abort();
+  _exit(static_cast<int>(report(*this_run, error)));
 }
 
 }  // namespace
@@ -66,7 +80,14 @@ int main(int argc, char** argv) {
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   fsdp::RankRun run(spec_file, attempt);
-  const ExitCode code = run_and_report(run);
+  this_run = &run;
+  std::set_terminate(report_and_end);
+  ExitCode code = ExitCode::kRunFailed;
+  try {
+    code = run.run();
+  } catch (...) {
+    code = report(run, std::current_exception());
+  }
   // Other ranks may be gone: destructors of communication could wait for them.
   std::cout.flush();
   _exit(static_cast<int>(code));

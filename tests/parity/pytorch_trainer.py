@@ -169,7 +169,8 @@ def main() -> None:
             events.write("checkpoint", step=step, write_time_ms=elapsed_ms(start))
     events.write("run_finished", steps=spec["train"]["steps"])
     if distributed.is_initialized():
-        distributed.destroy_process_group()
+        distributed.barrier()
+    os._exit(0)  # gloo's threads now and then abort or hang an orderly end
 
 
 if __name__ == "__main__":

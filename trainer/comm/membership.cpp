@@ -1,6 +1,7 @@
 #include "trainer/comm/membership.h"
 
 #include <algorithm>
+#include <regex>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "trainer/comm/process_group.h"
@@ -81,7 +82,11 @@ std::string cause_text(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   const std::string text =
       torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
+  // NCCL's last lines say what the first one does not, such as that memory ran out.
+  if (dynamic_cast<const c10::DistBackendError*>(&error) == nullptr) {
+    return text.substr(0, text.find('\n'));
+  }
+  return std::regex_replace(text, std::regex("\\s*\n\\s*"), "; ");
 }
 
 }  // namespace fsdp

@@ -1,6 +1,5 @@
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -92,7 +91,9 @@ class NcclGroup : public ProcessGroup {
   static Watchdog::Progress progress(const c10::Event& begin, const c10::Event& end,
                                      at::Device device) {
     try {
-      const c10::cuda::CUDAGuard guard(device);
+      // Stays: to go back to device 0, or to destroy an event from there, would make a context on
+      // it.
+      c10::cuda::set_device(device.index(), /*force=*/true);
       if (end.query()) return Watchdog::Progress::kComplete;
       return begin.query() ? Watchdog::Progress::kRunning : Watchdog::Progress::kQueued;
     } catch (const std::exception&) {

@@ -1,3 +1,7 @@
+#ifdef FSDP_CUDA
+#include <c10/cuda/CUDAException.h>
+#endif
+
 #include "trainer/model/layers.h"
 #include "trainer/model/node.h"
 
@@ -27,11 +31,20 @@ at::Tensor empty_BHTW(const at::Tensor& like_BHTW) {
       .transpose(1, 2);
 }
 
-// CUDA's flash kernel wants 16-bit types and heads of certain widths; its memory-efficient one
-// knows no grouped queries.
+bool is_ampere_or_later([[maybe_unused]] const at::Device& gpu) {
+  int major = 0;
+#ifdef FSDP_CUDA
+  C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu.index()));
+#endif
+  return major >= 8;
+}
+
+// CUDA's flash kernel wants 16-bit types, heads of certain widths and an Ampere GPU; its
+// memory-efficient one knows no grouped queries.
 bool has_cuda_flash(const at::Tensor& q) {
   const int64_t width = q.size(-1);
-  return at::isReducedFloatingType(q.scalar_type()) && width % 8 == 0 && width <= 256;
+  return at::isReducedFloatingType(q.scalar_type()) && width % 8 == 0 && width <= 256 &&
+         is_ampere_or_later(q.device());
 }
 
 at::Tensor expanded_heads(const at::Tensor& kv_BKTW, int64_t query_heads) {

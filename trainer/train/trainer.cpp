@@ -114,10 +114,11 @@ Trainer::Report Trainer::do_step(int64_t step) {
     for (Batch& batch : batches.micro_batches) batch.gradient_scale = scaler_->scale();
   }
   const double learning_rate = schedule_.learning_rate(step);
-  at::Tensor leave_out;
-  store_.begin_step([&](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-    optimizer_.step(unit, parameters, gradient, learning_rate, leave_out);
-  });
+  leave_out_.reset();
+  store_.begin_step(
+      [this, learning_rate](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+        optimizer_.step(unit, parameters, gradient, learning_rate, leave_out_);
+      });
   const at::Tensor loss = engine_.forward_backward(batches.micro_batches, [&] {
     report.event.memory_allocated_bytes_forward = memory_->allocated_bytes();
     report.event.memory_reserved_bytes_forward = memory_->reserved_bytes();
@@ -127,13 +128,13 @@ Trainer::Report Trainer::do_step(int64_t step) {
   group_.all_reduce(statistics).wait();
 
   at::Tensor gradient_norm;
-  leave_out = check_gradients(statistics, gradient_norm);
+  leave_out_ = check_gradients(statistics, gradient_norm);
   store_.finish_step();
 
   const at::Tensor none = at::zeros_like(loss);
   statistics =
       at::cat({statistics, at::stack({gradient_norm.defined() ? gradient_norm : none,
-                                      leave_out.defined() ? leave_out.to(device_) : none})});
+                                      leave_out_.defined() ? leave_out_.to(device_) : none})});
   report.statistics =
       at::empty(statistics.sizes(), at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   report.statistics.copy_(statistics, /*non_blocking=*/true);

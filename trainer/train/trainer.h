@@ -47,7 +47,7 @@ class Trainer {
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);
-  // Whether to leave the step out, as optimizer_.step wants it, or undefined: do not.
+  // Returns leave_out_.
   at::Tensor check_gradients(const at::Tensor& loss_and_stop, at::Tensor& gradient_norm);
   void write_report();
   // What follows a step: evaluation, checkpoint.
@@ -81,6 +81,9 @@ class Trainer {
   StepClock clock_;
   std::unique_ptr<StepClock::Mark> last_mark_;
   std::deque<Report> reports_;
+  // Of the step that is done: not 0 where it is to be left out, as optimizer_.step wants it;
+  // undefined: do not.
+  at::Tensor leave_out_;
   int64_t steps_done_ = 0;
   bool stop_ = false;
   std::optional<double> validation_loss_;  // of the parameters as they are
