@@ -1,18 +1,16 @@
 """fsdp-train computes what transformers computes, whatever the strategy.
 
-What they see was shown by breaking the trainer, one line at a time. Exactly the tests named failed;
-losses were off by 3e-3 to 3e-2 from the second step on:
+What they see was shown by breaking the trainer, one line at a time (trainer/strategy/data_parallel.cpp
+unless said). Exactly the tests named failed; losses were off by 3e-3 to 3e-2 from the second step on:
 
-- FsdpStrategy::reduce (trainer/strategy/fsdp.cpp): the reduce-scatter replaced by a copy of the
-  rank's own part of its gradient: every fsdp test, no other.
-- ReplicatedStrategy::reduce (trainer/strategy/replicated.cpp): the all-reduce left out: every ddp
-  test, no other.
-- FsdpStrategy::finish_reduction: the shard divided by the number of ranks, a mean in place of the
-  sum: every fsdp test.
-- FsdpStrategy::accumulate: `add_` replaced by `copy_`: every fsdp test with accumulation that
-  reduces each micro-batch.
-- clip_gradients (trainer/train/gradient_clipping.cpp): the all-reduce of the squares left out:
-  every fsdp test with clipping (ranks report different norms).
+- reduce_scatter: the collective replaced by a copy of the rank's own part of its gradient: every
+  fsdp test, no other.
+- finish_reduce_scatter: the shard divided by the number of ranks, a mean in place of the sum: every
+  fsdp test.
+- replicate: the all-reduce left out: every ddp test, no other.
+- add_to: `add_` replaced by `copy_`: every fsdp test with accumulation that reduces each micro-batch.
+- clip_gradients (trainer/train/gradient_clipping.cpp): the all-reduce of the squares left out: every
+  fsdp test with clipping.
 - sum_in_order (trainer/comm/exchange_group.cpp): the last rank left out: every fsdp test.
 """
 

@@ -37,6 +37,7 @@ STRATEGIES = {
     "single": SINGLE,
     "fsdp_2_ranks": {"kind": "fsdp", "ranks": 2},
     "fsdp_2_ranks_offload": {"kind": "fsdp", "ranks": 2, "offload": "optimizer"},
+    "fsdp_4_ranks": {"kind": "fsdp", "ranks": 4},
 }
 
 

@@ -1,8 +1,13 @@
 """Every way to shard, wrap, gather ahead and step computes what transformers computes under
 PyTorch: none of them may change the losses.
 
-What they see was shown by breaking the trainer, one line at a time: see BREAKS in the history of
-this file's commit.
+The breaks that test_against_transformers.py tells of fail here too: those of the reduce-scatter in
+full_shard, shard_grad_op and hybrid_shard, those of the all-reduce in no_shard and hybrid_shard, that
+of the sum over micro-batches in all that shard. And:
+
+- Mesh (trainer/strategy/make_strategy.cpp): a replica group of neighbours: hybrid_shard, no other.
+- clip_gradients (trainer/train/gradient_clipping.cpp): the all-reduce of the squares left out: every
+  test with clipping but those of no_shard.
 """
 
 from itertools import product
