@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "trainer/strategy/precision.h"
+
 namespace fsdp {
 namespace {
 
@@ -25,18 +27,6 @@ struct Operands {
   at::Tensor gradient;
   std::vector<at::Tensor> state;
 };
-
-at::ScalarType scalar_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kFp32:
-      return at::kFloat;
-    case Dtype::kBf16:
-      return at::kBFloat16;
-    case Dtype::kFp16:
-      return at::kHalf;
-  }
-  TORCH_CHECK(false, "not a dtype");
-}
 
 std::vector<std::string> state_names(const OptimizerSpec& spec) {
   switch (spec.kind) {
@@ -134,7 +124,7 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<at::Tensor>& p
     : spec_(spec), state_names_(state_names(spec)) {
   for (const at::Tensor& unit : parameters) {
     at::TensorOptions options = unit.options();
-    if (spec.state_dtype) options = options.dtype(scalar_type(*spec.state_dtype));
+    if (spec.state_dtype) options = options.dtype(scalar_type_of(*spec.state_dtype));
     UnitState& state = units_.emplace_back();
     for (size_t i = 0; i < state_names_.size(); ++i) {
       state.tensors.push_back(at::zeros(unit.sizes(), options));
