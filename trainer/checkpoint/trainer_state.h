@@ -12,8 +12,8 @@ namespace fsdp {
 
 // Dynamic loss scaling, where it stands.
 struct GradientScalerState {
-  double scale = 1.0;
-  int64_t steps_since_growth = 0;
+  double scale = 65536;
+  int64_t steps_since_growth = 0;  // nor since it was halved
 
   bool operator==(const GradientScalerState&) const = default;
 

@@ -46,6 +46,8 @@ inline Range from_to_below(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum, .maximum_excluded = true};
 }
 
+using std::string_view_literals::operator""sv;
+
 // An enum of the contract has an overload `enum_names(E)`, found by argument-dependent look-up,
 // that returns its names in the order of its values, which start at 0.
 template <typename E>

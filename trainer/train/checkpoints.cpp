@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "trainer/checkpoint/checkpoint_folders.h"
-#include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/contract/config_error.h"
 
@@ -67,24 +66,10 @@ void Checkpoints::for_each_part(int unit, const at::Tensor& shard, Visit visit) 
 
 CheckpointDone Checkpoints::save(TrainerState state) {
   CheckpointWriter writer(paths_, state.step, world_, mesh_.shard_count());
-  const std::vector<at::Tensor> parameters = store_.optimizer_parameters();
-  std::vector<Piece> weights;
-  std::vector<Piece> optimizer;
-  for (int unit = 0; unit < store_.unit_count(); ++unit) {
-    const auto add = [&](std::vector<Piece>& pieces, const std::string& name,
-                         const at::Tensor& shard) {
-      for_each_part(unit, shard,
-                    [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
-                      pieces.push_back({name, parameter, offset, part});
-                    });
-    };
-    add(weights, kWeights, parameters[unit]);
-    for (const auto& [name, shard] : optimizer_.state(unit)) add(optimizer, name, shard);
-  }
-  writer.write_pieces(kOptimizer, optimizer);
+  writer.write_pieces(kOptimizer, optimizer_pieces());
   switch (spec_.checkpoint.state_dict) {
     case StateDict::kSharded:
-      writer.write_pieces(kWeights, weights);
+      writer.write_pieces(kWeights, weight_pieces());
       break;
     case StateDict::kFull:
       if (mesh_.is_first_replica()) write_full_weights(writer.folder());
@@ -95,6 +80,31 @@ CheckpointDone Checkpoints::save(TrainerState state) {
   state.optimizer = spec_.optimizer.kind;
   state.optimizer_steps = static_cast<int64_t>(optimizer_.steps());
   return writer.finish(std::move(state), spec_.checkpoint.keep);
+}
+
+void Checkpoints::add_pieces(std::vector<Piece>& pieces, const std::string& state, int unit,
+                             const at::Tensor& shard) const {
+  for_each_part(unit, shard,
+                [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+                  pieces.push_back({state, parameter, offset, part});
+                });
+}
+
+std::vector<Piece> Checkpoints::optimizer_pieces() const {
+  std::vector<Piece> pieces;
+  for (int unit = 0; unit < store_.unit_count(); ++unit) {
+    for (const auto& [name, shard] : optimizer_.state(unit)) add_pieces(pieces, name, unit, shard);
+  }
+  return pieces;
+}
+
+std::vector<Piece> Checkpoints::weight_pieces() const {
+  const std::vector<at::Tensor> shards = store_.optimizer_parameters();
+  std::vector<Piece> pieces;
+  for (int unit = 0; unit < store_.unit_count(); ++unit) {
+    add_pieces(pieces, kWeights, unit, shards[unit]);
+  }
+  return pieces;
 }
 
 // One unit at a time is whole, and only rank 0 writes.

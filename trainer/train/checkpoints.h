@@ -2,8 +2,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/checkpoint/trainer_state.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/run_paths.h"
@@ -39,6 +42,10 @@ class Checkpoints {
   // Calls visit(tensor's part, parameter, offset) for a flat [shard_numel] tensor of a unit.
   template <typename Visit>
   void for_each_part(int unit, const at::Tensor& shard, Visit visit) const;
+  void add_pieces(std::vector<Piece>& pieces, const std::string& state, int unit,
+                  const at::Tensor& shard) const;
+  std::vector<Piece> optimizer_pieces() const;
+  std::vector<Piece> weight_pieces() const;
   void write_full_weights(const std::filesystem::path& folder);
 
   const RunSpec& spec_;

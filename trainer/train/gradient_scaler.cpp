@@ -25,9 +25,9 @@ at::Tensor GradientScaler::unscale(const std::vector<at::Tensor>& gradients, Pro
 
 void GradientScaler::update(bool found_non_finite) {
   if (found_non_finite) {
-    state_ = {.scale = state_.scale * kBackoff, .growth_tracker = 0};
-  } else if (++state_.growth_tracker == kGrowthInterval) {
-    state_.growth_tracker = 0;
+    state_ = {.scale = state_.scale * kBackoff, .steps_since_growth = 0};
+  } else if (++state_.steps_since_growth == kGrowthInterval) {
+    state_.steps_since_growth = 0;
     const double grown = state_.scale * kGrowth;
     if (std::isfinite(static_cast<float>(grown))) state_.scale = grown;
   }

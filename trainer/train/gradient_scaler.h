@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/checkpoint/trainer_state.h"
 #include "trainer/comm/process_group.h"
 
 namespace fsdp {
@@ -15,12 +16,6 @@ namespace fsdp {
 // it. The scale lives on the host and is the same on every rank.
 class GradientScaler {
  public:
-  // What a checkpoint keeps.
-  struct State {
-    double scale = 65536;
-    int64_t growth_tracker = 0;  // steps since the scale changed
-  };
-
   double scale() const { return state_.scale; }
 
   // Divides this rank's gradients by the scale, in place, without waiting for the device. Returns,
@@ -32,11 +27,12 @@ class GradientScaler {
   // Once per optimizer step, with what unscale() found, before the next step's loss is scaled.
   void update(bool found_non_finite);
 
-  const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
+  // What a checkpoint keeps.
+  const GradientScalerState& state() const { return state_; }
+  void set_state(const GradientScalerState& state) { state_ = state; }
 
  private:
-  State state_;
+  GradientScalerState state_;
 };
 
 }  // namespace fsdp

@@ -68,10 +68,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
   if (!resumed_) return;
   const TrainerState& state = resumed_->state();
   checkpoints_.load_optimizer(*resumed_);
-  if (scaler_) {
-    scaler_->set_state({.scale = state.gradient_scaler->scale,
-                        .growth_tracker = state.gradient_scaler->steps_since_growth});
-  }
+  if (scaler_) scaler_->set_state(*state.gradient_scaler);
   steps_done_ = state.step;
   best_validation_loss_ = state.best_validation_loss;
   resumed_.reset();
@@ -128,7 +125,11 @@ Trainer::Report Trainer::do_step(int64_t step) {
   group_.all_reduce(statistics).wait();
 
   at::Tensor gradient_norm;
-  leave_out_ = check_gradients(statistics, gradient_norm);
+  // Where units are stepped on arrival there is nothing to leave out, and the optimizer's thread
+  // may be reading.
+  if (at::Tensor leave_out = check_gradients(statistics, gradient_norm); leave_out.defined()) {
+    leave_out_ = std::move(leave_out);
+  }
   store_.finish_step();
 
   const at::Tensor none = at::zeros_like(loss);
@@ -218,10 +219,7 @@ void Trainer::save_checkpoint(int64_t step) {
   state.step = step;
   state.validation_loss = validation_loss_;
   state.best_validation_loss = best_validation_loss_;
-  if (scaler_) {
-    state.gradient_scaler = GradientScalerState{
-        .scale = scaler_->state().scale, .steps_since_growth = scaler_->state().growth_tracker};
-  }
+  if (scaler_) state.gradient_scaler = scaler_->state();
   const CheckpointDone done = checkpoints_.save(std::move(state));
   if (group_.rank() == 0) events_.write(done);
 }

@@ -2,29 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_spec_yaml.h"
+#include "tests/trainer/contract/applied_overrides.h"
 
 namespace fsdp {
 namespace {
-
-const YamlOrigin kOrigin{.name = "lab.yaml", .folder = "/data/lab"};
-
-RunSpec applied(const std::string& text) {
-  RunSpec spec;
-  apply_overrides(spec, parse_yaml(text, kOrigin), kOrigin);
-  return spec;
-}
-
-// The message of the error that `text` causes.
-std::string message(const std::string& text) {
-  try {
-    applied(text);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // The message of the refusal of what `text` asks for.
 std::string contradiction(const std::string& text) {

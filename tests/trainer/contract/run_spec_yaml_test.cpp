@@ -4,29 +4,11 @@
 #include <sstream>
 
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
+#include "tests/trainer/contract/applied_overrides.h"
 #include "trainer/contract/overrides.h"
 
 namespace fsdp {
 namespace {
-
-const YamlOrigin kOrigin{.name = "lab.yaml", .folder = "/data/lab"};
-
-RunSpec applied(const std::string& text) {
-  RunSpec spec;
-  apply_overrides(spec, parse_yaml(text, kOrigin), kOrigin);
-  return spec;
-}
-
-// The message of the error that `text` causes.
-std::string message(const std::string& text) {
-  try {
-    applied(text);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // But for those that exclude one of these, or cannot be with it: see with_the_others_changed.
 RunSpec with_every_value_changed() {

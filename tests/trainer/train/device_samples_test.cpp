@@ -6,22 +6,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/temporary_folder.h"
+
 using namespace fsdp;
 
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = "/tmp/device_samples.XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 void write(const std::filesystem::path& file, const std::string& text) {
   std::ofstream(file) << text;

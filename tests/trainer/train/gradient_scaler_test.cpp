@@ -82,20 +82,20 @@ TEST_CASE("the scale doubles after 2,000 steps without an overflow and halves at
   CHECK(scaler.scale() == 32768);
   good_steps(1999);
   CHECK(scaler.scale() == 32768);
-  CHECK(scaler.state().growth_tracker == 1999);
+  CHECK(scaler.state().steps_since_growth == 1999);
 
   GradientScaler resumed;
   resumed.set_state(scaler.state());
   resumed.update(false);
   CHECK(resumed.scale() == 65536);
-  CHECK(resumed.state().growth_tracker == 0);
+  CHECK(resumed.state().steps_since_growth == 0);
 }
 
 TEST_CASE("the scale stays a finite float") {
   GradientScaler scaler;
   const double largest = std::ldexp(1.0, 127);
-  scaler.set_state({.scale = largest, .growth_tracker = 1999});
+  scaler.set_state({.scale = largest, .steps_since_growth = 1999});
   scaler.update(false);
   CHECK(scaler.scale() == largest);
-  CHECK(scaler.state().growth_tracker == 0);
+  CHECK(scaler.state().steps_since_growth == 0);
 }
