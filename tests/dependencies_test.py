@@ -21,6 +21,8 @@ ALLOWED = {
     "runner/launch": {CONTRACT},
     "runner/store": {CONTRACT},
     "runner/report": {CONTRACT, "runner/store"},
+    "runner/commands": {CONTRACT, "runner", "runner/experiment", "runner/launch", "runner/store",
+                        "runner/report"},
 }
 
 

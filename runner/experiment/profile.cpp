@@ -6,10 +6,6 @@
 namespace fsdp {
 namespace {
 
-std::string counted(int64_t count, const std::string& noun) {
-  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
-}
-
 // "a100x4 needs 4 GPUs, this host has 0"; empty when the requirement is met.
 std::string shortfall(const Profile& profile, const Resources& resources) {
   const auto& [gpus, gpu_memory_gib] = profile.requirement;

@@ -73,6 +73,10 @@ std::string read_text_file(const std::filesystem::path& file) {
   return text.str();
 }
 
+std::string counted(int64_t count, const std::string& noun) {
+  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;

@@ -42,6 +42,9 @@ YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin);
 // The bytes of a file. Throws ConfigError (place: the file) when it cannot be read.
 std::string read_text_file(const std::filesystem::path& file);
 
+// "1 run", "2 runs"
+std::string counted(int64_t count, const std::string& noun);
+
 // "a, b, c"
 std::string joined(const std::vector<std::string>& names);
 

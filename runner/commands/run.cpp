@@ -1,17 +1,19 @@
-#include "runner/commands.h"
-
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
-#include "runner/experiment/reference.h"
+#include "runner/commands/commands.h"
+#include "runner/commands/options.h"
+#include "runner/commands/print_report.h"
 #include "runner/experiment_lock.h"
 #include "runner/host.h"
 #include "runner/launch/local_launcher.h"
@@ -21,9 +23,30 @@
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/json.h"
 #include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
+
+constexpr double kLongestTimeLimitSeconds = 10'000.0 * 3600;
+
+struct RunArguments {
+  Choice choice;
+  std::filesystem::path results = "results";
+  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+  int max_parallel = 1;
+  double time_limit_seconds = 0;  // of each run; 0: none
+  bool rerun = false;
+  bool dry_run = false;
+  bool per_rank = false;
+};
+
+// "45", "90s", "30m", "2h" to seconds.
+CLI::Validator time_limit_units() {
+  return CLI::AsNumberWithUnit(
+      std::map<std::string, double>{{"s", 1.0}, {"m", 60.0}, {"h", 3600.0}},
+      CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME");
+}
 
 std::filesystem::path find_trainer(const std::filesystem::path& option) {
   const std::filesystem::path trainer =
@@ -38,14 +61,6 @@ std::filesystem::path find_trainer(const std::filesystem::path& option) {
 
 std::filesystem::path absolute_file(const Experiment& experiment) {
   return std::filesystem::absolute(experiment.file()).lexically_normal();
-}
-
-std::string count_text(size_t count, const std::string& noun) {
-  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
-}
-
-bool has_results(const std::filesystem::path& results) {
-  return std::filesystem::exists(results / "results.sqlite");
 }
 
 using Digests = std::map<std::filesystem::path, std::string>;
@@ -88,26 +103,15 @@ std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host
   return needed == 0 ? host.gpus : unheld_gpus(host.gpus, static_cast<size_t>(needed));
 }
 
-// `experiment` empty: every one in the results.
-void print_report(Store& store, std::string_view experiment, std::string title,
-                  const ReportOptions& options) {
-  Report report{.title = std::move(title),
-                .rows = store.comparison(experiment),
-                .per_rank = options.per_rank,
-                .rank_rows = {},
-                .results = options.results,
-                .notes = {},
-                .colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr};
-  if (options.per_rank) report.rank_rows = store.comparison_per_rank(experiment);
-  std::cout << render(options.format, report) << std::flush;
+std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {
+  if (options.time_limit_seconds == 0) return std::nullopt;
+  return std::chrono::seconds(std::lround(options.time_limit_seconds));
 }
 
-}  // namespace
-
-ExitCode run_command(const RunOptions& options) {
-  const Host host = find_host(options.gpus);
-  const Experiment experiment = Experiment::load(options.file);
-  Expansion expansion = experiment.expand(options.expand, host.resources);
+ExitCode run(const RunArguments& options) {
+  const Host host = find_host(options.choice.gpus);
+  const Experiment experiment = Experiment::load(options.choice.file);
+  Expansion expansion = experiment.expand(options.choice.expand, host.resources);
   check_inputs_of(expansion);
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
@@ -141,7 +145,7 @@ ExitCode run_command(const RunOptions& options) {
   std::vector<RunToLaunch> runs = without_result(records, planned, options.rerun);
   const std::vector<Gpu> gpus = gpus_for(runs, host);
   if (const size_t skipped = records.size() - runs.size(); skipped > 0) {
-    progress.say(count_text(skipped, "run") + " with a result already; --rerun runs them again");
+    progress.say(counted(static_cast<int64_t>(skipped), "run") + " with a result already; --rerun runs them again");
   }
   LocalLauncher launcher({.gpus = gpus,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
@@ -150,22 +154,23 @@ ExitCode run_command(const RunOptions& options) {
               {.results = options.results,
                .trainer = trainer,
                .host = host.name,
-               .time_limit = options.time_limit});
+               .time_limit = time_limit(options)});
   const ExitCode code = sweep.run(std::move(runs));
   print_report(store, experiment.name(), experiment.title(),
                {.results = options.results, .per_rank = options.per_rank});
   return code;
 }
 
-ExitCode dry_run_command(const RunOptions& options) {
-  const Experiment experiment = Experiment::load(options.file);
-  ExpandOptions choice = options.expand;
+// Starts, creates and writes nothing.
+ExitCode dry_run(const RunArguments& options) {
+  const Experiment experiment = Experiment::load(options.choice.file);
+  ExpandOptions choice = options.choice.expand;
   choice.check_gpus = false;
-  Expansion expansion = experiment.expand(choice, find_host(options.gpus).resources);
+  Expansion expansion = experiment.expand(choice, find_host(options.choice.gpus).resources);
   check_inputs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, std::move(expansion.runs), remembered(file_digest));
-  std::string text = "# " + count_text(planned.size(), "run") + '\n';
+  std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
   if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
   for (const Store::PlannedRun& run : planned) {
     text += "---\n# point: ";
@@ -178,42 +183,28 @@ ExitCode dry_run_command(const RunOptions& options) {
   return ExitCode::kOk;
 }
 
-ExitCode check_command(const RunOptions& options) {
-  const Experiment experiment = Experiment::load(options.file);
-  Expansion expansion = experiment.expand(options.expand, find_host(options.gpus).resources);
-  check_inputs_of(expansion);
-  const size_t count =
-      planned_runs(experiment, std::move(expansion.runs), remembered(file_digest)).size();
-  std::cout << options.file.string() << ": " << count_text(count, "run") << ", no mistake found\n";
-  if (!expansion.profile_reason.empty())
-    std::cout << "profile " << expansion.profile_reason << '\n';
-  return ExitCode::kOk;
-}
+}  // namespace
 
-ExitCode schema_command() {
-  std::cout << experiment_reference();
-  return ExitCode::kOk;
-}
-
-ExitCode report_command(const ReportOptions& options) {
-  if (!has_results(options.results)) {
-    throw ConfigError("--results", "",
-                      "there is no results.sqlite in " + options.results.string() +
-                          "; run an experiment first, or name another folder");
-  }
-  Store store(options.results);
-  if (options.file.empty()) {
-    print_report(store, "", "", options);
-  } else {
-    const Experiment experiment = Experiment::load(options.file);
-    if (store.comparison(experiment.name()).empty()) {
-      throw ConfigError(options.results.string(), "",
-                        "holds no run of '" + experiment.name() +
-                            "'; run it first, or name another folder with --results");
-    }
-    print_report(store, experiment.name(), experiment.title(), options);
-  }
-  return ExitCode::kOk;
+CommandFunction add_run_command(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("run", "Run an experiment; the word may be left out");
+  const auto options = std::make_shared<RunArguments>();
+  command.option_defaults()->group(kRunGroup);
+  add_choice_options(command, options->choice);
+  add_results_option(command, options->results);
+  command.add_flag("--rerun", options->rerun, "Run also what has a result");
+  command.add_flag("--dry-run", options->dry_run, "Print each run's specification, do nothing");
+  command.add_flag("--per-rank", options->per_rank, "Memory and time of each rank in the table");
+  command
+      .add_option("--max-parallel", options->max_parallel,
+                  "Runs side by side; more than 1 disturbs timings")
+      ->option_text("N=1")
+      ->check(CLI::Range(1, 10'000, "from 1 to 10000"));
+  command.add_option("--time-limit", options->time_limit_seconds, "Of each run: 90s, 30m, 2h")
+      ->transform(time_limit_units())
+      ->check(CLI::Range(1.0, kLongestTimeLimitSeconds, "from 1s to 10000h"))
+      ->option_text("TIME");
+  command.add_option("--trainer", options->trainer)->group("");
+  return [options] { return options->dry_run ? dry_run(*options) : run(*options); };
 }
 
 }  // namespace fsdp

@@ -1,0 +1,34 @@
+#include <iostream>
+#include <memory>
+
+#include "runner/commands/commands.h"
+#include "runner/commands/options.h"
+#include "runner/host.h"
+#include "runner/planned_runs.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+ExitCode check(const Choice& choice) {
+  const Experiment experiment = Experiment::load(choice.file);
+  Expansion expansion = experiment.expand(choice.expand, find_host(choice.gpus).resources);
+  check_inputs_of(expansion);
+  const std::vector<Store::PlannedRun> planned =
+      planned_runs(experiment, std::move(expansion.runs), remembered(file_digest));
+  std::cout << choice.file.string() << ": " << counted(std::ssize(planned), "run") << ", no mistake found\n";
+  if (!expansion.profile_reason.empty())
+    std::cout << "profile " << expansion.profile_reason << '\n';
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+CommandFunction add_check_command(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("check", "Check an experiment and its input files");
+  const auto choice = std::make_shared<Choice>();
+  add_choice_options(command, *choice);
+  return [choice] { return check(*choice); };
+}
+
+}  // namespace fsdp

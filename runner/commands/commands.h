@@ -1,0 +1,39 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <functional>
+#include <string_view>
+
+#include "trainer/contract/exit_code.h"
+
+// What `fsdp-run` does: one file per command, with its options. A command prints to stdout
+// (progress and remarks to stderr) and throws ConfigError or std::runtime_error.
+namespace fsdp {
+
+// What a command does once the command line is read.
+using CommandFunction = std::function<ExitCode()>;
+
+// Each adds itself and its options to `app`.
+CommandFunction add_run_command(CLI::App& app);
+CommandFunction add_check_command(CLI::App& app);
+CommandFunction add_schema_command(CLI::App& app);
+CommandFunction add_report_command(CLI::App& app);
+
+struct Command {
+  std::string_view name;
+  CommandFunction (*add)(CLI::App& app);
+};
+
+// In the order of --help.
+inline constexpr std::array kCommands{
+    Command{"run", add_run_command},
+    Command{"check", add_check_command},
+    Command{"schema", add_schema_command},
+    Command{"report", add_report_command},
+};
+
+// The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.
+inline constexpr const char* kRunGroup = "Options of a run";
+
+}  // namespace fsdp

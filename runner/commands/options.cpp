@@ -1,0 +1,39 @@
+#include "runner/commands/options.h"
+
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+
+void add_choice_options(CLI::App& command, Choice& choice) {
+  command.add_option("FILE", choice.file, "The experiment, a YAML file")
+      ->required()
+      ->option_text(" ");
+  command.add_option("--set", choice.expand.set, "Override a key of every run; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("PATH=VALUE");
+  command.add_option("--only", choice.expand.only, "Only this point; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("POINT");
+  command.add_option("--profile", choice.expand.profile, "A profile of the file, or auto")
+      ->option_text("NAME=auto");
+  command.add_option("--gpus", choice.gpus, "GPUs to use: 0,1 or UUIDs (default: all visible)")
+      ->option_text("LIST");
+}
+
+void add_results_option(CLI::App& command, std::filesystem::path& results) {
+  command.add_option("--results", results, "Folder of results.sqlite and runs/")
+      ->option_text("DIR=results");
+}
+
+bool has_results(const std::filesystem::path& results) {
+  return std::filesystem::exists(results / "results.sqlite");
+}
+
+void require_results(const std::filesystem::path& results) {
+  if (has_results(results)) return;
+  throw ConfigError("--results", "",
+                    "there is no results.sqlite in " + results.string() +
+                        "; run an experiment first, or name another folder");
+}
+
+}  // namespace fsdp

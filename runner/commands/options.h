@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runner/experiment/experiment.h"
+
+// Options that several commands have.
+namespace fsdp {
+
+// Which runs of which experiment, on which GPUs.
+struct Choice {
+  std::filesystem::path file;
+  ExpandOptions expand;
+  std::optional<std::string> gpus;
+};
+
+void add_choice_options(CLI::App& command, Choice& choice);
+void add_results_option(CLI::App& command, std::filesystem::path& results);
+
+bool has_results(const std::filesystem::path& results);
+// Throws ConfigError when there are none.
+void require_results(const std::filesystem::path& results);
+
+}  // namespace fsdp
