@@ -1,74 +1,10 @@
-#include <locale.h>
-#include <wchar.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "runner/report/formats.h"
+#include "runner/report/terminal_text.h"
 
 namespace fsdp {
 namespace {
-
-// Makes wcwidth and mbrtowc read UTF-8 in this thread, whatever the user's locale is.
-class Utf8Locale {
- public:
-  Utf8Locale() : locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
-    if (locale_) before_ = uselocale(locale_);
-  }
-  ~Utf8Locale() {
-    if (!locale_) return;
-    uselocale(before_);
-    freelocale(locale_);
-  }
-  Utf8Locale(const Utf8Locale&) = delete;
-  Utf8Locale& operator=(const Utf8Locale&) = delete;
-
- private:
-  locale_t locale_;
-  locale_t before_ = nullptr;
-};
-
-// Columns of a terminal that `text` takes; a byte that is not UTF-8 takes one.
-size_t width(std::string_view text) {
-  size_t columns = 0;
-  mbstate_t state{};
-  while (!text.empty()) {
-    wchar_t character = 0;
-    const size_t length = mbrtowc(&character, text.data(), text.size(), &state);
-    if (length == 0 || length > text.size()) {
-      state = {};
-      ++columns;
-      text.remove_prefix(1);
-      continue;
-    }
-    columns += static_cast<size_t>(std::max(wcwidth(character), 0));
-    text.remove_prefix(length);
-  }
-  return columns;
-}
-
-std::string padded(const std::string& text, size_t columns, Alignment alignment) {
-  const std::string space(columns - std::min(columns, width(text)), ' ');
-  return alignment == Alignment::kLeft ? text + space : space + text;
-}
-
-constexpr std::string_view kBold = "\033[1m";
-constexpr std::string_view kPlain = "\033[0m";
-
-std::string_view colour_of(RunStatus status) {
-  switch (status) {
-    case RunStatus::kFinished:
-      return "\033[32m";  // green
-    case RunStatus::kOutOfMemory:
-      return "\033[33m";  // yellow
-    case RunStatus::kPlanned:
-    case RunStatus::kQueued:
-    case RunStatus::kRunning:
-      return "";
-    default:
-      return "\033[31m";  // red
-  }
-}
 
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines(1);
@@ -93,7 +29,8 @@ std::vector<Cells> cells_of(const PreparedReport& prepared) {
     Cells cells{.column = &column, .heading = split_lines(column.heading), .texts = {}};
     for (const ReportRow& row : prepared.rows) cells.texts.push_back(column.text(row));
     for (const auto& lines : {cells.heading, cells.texts}) {
-      for (const std::string& line : lines) cells.columns = std::max(cells.columns, width(line));
+      for (const std::string& line : lines)
+        cells.columns = std::max(cells.columns, display_width(line));
     }
     all.push_back(std::move(cells));
   }
@@ -106,7 +43,9 @@ class TableWriter {
 
   void cell(const std::string& text, const Cells& cells, std::string_view style) {
     if (!line_.empty()) line_ += "  ";
-    const std::string shown = padded(text, cells.columns, cells.column->alignment);
+    const bool is_left = cells.column->alignment == Alignment::kLeft;
+    const std::string shown =
+        is_left ? display_left(text, cells.columns) : display_right(text, cells.columns);
     if (colour_ && !style.empty()) {
       line_ += std::string(style) + shown + std::string(kPlain);
     } else {
@@ -130,7 +69,6 @@ class TableWriter {
 }  // namespace
 
 std::string render_table(const PreparedReport& prepared) {
-  const Utf8Locale locale;
   const std::vector<Cells> all = cells_of(prepared);
   TableWriter writer(prepared.report.colour);
   if (!prepared.report.title.empty()) writer.line(prepared.report.title + "\n");

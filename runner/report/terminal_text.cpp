@@ -1,0 +1,126 @@
+#include "runner/report/terminal_text.h"
+
+#include <locale.h>
+#include <wchar.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace fsdp {
+namespace {
+
+// Makes wcwidth and mbrtowc read UTF-8 in this thread, whatever the user's locale is.
+class Utf8Locale {
+ public:
+  Utf8Locale() {
+    static const locale_t kUtf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    if (kUtf8) before_ = uselocale(kUtf8);
+  }
+  ~Utf8Locale() {
+    if (before_) uselocale(before_);
+  }
+  Utf8Locale(const Utf8Locale&) = delete;
+  Utf8Locale& operator=(const Utf8Locale&) = delete;
+
+ private:
+  locale_t before_ = nullptr;
+};
+
+struct Character {
+  std::string_view bytes;
+  size_t columns;
+};
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<signed char>(c) >= 0; });
+}
+
+std::vector<Character> characters_of(std::string_view text) {
+  const Utf8Locale locale;
+  std::vector<Character> characters;
+  mbstate_t state{};
+  while (!text.empty()) {
+    wchar_t character = 0;
+    size_t length = mbrtowc(&character, text.data(), text.size(), &state);
+    size_t columns = 1;
+    if (length == 0 || length > text.size()) {  // NUL, or not UTF-8
+      state = {};
+      length = 1;
+    } else {
+      columns = static_cast<size_t>(std::max(wcwidth(character), 0));
+    }
+    characters.push_back({text.substr(0, length), columns});
+    text.remove_prefix(length);
+  }
+  return characters;
+}
+
+size_t width_of(const std::vector<Character>& characters) {
+  size_t columns = 0;
+  for (const Character& character : characters) columns += character.columns;
+  return columns;
+}
+
+std::string without_control_characters(std::string_view text) {
+  std::string shown(text);
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return shown;
+}
+
+}  // namespace
+
+size_t display_width(std::string_view text) {
+  return is_ascii(text) ? text.size() : width_of(characters_of(text));
+}
+
+std::string display_cut(std::string_view text, size_t columns) {
+  const std::string shown = without_control_characters(text);
+  if (display_width(shown) <= columns) return shown;
+  if (columns == 0) return "";
+  const std::vector<Character> characters = characters_of(shown);
+  const size_t kept_at_end = (columns - 1) / 2;
+  const size_t kept_at_start = columns - 1 - kept_at_end;
+  std::string start;
+  size_t taken = 0;
+  for (const Character& character : characters) {
+    if (taken + character.columns > kept_at_start) break;
+    taken += character.columns;
+    start += character.bytes;
+  }
+  auto end = characters.end();
+  for (taken = 0; taken + std::prev(end)->columns <= kept_at_end; --end) {
+    taken += std::prev(end)->columns;
+  }
+  while (end != characters.end() && end->columns == 0) ++end;  // they belong to what goes
+  start += "…";
+  for (; end != characters.end(); ++end) start += end->bytes;
+  return start;
+}
+
+std::string display_left(std::string_view text, size_t columns) {
+  return std::string(text) + std::string(columns - std::min(columns, display_width(text)), ' ');
+}
+
+std::string display_right(std::string_view text, size_t columns) {
+  return std::string(columns - std::min(columns, display_width(text)), ' ') + std::string(text);
+}
+
+std::string_view colour_of(RunStatus status) {
+  switch (status) {
+    case RunStatus::kFinished:
+      return "\033[32m";  // green
+    case RunStatus::kOutOfMemory:
+      return "\033[33m";  // yellow
+    case RunStatus::kPlanned:
+    case RunStatus::kQueued:
+    case RunStatus::kRunning:
+      return "";
+    default:
+      return "\033[31m";  // red
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "runner/store/run_status.h"
+
+// UTF-8 text in a terminal's columns: wide characters take two, combining ones none. Bytes that are
+// not UTF-8 take one.
+namespace fsdp {
+
+inline constexpr std::string_view kBold = "\033[1m";
+inline constexpr std::string_view kDim = "\033[2m";
+inline constexpr std::string_view kPlain = "\033[0m";
+
+size_t display_width(std::string_view text);
+
+// `text` in at most `columns` columns: what is too much goes from the middle, because names of a
+// sweep's runs differ at their ends, and a '…' stands for it. Control characters become '?'.
+std::string display_cut(std::string_view text, size_t columns);
+
+// Spaces added, up to `columns`, behind the text or before it.
+std::string display_left(std::string_view text, size_t columns);
+std::string display_right(std::string_view text, size_t columns);
+
+// The escape sequence in which a status is shown; empty: none.
+std::string_view colour_of(RunStatus status);
+
+}  // namespace fsdp
