@@ -18,11 +18,14 @@ Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileD
   const std::string hash = run_hash(run.spec, digest);
   const std::string name =
       safe_file_name(run.point).substr(0, kLongestPointInFolder) + '-' + hash.substr(0, 8);
-  return {.point = std::move(run.point),
+  const std::string data = data_digest(run.spec, digest);
+  return {.point = run.point,
           .spec = std::move(run.spec),
           .hash = hash,
           .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
-          .position = run.position};
+          .position = run.position,
+          .series = run.point,
+          .data_digest = data};
 }
 
 }  // namespace

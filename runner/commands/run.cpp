@@ -139,13 +139,15 @@ ExitCode run(const RunArguments& options) {
                                                .title = experiment.title(),
                                                .file = absolute_file(experiment),
                                                .text = experiment.text(),
+                                               .text_digest = text_digest(experiment.text()),
                                                .profile = expansion.profile},
                                               planned);
   records.resize(chosen);
   std::vector<RunToLaunch> runs = without_result(records, planned, options.rerun);
   const std::vector<Gpu> gpus = gpus_for(runs, host);
   if (const size_t skipped = records.size() - runs.size(); skipped > 0) {
-    progress.say(counted(static_cast<int64_t>(skipped), "run") + " with a result already; --rerun runs them again");
+    progress.say(counted(static_cast<int64_t>(skipped), "run") +
+                 " with a result already; --rerun runs them again");
   }
   LocalLauncher launcher({.gpus = gpus,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),

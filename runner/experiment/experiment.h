@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/contract/run_spec.h"
@@ -74,6 +75,10 @@ using FileDigest = std::function<std::string(const std::filesystem::path&)>;
 
 // Digest (XXH3, 128 bits, 32 hex digits) of a file's bytes.
 std::string file_digest(const std::filesystem::path& file);
+
+// The same of a text, and of the contents of all the run's input files.
+std::string text_digest(std::string_view text);
+std::string data_digest(const RunSpec& spec, const FileDigest& digest);
 
 // The run's identity, 32 hex digits: what differs from the defaults plus its input files' digests.
 std::string run_hash(const RunSpec& spec, const FileDigest& digest);

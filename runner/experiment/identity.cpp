@@ -33,6 +33,12 @@ RunSpec without_execution(RunSpec spec) {
   return spec;
 }
 
+std::string digests_of_inputs(const RunSpec& spec, const FileDigest& digest) {
+  std::string digests;
+  for (const std::filesystem::path& file : input_files(spec)) digests += digest(file) + '\n';
+  return digests;
+}
+
 }  // namespace
 
 std::string file_digest(const std::filesystem::path& file) {
@@ -52,10 +58,17 @@ std::string file_digest(const std::filesystem::path& file) {
   return hex(XXH3_128bits_digest(state.get()));
 }
 
+std::string text_digest(std::string_view text) {
+  return hex(XXH3_128bits(text.data(), text.size()));
+}
+
+std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
+  return text_digest(digests_of_inputs(spec, digest));
+}
+
 std::string run_hash(const RunSpec& spec, const FileDigest& digest) {
-  std::string identity = differences_from_default(without_execution(spec));
-  for (const std::filesystem::path& file : input_files(spec)) identity += digest(file) + '\n';
-  return hex(XXH3_128bits(identity.data(), identity.size()));
+  return text_digest(differences_from_default(without_execution(spec)) +
+                     digests_of_inputs(spec, digest));
 }
 
 }  // namespace fsdp

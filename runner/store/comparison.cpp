@@ -6,16 +6,6 @@
 namespace fsdp {
 namespace {
 
-template <typename Row>
-std::vector<Row> read_view(Database& database, const std::string& view,
-                           std::string_view experiment) {
-  std::vector<Row> rows;
-  Statement(database, "select " + field_columns<Row>() + " from " + view +
-                          " where ?1 = '' or experiment = ?1")
-      .query([&](Statement& row) { rows.push_back(row.next<Row>()); }, experiment);
-  return rows;
-}
-
 template <typename Body>
 std::vector<Body> read_of_rank_0(Database& database, const std::string& table, int64_t run_id,
                                  int attempt) {
@@ -41,10 +31,13 @@ MeasuredAttempt read_measured(Database& database, int64_t run_id, int attempt) {
             measured.ranks.resize(row.next<size_t>());
           },
           run_id, attempt);
-  Statement(database, "select rank, ended_unix_ms from ranks where run = ? and attempt = ?")
+  Statement(database,
+            "select rank, host, gpu, ended_unix_ms from ranks where run = ? and attempt = ?")
       .query(
           [&](Statement& row) {
             MeasuredRank& rank = measured.ranks.at(row.next<size_t>());
+            rank.host = row.next<std::string>();
+            rank.gpu = row.next<std::string>();
             rank.ended_unix_ms = row.next<std::optional<int64_t>>();
           },
           run_id, attempt);
@@ -56,6 +49,19 @@ MeasuredAttempt read_measured(Database& database, int64_t run_id, int attempt) {
             MeasuredStep& step = rank.steps.emplace_back();
             step.time_unix_ms = row.next<int64_t>();
             step.done = row.next<StepDone>();
+          },
+          run_id, attempt);
+  Statement(database,
+            "select time_unix_ms, host, device, utilization_percent, power_watts "
+            "from device_samples where run = ? and attempt = ? order by rank, sequence")
+      .query(
+          [&](Statement& row) {
+            MeasuredSample& sample = measured.samples.emplace_back();
+            sample.time_unix_ms = row.next<int64_t>();
+            sample.host = row.next<std::string>();
+            sample.device = row.next<std::string>();
+            sample.utilization_percent = row.next<std::optional<double>>();
+            sample.power_watts = row.next<std::optional<double>>();
           },
           run_id, attempt);
   measured.evaluations = read_of_rank_0<EvaluationDone>(database, "evaluations", run_id, attempt);
@@ -98,12 +104,12 @@ void Store::Contents::update_running_summaries(std::string_view experiment) {
 
 std::vector<ComparisonRow> Store::comparison(std::string_view experiment) {
   contents_->update_running_summaries(experiment);
-  return read_view<ComparisonRow>(contents_->database, "comparison", experiment);
+  return contents_->read_view<ComparisonRow>("comparison", experiment);
 }
 
 std::vector<RankRow> Store::comparison_per_rank(std::string_view experiment) {
   contents_->update_running_summaries(experiment);
-  return read_view<RankRow>(contents_->database, "comparison_per_rank", experiment);
+  return contents_->read_view<RankRow>("comparison_per_rank", experiment);
 }
 
 std::vector<RankEnd> Store::rank_ends(int64_t run_id, int attempt) const {

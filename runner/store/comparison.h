@@ -20,6 +20,14 @@ struct ComparisonRow : AttemptSummary {
   std::string hash8;
   int64_t position = 0;
   std::string point;
+  std::string series;       // the point without the number of the repeat
+  int64_t repeat = 0;       // within the series, from 0
+  std::string data_digest;  // of the contents of all input files; empty: recorded before version 4
+  std::string family;       // runs that differ in a doubled key only; empty: none
+  std::string family_key;   // the doubled key
+  std::optional<int64_t> family_value;  // and the run's value of it
+  double memory_limit_gib = 0;          // 0: none
+  std::string compare;                  // what the experiment compares by: "loss", "throughput"
   StrategyKind strategy = StrategyKind::kSingle;
   std::string sharding;  // "full_shard", "hybrid_shard 4"; empty but for fsdp
   std::string wrap;      // "transformer_block", "none", "blocks 2", "min_parameters 100"
@@ -42,9 +50,19 @@ struct ComparisonRow : AttemptSummary {
   RunStatus status = RunStatus::kPlanned;
   std::string reason;
   std::optional<int64_t> reason_rank;  // the rank whose log says more
-  std::string device_name;             // of rank 0; empty until it reported
+  std::string host;                    // that the attempt was started on, as the next three
+  std::string git_commit;              // empty: not known
+  std::optional<bool> git_dirty;
+  std::string trainer_digest;
+  std::string device_name;  // of rank 0 until other_processes; empty until it reported
+  std::optional<int64_t> device_memory_bytes;
+  std::string torch_version;
+  std::string cuda_version;
+  std::string driver_version;
+  std::optional<int64_t> steps_planned;
   // Of the checkpoint that the attempt went on from, 0: none; absent until rank 0 reported.
   std::optional<int64_t> resumed_from_step;
+  std::optional<int64_t> other_processes;  // on a rank's GPU when it started; most of any rank
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -53,6 +71,14 @@ struct ComparisonRow : AttemptSummary {
     visit("hash8", self.hash8);
     visit("position", self.position);
     visit("point", self.point);
+    visit("series", self.series);
+    visit("repeat", self.repeat);
+    visit("data_digest", self.data_digest);
+    visit("family", self.family);
+    visit("family_key", self.family_key);
+    visit("family_value", self.family_value);
+    visit("memory_limit_gib", self.memory_limit_gib);
+    visit("compare", self.compare);
     visit("strategy", self.strategy);
     visit("sharding", self.sharding);
     visit("wrap", self.wrap);
@@ -75,8 +101,18 @@ struct ComparisonRow : AttemptSummary {
     visit("status", self.status);
     visit("reason", self.reason);
     visit("reason_rank", self.reason_rank);
+    visit("host", self.host);
+    visit("git_commit", self.git_commit);
+    visit("git_dirty", self.git_dirty);
+    visit("trainer_digest", self.trainer_digest);
     visit("device_name", self.device_name);
+    visit("device_memory_bytes", self.device_memory_bytes);
+    visit("torch_version", self.torch_version);
+    visit("cuda_version", self.cuda_version);
+    visit("driver_version", self.driver_version);
+    visit("steps_planned", self.steps_planned);
     visit("resumed_from_step", self.resumed_from_step);
+    visit("other_processes", self.other_processes);
     AttemptSummary::visit_fields(self, visit);
   }
 };
@@ -108,6 +144,30 @@ struct RankRow : RankSummary {
     visit("device", self.device);
     visit("device_name", self.device_name);
     RankSummary::visit_fields(self, visit);
+  }
+};
+
+// One line of the view `statuses`: how a run of its experiment's current list stands.
+struct StatusRow {
+  std::string experiment;
+  int64_t run = 0;
+  std::string point;
+  RunStatus status = RunStatus::kPlanned;
+  std::string reason;
+  std::optional<int64_t> attempt;        // the one that the view `comparison` shows
+  std::optional<int64_t> steps_done;     // of the whole run, those before a checkpoint included
+  std::optional<int64_t> steps_planned;  // of the whole run; absent until rank 0 reported
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("experiment", self.experiment);
+    visit("run", self.run);
+    visit("point", self.point);
+    visit("status", self.status);
+    visit("reason", self.reason);
+    visit("attempt", self.attempt);
+    visit("steps_done", self.steps_done);
+    visit("steps_planned", self.steps_planned);
   }
 };
 

@@ -37,6 +37,7 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
   if (!recorded) insert_rank.run(run_id, attempt, rank);
   int64_t last = recorded.value_or(-1);
   int64_t last_time_unix_ms = 0;
+  int64_t steps = 0;
 
   for (const Event& event : events) {
     if (event.sequence <= last) continue;
@@ -54,7 +55,10 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
                      facts.rank = rank;
                      update_start.run(event.time_unix_ms, facts, run_id, attempt, rank);
                    },
-                   [&](const StepDone& step) { insert(insert_step, step); },
+                   [&](const StepDone& step) {
+                     insert(insert_step, step);
+                     ++steps;
+                   },
                    [&](const EvaluationDone& evaluation) { insert(insert_evaluation, evaluation); },
                    [&](const CheckpointDone& checkpoint) { insert(insert_checkpoint, checkpoint); },
                    [&](const DeviceSample& sample) { insert(insert_device_sample, sample); },
@@ -66,7 +70,7 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
         event.body);
   }
   if (last > recorded.value_or(-1)) {
-    update_last_sequence.run(last, last_time_unix_ms, run_id, attempt, rank);
+    update_last_sequence.run(last, last_time_unix_ms, steps, run_id, attempt, rank);
   }
 }
 

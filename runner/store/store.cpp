@@ -22,14 +22,17 @@ Database open_migrated(const std::filesystem::path& results) {
 }
 
 constexpr const char* kPlanRun = R"sql(
-insert into runs (experiment, point, hash, folder, position, current, status, reason, spec,
+insert into runs (experiment, point, hash, folder, position, current, status, reason,
+  series, repeat, data_digest, family, family_key, family_value, memory_limit_gib,
   strategy, sharding, wrap, prefetch, limit_all_gathers, offload, ranks, batch_size_per_rank,
   gradient_accumulation_steps, total_batch, precision, optimizer, schedule, device,
   sequence_length, activation_checkpointing_every, warmup_steps_excluded)
-values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?, ?, ?)
 on conflict (experiment, point, hash)
 do update set position = excluded.position, current = 1, folder = excluded.folder,
-  spec = excluded.spec)sql";
+  series = excluded.series, repeat = excluded.repeat, data_digest = excluded.data_digest,
+  family = excluded.family, family_key = excluded.family_key, family_value = excluded.family_value)sql";
 
 constexpr const char* kRunColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
@@ -77,9 +80,10 @@ Store::Contents::Contents(const std::filesystem::path& results)
       update_end(database,
                  "update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ? "
                  "where run = ? and attempt = ? and rank = ?"),
-      update_last_sequence(database,
-                           "update ranks set last_sequence = ?, last_event_unix_ms = ? "
-                           "where run = ? and attempt = ? and rank = ?") {}
+      update_last_sequence(
+          database,
+          "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
+          "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?") {}
 
 Store::Store(const std::filesystem::path& results)
     : contents_(std::make_unique<Contents>(results)) {}
@@ -91,33 +95,40 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   Database& database = contents_->database;
   Statement plan_experiment(
       database,
-      "insert into experiments (name, title, file, text, profile) values (?, ?, ?, ?, ?) "
+      "insert into experiments (name, title, file, text, profile, compare) "
+      "values (?, ?, ?, ?, ?, ?) "
       "on conflict (name) do update set title = excluded.title, file = excluded.file, "
-      "text = excluded.text, profile = excluded.profile");
+      "text = excluded.text, profile = excluded.profile, compare = excluded.compare");
+  Statement keep_text(database,
+                      "insert or ignore into experiment_texts (digest, text) values (?, ?)");
   Statement clear_current(database, "update runs set current = 0 where experiment = ?");
   Statement plan_run(database, kPlanRun);
+  Statement keep_spec(database, "insert or replace into specs (run, text) values (?, ?)");
   Statement select_run(database,
                        std::string("select ") + kRunColumns +
                            " from runs r where experiment = ? and point = ? and hash = ?");
 
   Transaction transaction(database);
   plan_experiment.run(experiment.name, experiment.title, experiment.file, experiment.text,
-                      experiment.profile);
+                      experiment.profile, experiment.compare);
+  if (!experiment.text_digest.empty()) keep_text.run(experiment.text_digest, experiment.text);
   clear_current.run(experiment.name);
   std::vector<RunRecord> records;
   records.reserve(runs.size());
   for (const PlannedRun& run : runs) {
     const RunSpec& spec = run.spec;
-    plan_run.run(experiment.name, run.point, run.hash, run.folder, run.position, to_yaml(spec),
-                 spec.strategy.kind, sharding_name(spec.strategy), wrap_name(spec.strategy.wrap),
-                 spec.strategy.prefetch, spec.strategy.limit_all_gathers, spec.strategy.offload,
-                 spec.strategy.ranks, spec.batch.size_per_rank,
-                 spec.batch.gradient_accumulation_steps, total_batch(spec),
-                 precision_name(spec.precision), spec.optimizer.kind, spec.schedule.kind,
-                 spec.device, spec.data.sequence_length, spec.activation_checkpointing.every,
-                 spec.train.warmup_steps_excluded);
+    plan_run.run(experiment.name, run.point, run.hash, run.folder, run.position, run.series,
+                 run.repeat, run.data_digest, run.family, run.family_key, run.family_value,
+                 spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
+                 wrap_name(spec.strategy.wrap), spec.strategy.prefetch,
+                 spec.strategy.limit_all_gathers, spec.strategy.offload, spec.strategy.ranks,
+                 spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
+                 total_batch(spec), precision_name(spec.precision), spec.optimizer.kind,
+                 spec.schedule.kind, spec.device, spec.data.sequence_length,
+                 spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
     select_run.query([&](Statement& row) { records.push_back(row.next<RunRecord>()); },
                      experiment.name, run.point, run.hash);
+    keep_spec.run(records.back().id, to_yaml(spec));
   }
   transaction.commit();
   return records;
@@ -137,7 +148,8 @@ int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {
           .value<int>(first, run_id)
           .value();
   Statement(database, "insert into attempts (run, attempt, status, reason, " +
-                          field_columns<AttemptStart>() + ") values (?, ?, 'running', '', ?, ?, ?)")
+                          field_columns<AttemptStart>() + ") values (?, ?, 'running', '', " +
+                          field_parameters<AttemptStart>() + ")")
       .run(run_id, attempt, start);
   Statement(database, "update runs set status = 'running', reason = '' where id = ?").run(run_id);
   transaction.commit();

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
 #include "runner/store/run_status.h"
 #include "trainer/contract/event.h"
@@ -20,9 +21,11 @@ namespace fsdp {
 struct ExperimentRecord {
   std::string name;
   std::string title;
-  std::filesystem::path file;  // absolute
-  std::string text;            // the file as it was
-  std::string profile;         // chosen one
+  std::filesystem::path file;    // absolute
+  std::string text;              // the file as it was
+  std::string text_digest;       // of the text
+  std::string profile;           // chosen one
+  std::string compare = "loss";  // what its rows are compared by: "loss" or "throughput"
 };
 
 struct RunRecord {
@@ -48,20 +51,6 @@ struct RunRecord {
   }
 };
 
-// How an attempt is known again after the runner died.
-struct AttemptStart {
-  int64_t runner_process_id = 0;
-  int64_t started_unix_ms = 0;
-  std::string host;
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("runner_process_id", self.runner_process_id);
-    visit("started_unix_ms", self.started_unix_ms);
-    visit("host", self.host);
-  }
-};
-
 // An attempt that begin_attempt recorded and end_attempt did not: another runner works on it, or
 // its runner was killed. To close the latter: ingest the rest of its events files, then
 // end_attempt with what status_from_events(rank_ends(...)) says.
@@ -70,6 +59,15 @@ struct RunningAttempt {
   int attempt = 0;
   int ranks = 0;
   AttemptStart start;
+};
+
+// An event as it was ingested.
+template <typename Body>
+struct Recorded {
+  int rank = 0;
+  int64_t sequence = 0;
+  int64_t time_unix_ms = 0;
+  Body body;
 };
 
 // Belongs to one thread. Several processes may hold one on the same folder: each call is one
@@ -91,7 +89,14 @@ class Store {
     RunSpec spec;  // resolved
     std::string hash;
     std::filesystem::path folder;
-    int64_t position = 0;  // in the experiment's list
+    int64_t position = 0;       // in the experiment's list
+    std::string series{};       // the point without the number of the repeat
+    int64_t repeat = 0;         // within the series, from 0
+    std::string data_digest{};  // of the contents of all input files
+    // Runs that differ in one doubled key only: their name, the key and this run's value of it.
+    std::string family{};
+    std::string family_key{};
+    std::optional<int64_t> family_value{};
   };
   std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs);
   // The file that the experiment was last planned from, if it ever was.
@@ -120,6 +125,24 @@ class Store {
   // read-only.
   std::vector<ComparisonRow> comparison(std::string_view experiment);
   std::vector<RankRow> comparison_per_rank(std::string_view experiment);
+
+  // Every run of the current lists of one experiment or (empty) of all, in order. Reads no steps.
+  std::vector<StatusRow> statuses(std::string_view experiment) const;
+
+  // What one attempt reported, in the order of ranks and of their steps or events.
+  std::vector<Recorded<StepDone>> steps(int64_t run_id, int attempt) const;
+  std::vector<Recorded<EvaluationDone>> evaluations(int64_t run_id, int attempt) const;
+  std::vector<Recorded<CheckpointDone>> checkpoints(int64_t run_id, int attempt) const;
+  std::vector<Recorded<DeviceSample>> device_samples(int64_t run_id, int attempt) const;
+  // Of the ranks that have reported, in their order.
+  std::vector<RunStarted> rank_facts(int64_t run_id, int attempt) const;
+
+  // In their order; none when there is no such run.
+  std::vector<AttemptRecord> attempts(int64_t run_id) const;
+  // Empty for attempts and runs that are not there, and where it was not recorded.
+  Provenance provenance(int64_t run_id, int attempt) const;
+  std::string experiment_text(int64_t run_id, int attempt) const;  // the file as it was
+  std::string spec_text(int64_t run_id) const;                     // run.yaml as it was
 
   // A remembered digest, valid while size and modification time are the same.
   std::optional<std::string> digest(const std::filesystem::path& file) const;

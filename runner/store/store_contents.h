@@ -15,6 +15,20 @@ struct Store::Contents {
   void update_summary(int64_t run_id, int attempt);
   void update_running_summaries(std::string_view experiment);
 
+  // The rows of one experiment or (empty) of all.
+  template <typename Row>
+  std::vector<Row> read_view(const std::string& view, std::string_view experiment) {
+    std::vector<Row> rows;
+    const auto add = [&](Statement& row) { rows.push_back(row.next<Row>()); };
+    const std::string all = "select " + field_columns<Row>() + " from " + view;
+    if (experiment.empty()) {
+      Statement(database, all).query(add);
+    } else {
+      Statement(database, all + " where experiment = ?").query(add, experiment);
+    }
+    return rows;
+  }
+
   Database database;
   // Kept prepared because they run once per event.
   Statement last_sequence;

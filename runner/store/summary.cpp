@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace fsdp {
 namespace {
@@ -10,6 +12,7 @@ namespace {
 // A step over all ranks.
 struct GlobalStep {
   double step_time_ms = 0;
+  std::optional<double> communication_time_ms;  // of the slowest rank
   int64_t tokens = 0;
   size_t rank_count = 0;
 };
@@ -37,7 +40,10 @@ std::map<int64_t, GlobalStep> steps_of_all_ranks(const std::vector<MeasuredRank>
   for (const MeasuredRank& rank : ranks) {
     for (const MeasuredStep& measured : rank.steps) {
       GlobalStep& global = steps[measured.done.step];
-      global.step_time_ms = std::max(global.step_time_ms, measured.done.step_time_ms);
+      if (global.rank_count == 0 || measured.done.step_time_ms > global.step_time_ms) {
+        global.step_time_ms = measured.done.step_time_ms;
+        global.communication_time_ms = measured.done.communication_time_ms;
+      }
       global.tokens = measured.done.tokens;
       ++global.rank_count;
     }
@@ -50,9 +56,11 @@ void add_step_times(AttemptSummary& summary, const MeasuredAttempt& attempt) {
   const std::map<int64_t, GlobalStep> steps = steps_of_all_ranks(attempt.ranks);
   if (steps.empty()) return;
   std::vector<double> times;
+  std::vector<double> communication_times;
   std::vector<double> tokens;
   for (const auto& [number, step] : steps) {
     times.push_back(step.step_time_ms);
+    if (step.communication_time_ms) communication_times.push_back(*step.communication_time_ms);
     tokens.push_back(static_cast<double>(step.tokens));
   }
   times = sorted_without_warmup(std::move(times), attempt.warmup_steps_excluded);
@@ -61,6 +69,10 @@ void add_step_times(AttemptSummary& summary, const MeasuredAttempt& attempt) {
   summary.step_time_ms_median = median;
   summary.step_time_ms_p25 = quantile(times, 0.25);
   summary.step_time_ms_p75 = quantile(times, 0.75);
+  if (communication_times.size() == steps.size()) {
+    summary.communication_time_ms_median = quantile(
+        sorted_without_warmup(std::move(communication_times), attempt.warmup_steps_excluded), 0.5);
+  }
   if (median <= 0) return;
   summary.steps_per_second = 1000 / median;
   summary.micro_batches_per_second =
@@ -95,6 +107,41 @@ void add_checkpoints(AttemptSummary& summary, const std::vector<CheckpointDone>&
   summary.checkpoint_write_time_ms_median = quantile(times, 0.5);
 }
 
+std::optional<double> mean(double sum, int64_t count) {
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+void add_samples(AttemptSummary& summary, const MeasuredAttempt& attempt) {
+  using Device = std::pair<std::string_view, std::string_view>;  // host, device
+  std::set<Device> own_gpus;
+  for (const MeasuredRank& rank : attempt.ranks) {
+    if (!rank.gpu.empty()) own_gpus.emplace(rank.host, rank.gpu);
+  }
+  std::map<Device, const MeasuredSample*> last_with_power;
+  double utilization_percent[2] = {0, 0};
+  int64_t utilization_count[2] = {0, 0};
+  for (const MeasuredSample& sample : attempt.samples) {
+    const Device device(sample.host, sample.device);
+    const bool is_gpu = own_gpus.contains(device);
+    if (!is_gpu && sample.device != "cpu") continue;
+    if (sample.utilization_percent) {
+      utilization_percent[is_gpu] += *sample.utilization_percent;
+      ++utilization_count[is_gpu];
+    }
+    if (!is_gpu || !sample.power_watts) continue;
+    const MeasuredSample*& last = last_with_power[device];
+    if (last) {
+      const double seconds = static_cast<double>(sample.time_unix_ms - last->time_unix_ms) / 1000;
+      summary.energy_joules = summary.energy_joules.value_or(0) +
+                              seconds * (*last->power_watts + *sample.power_watts) / 2;
+    }
+    last = &sample;
+  }
+  summary.cpu_utilization_percent_mean = mean(utilization_percent[0], utilization_count[0]);
+  summary.gpu_utilization_percent_mean = mean(utilization_percent[1], utilization_count[1]);
+}
+
 }  // namespace
 
 RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded) {
@@ -120,6 +167,7 @@ AttemptSummary summarise(const MeasuredAttempt& attempt) {
   add_step_times(summary, attempt);
   add_evaluations(summary, attempt.evaluations);
   add_checkpoints(summary, attempt.checkpoints);
+  add_samples(summary, attempt);
 
   bool all_ended = true;
   std::optional<int64_t> last_end;
@@ -130,6 +178,9 @@ AttemptSummary summarise(const MeasuredAttempt& attempt) {
     include(summary.memory_reserved_bytes_max, own.memory_reserved_bytes_max);
     include_least(summary.memory_allocated_bytes_min, own.memory_allocated_bytes_max);
     include_least(summary.memory_reserved_bytes_min, own.memory_reserved_bytes_max);
+    include(summary.memory_allocated_bytes_forward_max, own.memory_allocated_bytes_forward);
+    include_least(summary.memory_allocated_bytes_forward_min, own.memory_allocated_bytes_forward);
+    include(summary.memory_reserved_bytes_forward_max, own.memory_reserved_bytes_forward);
     all_ended = all_ended && rank.ended_unix_ms;
     include(last_end, rank.ended_unix_ms);
   }

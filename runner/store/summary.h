@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "trainer/contract/event.h"
@@ -17,8 +17,18 @@ struct MeasuredStep {
 
 // What one rank reported, steps in their order.
 struct MeasuredRank {
+  std::string host;
+  std::string gpu;  // as its device samples name it; empty: none
   std::vector<MeasuredStep> steps;
   std::optional<int64_t> ended_unix_ms;  // of its last event; absent: still running or killed
+};
+
+struct MeasuredSample {
+  int64_t time_unix_ms = 0;
+  std::string host;
+  std::string device;  // "gpu:0", "cpu"
+  std::optional<double> utilization_percent;
+  std::optional<double> power_watts;
 };
 
 struct MeasuredAttempt {
@@ -30,6 +40,7 @@ struct MeasuredAttempt {
   // What rank 0 reported, in the order of the steps: the figures are of all ranks.
   std::vector<EvaluationDone> evaluations;
   std::vector<CheckpointDone> checkpoints;
+  std::vector<MeasuredSample> samples;  // of all nodes' devices, each device's in order of time
 };
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
@@ -48,7 +59,17 @@ struct AttemptSummary {
   std::optional<int64_t> memory_allocated_bytes_min;  // the same of the rank with least
   std::optional<int64_t> memory_reserved_bytes_max;
   std::optional<int64_t> memory_reserved_bytes_min;
-  std::optional<double> loss_first;  // of the attempt's first step; absent when not finite
+  // The largest figure at the end of forward, of the rank with most and with least.
+  std::optional<int64_t> memory_allocated_bytes_forward_max;
+  std::optional<int64_t> memory_allocated_bytes_forward_min;
+  std::optional<int64_t> memory_reserved_bytes_forward_max;
+  // Median over the same steps as the step time, of each step's slowest rank.
+  std::optional<double> communication_time_ms_median;
+  // Means over the device samples: of the GPUs that the ranks use, of the nodes' processors.
+  std::optional<double> gpu_utilization_percent_mean;
+  std::optional<double> cpu_utilization_percent_mean;
+  std::optional<double> energy_joules;  // of the GPUs that the ranks use, first to last sample
+  std::optional<double> loss_first;     // of the attempt's first step; absent when not finite
   std::optional<double> loss_last;
   std::optional<int64_t> skipped_steps;         // that left the parameters as they are
   std::optional<int64_t> non_finite_steps;      // whose loss was NaN or infinite
@@ -73,6 +94,13 @@ struct AttemptSummary {
     visit("memory_allocated_bytes_min", self.memory_allocated_bytes_min);
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
     visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min);
+    visit("memory_allocated_bytes_forward_max", self.memory_allocated_bytes_forward_max);
+    visit("memory_allocated_bytes_forward_min", self.memory_allocated_bytes_forward_min);
+    visit("memory_reserved_bytes_forward_max", self.memory_reserved_bytes_forward_max);
+    visit("communication_time_ms_median", self.communication_time_ms_median);
+    visit("gpu_utilization_percent_mean", self.gpu_utilization_percent_mean);
+    visit("cpu_utilization_percent_mean", self.cpu_utilization_percent_mean);
+    visit("energy_joules", self.energy_joules);
     visit("loss_first", self.loss_first);
     visit("loss_last", self.loss_last);
     visit("skipped_steps", self.skipped_steps);

@@ -30,6 +30,14 @@ struct RunStarted {
   int64_t resumed_from_step = 0;
   std::string warning;
   std::string torch_version;
+  std::string cuda_version;  // empty on the CPU, as the next two
+  std::string nccl_version;
+  std::string driver_version;
+  std::string gpu;  // the rank's, as device samples name it: "gpu:3"; empty on the CPU
+  std::optional<int64_t> device_memory_bytes;
+  std::optional<double> power_limit_watts;
+  std::optional<double> sm_clock_mhz_max;
+  std::optional<int64_t> other_processes;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -49,6 +57,21 @@ struct RunStarted {
     visit("warning", self.warning, "What the user should know, in one line; else empty.",
           any_value());
     visit("torch_version", self.torch_version, "Version of libtorch.", any_value());
+    visit("cuda_version", self.cuda_version, "Version of CUDA; empty on the CPU.", any_value());
+    visit("nccl_version", self.nccl_version, "Version of NCCL; empty on the CPU.", any_value());
+    visit("driver_version", self.driver_version, "Version of the GPU's driver; empty on the CPU.",
+          any_value());
+    visit("gpu", self.gpu, "The rank's GPU as device samples name it; empty on the CPU.",
+          any_value());
+    visit("device_memory_bytes", self.device_memory_bytes,
+          "Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib "
+          "where that is less.",
+          any_value());
+    visit("power_limit_watts", self.power_limit_watts, "Power limit of the GPU.", any_value());
+    visit("sm_clock_mhz_max", self.sm_clock_mhz_max, "Highest clock of the GPU's multiprocessors.",
+          any_value());
+    visit("other_processes", self.other_processes,
+          "Processes of others that compute on the rank's GPU when it starts.", any_value());
   }
 };
 
@@ -69,6 +92,7 @@ struct StepDone {
   int64_t memory_reserved_bytes_forward = 0;
   int64_t memory_allocated_bytes_max = 0;
   int64_t memory_reserved_bytes_max = 0;
+  std::optional<double> communication_time_ms;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -95,6 +119,10 @@ struct StepDone {
     visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max, "Peak of the step.",
           any_value());
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak of the step.",
+          any_value());
+    visit("communication_time_ms", self.communication_time_ms,
+          "Time in which collectives were under way on this rank, their durations added; null when "
+          "not measured.",
           any_value());
   }
 };

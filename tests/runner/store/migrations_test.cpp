@@ -40,7 +40,7 @@ TEST_CASE("results of version 2 keep every figure, and new columns say what thos
   CHECK(rows[2].status == RunStatus::kFailed);
   CHECK(rows[2].reason_rank == 1);
   Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 3);
+  CHECK(Statement(database, "pragma user_version").value<int>() == 4);
   CHECK(Statement(database, "select count(*) from steps where not skipped").value<int>() == 13);
   CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
 }

@@ -37,7 +37,12 @@ inline std::string sqlite3(const ResultsFolder& results, const std::string& sql)
 }
 
 inline ExperimentRecord experiment(const std::string& name) {
-  return {.name = name, .title = "", .file = name + ".yaml", .text = "", .profile = "cpu"};
+  return {.name = name,
+          .title = "",
+          .file = name + ".yaml",
+          .text = "",
+          .text_digest = "",
+          .profile = "cpu"};
 }
 
 inline Store::PlannedRun planned_run(const std::string& point, int64_t ranks,
