@@ -1,94 +1,76 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
-#include <optional>
+#include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/event.h"
+#include "runner/run_progress.h"
 
-// What a user sees of the runs while they run.
 namespace fsdp {
 
-// How far one run is, from the events of its ranks.
-class RunProgress {
- public:
-  RunProgress(std::string point, int64_t steps) : point_(std::move(point)), steps_(steps) {}
-
-  // One list per rank, as EventTail::poll returns them.
-  void add(std::span<const std::vector<Event>> events_of_ranks);
-
-  int64_t step() const { return step_; }
-  int64_t steps() const { return steps_; }
-  const std::string& point() const { return point_; }
-  // "37/100  loss 5.1234  12.3 it/s  812.0 MiB"; "starting" before the first step.
-  std::string figures() const;
-  // "  5s left"; empty when that is not known, or nothing is left.
-  std::string time_left() const;
-
- private:
-  void add(const StepDone& step);
-
-  std::string point_;
-  int64_t steps_;
-  int64_t step_ = 0;
-  std::optional<double> loss_;
-  double step_time_ms_ = 0;  // recent steps weigh more
-  int64_t memory_allocated_bytes_max_ = 0;
-};
-
-// What is worth a line of its own among what rank 0 reported: a warning, a resumption, evaluations,
-// checkpoints.
-std::vector<std::string> noteworthy(const std::string& point, std::span<const Event> events);
-
-// One line for a terminal: the point's name and the run's figures in at most `width` columns, the
-// name cut first.
-std::string progress_line(const RunProgress& run, size_t width);
-
-// "45s", "3m 05s", "2h 03m".
-std::string duration_text(double seconds);
-
-// Writes to stderr. On a terminal, one live line per running point below what was said; else plain
-// lines: start, end, and between them one when 10 % and 10 s have passed since the last. What is
-// noteworthy is said in either case.
+// What a user sees of a sweep while it runs: the sweep reports here, derived classes show it.
 class Progress {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  Progress();
-  // Clears the live lines.
-  ~Progress();
+  Progress() = default;
+  virtual ~Progress() = default;
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void say(std::string_view line);
+  virtual void say(std::string_view line) = 0;
+  virtual void warn(std::string_view line) = 0;
+
+  // A run that will start; `steps` is 0 where only the trainer knows.
+  void expect(int64_t id, std::string point, int64_t ranks, int64_t steps);
+  // One that was expected, or not.
   void started(int64_t id, std::string point, int64_t ranks, int64_t steps);
   // One list per rank, as EventTail::poll returns them.
   void add(int64_t id, std::span<const std::vector<Event>> events_of_ranks);
-  // `outcome`: "finished", "failed: rank 2 killed by signal 9 (log: ...)".
-  void ended(int64_t id, std::string_view outcome);
-  // Brings the live lines up to date, or writes a plain line where one is due.
-  void refresh();
+  // `log` is that of the rank which `reason` is about, empty: none.
+  void ended(int64_t id, RunStatus status, const std::string& reason,
+             const std::filesystem::path& log);
+  // Shows what has changed, when that is due.
+  virtual void refresh() = 0;
+  // Nothing follows: takes back what is shown only for the time being.
+  virtual void close() {}
+
+ protected:
+  // In the order in which they were first heard of.
+  std::span<const RunProgress> runs() const { return runs_; }
+  // Indices of those that are under way.
+  const std::set<size_t>& running() const { return running_; }
+  // Indices of those that ended, in that order.
+  std::span<const size_t> ended_order() const { return ended_order_; }
+  // Whole, whatever signals come; quits where nobody reads: the runs go on.
+  static void write(int descriptor, std::string_view text);
 
  private:
-  struct Running {
-    RunProgress progress;
-    Clock::time_point started;
-    Clock::time_point last_line;
-    int64_t last_line_step = 0;
-  };
+  virtual void show_plan(const RunProgress&) {}
+  virtual void show_start(const RunProgress& run) = 0;
+  virtual void show_end(const RunProgress& run, const std::string& reason,
+                        const std::filesystem::path& log) = 0;
 
-  void clear_live_lines(std::string& out);
-  void draw_live_lines(std::string& out);
-  void write(const std::string& text);
+  // Of the run, which is new when it was not heard of.
+  size_t index_of(int64_t id, std::string point, int64_t ranks, int64_t steps);
 
-  bool is_terminal_;
-  size_t live_lines_ = 0;
-  std::map<int64_t, Running> running_;
+  std::vector<RunProgress> runs_;
+  std::map<int64_t, size_t> index_of_id_;
+  std::set<size_t> running_;
+  std::vector<size_t> ended_order_;
 };
+
+// "4xDDP: failed: rank 2 killed by signal 9 (log: ...), 37/100  loss 5.1 ..., 12s"
+std::string end_line(const RunProgress& run, const std::string& reason,
+                     const std::filesystem::path& log);
+
+enum class ProgressMode { kAutomatic, kQuiet, kJson };
+
+// kAutomatic: a live view where stderr is a terminal that can show one, else lines.
+std::unique_ptr<Progress> make_progress(ProgressMode mode);
 
 }  // namespace fsdp

@@ -71,6 +71,10 @@ Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings
     : store_(store), launcher_(launcher), progress_(progress), settings_(std::move(settings)) {}
 
 ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
+  for (const RunToLaunch& run : runs) {
+    progress_.expect(run.record.id, run.record.point, run.spec.strategy.ranks,
+                     known_steps(run.spec.train));
+  }
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
   for (bool is_room_new = true;;) {
     stop_when_asked();
@@ -139,7 +143,7 @@ void Sweep::start(RunToLaunch run) {
   } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
     return end_attempt(run, attempt, RunStatus::kFailed, error.what(), -1);
   }
-  EventTail tail(paths, attempt, ranks, [this](const std::string& line) { progress_.say(line); });
+  EventTail tail(paths, attempt, ranks, [this](const std::string& line) { progress_.warn(line); });
   const int64_t id = run.record.id;
   running_.emplace(id, Running{std::move(run), attempt, std::move(tail)});
 }
@@ -163,13 +167,9 @@ void Sweep::end_attempt(const RunToLaunch& run, int attempt, RunStatus status,
                         const std::string& reason, int reason_rank) {
   store_.end_attempt(run.record.id, attempt, status, reason, now_unix_ms(), reason_rank);
   some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
-  std::string text(name_of(status));
-  if (!reason.empty()) text += ": " + reason;
-  if (reason_rank >= 0) {
-    const RunPaths paths(settings_.results / run.record.folder);
-    text += " (log: " + paths.log(attempt, reason_rank).string() + ")";
-  }
-  progress_.ended(run.record.id, text);
+  const RunPaths paths(settings_.results / run.record.folder);
+  progress_.ended(run.record.id, status, reason,
+                  reason_rank >= 0 ? paths.log(attempt, reason_rank) : std::filesystem::path());
 }
 
 }  // namespace fsdp

@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-void print_report(Store& store, std::string_view experiment, std::string title,
-                  const ReportOptions& options) {
+std::string report_text(Store& store, std::string_view experiment, std::string title,
+                        const ReportOptions& options) {
   Report report{.title = std::move(title),
                 .rows = store.comparison(experiment),
                 .per_rank = options.per_rank,
@@ -17,7 +17,12 @@ void print_report(Store& store, std::string_view experiment, std::string title,
                 .notes = {},
                 .colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr};
   if (options.per_rank) report.rank_rows = store.comparison_per_rank(experiment);
-  std::cout << render(options.format, report) << std::flush;
+  return render(options.format, report);
+}
+
+void print_report(Store& store, std::string_view experiment, std::string title,
+                  const ReportOptions& options) {
+  std::cout << report_text(store, experiment, std::move(title), options) << std::flush;
 }
 
 }  // namespace fsdp

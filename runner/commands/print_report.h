@@ -15,7 +15,10 @@ struct ReportOptions {
   bool per_rank = false;
 };
 
-// To stdout; `experiment` empty: of every one in the results.
+// `experiment` empty: of every one in the results.
+std::string report_text(Store& store, std::string_view experiment, std::string title,
+                        const ReportOptions& options);
+// The same to stdout.
 void print_report(Store& store, std::string_view experiment, std::string title,
                   const ReportOptions& options);
 

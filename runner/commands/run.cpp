@@ -39,7 +39,14 @@ struct RunArguments {
   bool rerun = false;
   bool dry_run = false;
   bool per_rank = false;
+  bool quiet = false;
+  bool json = false;
 };
+
+ProgressMode progress_mode(const RunArguments& options) {
+  if (options.json) return ProgressMode::kJson;
+  return options.quiet ? ProgressMode::kQuiet : ProgressMode::kAutomatic;
+}
 
 // "45", "90s", "30m", "2h" to seconds.
 CLI::Validator time_limit_units() {
@@ -77,10 +84,10 @@ void warn_of_another_file(const Store& store, const Experiment& experiment,
                           const std::filesystem::path& results, Progress& progress) {
   const auto earlier = store.experiment_file(experiment.name());
   if (!earlier || *earlier == absolute_file(experiment)) return;
-  progress.say("warning: " + results.string() + " holds runs of '" + experiment.name() + "' from " +
-               earlier->string() +
-               "; this file's take their place in its table; to keep both, rename `experiment:` "
-               "in one, or choose another folder with --results");
+  progress.warn("warning: " + results.string() + " holds runs of '" + experiment.name() +
+                "' from " + earlier->string() +
+                "; this file's take their place in its table; to keep both, rename `experiment:` "
+                "in one, or choose another folder with --results");
 }
 
 std::vector<RunToLaunch> without_result(const std::vector<RunRecord>& records,
@@ -108,6 +115,17 @@ std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {
   return std::chrono::seconds(std::lround(options.time_limit_seconds));
 }
 
+void print_table(Store& store, const Experiment& experiment, const RunArguments& options,
+                 ExitCode code) {
+  ReportOptions report{.results = options.results, .per_rank = options.per_rank};
+  if (!options.json) return print_report(store, experiment.name(), experiment.title(), report);
+  report.format = Format::kJson;
+  std::string text = report_text(store, experiment.name(), experiment.title(), report);
+  std::erase(text, '\n');
+  std::cout << R"({"kind":"report","exit_status":)" << static_cast<int>(code) << R"(,"report":)"
+            << text << "}\n";
+}
+
 ExitCode run(const RunArguments& options) {
   const Host host = find_host(options.choice.gpus);
   const Experiment experiment = Experiment::load(options.choice.file);
@@ -130,7 +148,8 @@ ExitCode run(const RunArguments& options) {
   if (!results) results.emplace(options.results);
   Store& store = *results;
   for (const auto& [file, known] : computed) store.remember_digest(file, known);
-  Progress progress;
+  const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
+  Progress& progress = *shown;
   warn_of_another_file(store, experiment, options.results, progress);
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(),
@@ -158,8 +177,8 @@ ExitCode run(const RunArguments& options) {
                .host = host.name,
                .time_limit = time_limit(options)});
   const ExitCode code = sweep.run(std::move(runs));
-  print_report(store, experiment.name(), experiment.title(),
-               {.results = options.results, .per_rank = options.per_rank});
+  progress.close();
+  print_table(store, experiment, options, code);
   return code;
 }
 
@@ -205,6 +224,10 @@ CommandFunction add_run_command(CLI::App& app) {
       ->transform(time_limit_units())
       ->check(CLI::Range(1.0, kLongestTimeLimitSeconds, "from 1s to 10000h"))
       ->option_text("TIME");
+  CLI::Option* quiet =
+      command.add_flag("--quiet", options->quiet, "Only warnings, failures and the table");
+  command.add_flag("--json", options->json, "For programs: progress and table as lines of JSON")
+      ->excludes(quiet);
   command.add_option("--trainer", options->trainer)->group("");
   return [options] { return options->dry_run ? dry_run(*options) : run(*options); };
 }

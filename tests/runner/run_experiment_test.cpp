@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runner/line_progress.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;
@@ -39,7 +40,7 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   planned[1].spec.checkpoint.at_end = true;
   const auto records = store.plan(experiment("lab"), planned);
   RecordingLauncher launcher;
-  Progress progress;
+  QuietProgress progress;
   Sweep sweep(store, launcher, progress,
               {.results = results.path(), .trainer = "", .host = "node1", .time_limit = {}});
   sweep.run({{records[0], planned[0].spec}, {records[1], planned[1].spec}});

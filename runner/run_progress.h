@@ -1,0 +1,65 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/store/run_status.h"
+#include "trainer/contract/event.h"
+
+// How far the runs of a sweep are, from what their ranks report.
+namespace fsdp {
+
+using ProgressClock = std::chrono::steady_clock;
+
+struct RunProgress {
+  std::string point;
+  int64_t ranks = 1;
+  int64_t steps = 0;  // 0: only the trainer knows
+  RunStatus status = RunStatus::kPlanned;
+  int64_t step = 0;                      // the last one that rank 0 did, 0: none yet
+  int64_t steps_before = 0;              // of the checkpoint it goes on from
+  std::optional<double> loss{};          // absent: none yet, or not finite
+  std::optional<double> step_time_ms{};  // recent steps weigh more
+  int64_t memory_allocated_bytes_max = 0;
+  ProgressClock::time_point started{};
+  double elapsed_s = 0;  // of a run that has ended
+
+  bool has_ended() const { return status != RunStatus::kPlanned && status != RunStatus::kRunning; }
+  // One list per rank, as EventTail::poll returns them.
+  void add(std::span<const std::vector<Event>> events_of_ranks);
+};
+
+// From the steps that are left; absent when steps or their time are not known, or the run has
+// ended.
+std::optional<double> seconds_left(const RunProgress& run);
+
+// Until all have ended, when as many run side by side as now. A run that is planned takes the time
+// per step of those that finished or run, or, where its steps are not known, their mean time.
+// Absent when nothing tells.
+std::optional<double> seconds_left(std::span<const RunProgress> runs,
+                                   ProgressClock::time_point now);
+
+// "5.1234", "not finite", "-" before the first step.
+std::string loss_text(const RunProgress& run);
+// "812.0 MiB", "1.25 GiB"
+std::string memory_text(int64_t bytes);
+// "45s", "3m 05s", "2h 03m"
+std::string duration_text(double seconds);
+// "37/100", "37" where the steps are not known
+std::string steps_text(const RunProgress& run);
+// "37/100  loss 5.1234  12.3 it/s  812.0 MiB"; "no step" before the first one.
+std::string figures_text(const RunProgress& run);
+
+// What rank 0 reported that a user is told in a line of its own.
+struct Remark {
+  std::string line;
+  bool is_warning = false;
+};
+// Warnings, resumptions, evaluations, checkpoints.
+std::vector<Remark> remarks(const std::string& point, std::span<const Event> events);
+
+}  // namespace fsdp

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tests/end_to_end/program.h"
+
+namespace fsdp {
+
+// A program on a pseudo terminal; killed with the object.
+class Terminal {
+ public:
+  Terminal(const std::filesystem::path& folder, const std::vector<std::string>& command,
+           unsigned short columns, unsigned short lines, const Variables& environment = {});
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void resize(unsigned short columns, unsigned short lines) const;
+  void type(const std::string& keys) const;
+  // What was written to it up to the end of `text`, since the last call; throws when `text` does
+  // not come.
+  std::string read_until(const std::string& text);
+  // The rest. Throws when the program does not end.
+  std::string read_to_end();
+
+ private:
+  // Adds to unread_; false when there is nothing more.
+  bool read_more();
+
+  int descriptor_ = -1;
+  pid_t process_ = -1;
+  std::string unread_;
+};
+
+}  // namespace fsdp
