@@ -1,15 +1,16 @@
 #include "runner/experiment/experiment.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
+#include "runner/experiment/drafts.h"
 #include "runner/experiment/experiment_file.h"
+#include "runner/experiment/layers.h"
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {
-
-using Layers = std::vector<const Overrides*>;
 
 Overrides read_set_options(const std::vector<std::string>& options) {
   Overrides overrides;
@@ -20,103 +21,81 @@ Overrides read_set_options(const std::vector<std::string>& options) {
     if (equals == std::string::npos || equals == 0) {
       throw ConfigError(origin.name, "", "is not path=value, such as strategy.ranks=2");
     }
-    overrides.add(YAML::Node(option.substr(0, equals)),
-                  parse_yaml(option.substr(equals + 1), origin), origin);
+    const std::string key = option.substr(0, equals);
+    overrides.add({YAML::Node(key), parse_yaml(option.substr(equals + 1), origin), key, origin});
   }
   return overrides;
 }
 
-// A run that is named but not yet made.
-struct Plan {
-  const Point* point;
-  const std::vector<size_t>* combination;
-  std::string name;
-  int64_t position;
-  bool is_chosen = true;
+// Whether --only chooses a run, by its own name, its series' or its point's.
+class OnlyOption {
+ public:
+  // Throws ConfigError when it names what is not there.
+  OnlyOption(const std::vector<std::string>& names, const std::vector<Draft>& drafts)
+      : names_(names.begin(), names.end()) {
+    if (names.empty()) return;
+    std::vector<std::string> points, all;
+    for (const Draft& draft : drafts) {
+      const std::string& point = draft.origin.point->name;
+      if (points.empty() || points.back() != point) points.push_back(point);
+      all.push_back(draft.series);
+      for (int64_t i = 0; i < draft.repeats(); ++i) all.push_back(draft.name(i));
+    }
+    all.insert(all.begin(), points.begin(), points.end());
+    for (const std::string& name : names) {
+      if (std::ranges::find(all, name) != all.end()) continue;
+      throw ConfigError(
+          "--only", name,
+          "no point has this name; allowed: " + joined(points) + suggestion(name, all));
+    }
+  }
+
+  bool chooses(const Draft& draft, int64_t repeat) const {
+    return names_.empty() || names_.contains(draft.origin.point->name) ||
+           names_.contains(draft.series) || names_.contains(draft.name(repeat));
+  }
+
+  bool chooses_any_of(const Draft& draft) const {
+    for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
+      if (chooses(draft, repeat)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::unordered_set<std::string> names_;
 };
 
-std::vector<Plan> name_runs(const ExperimentFile& file) {
-  std::vector<Plan> plans;
-  plans.reserve(file.points.size() * file.sweep.combinations.size());
-  std::vector<std::string> suffixes;
-  suffixes.reserve(file.sweep.combinations.size());
-  for (const auto& combination : file.sweep.combinations) {
-    suffixes.push_back(file.sweep.suffix(combination));
+// Throws the problem of a draft that is chosen. What is left out may be wrong.
+void check_chosen(const std::vector<Draft>& drafts, const OnlyOption& only, const Layers& layers) {
+  std::vector<const Draft*> chosen;
+  for (const Draft& draft : drafts) {
+    if (!only.chooses_any_of(draft)) continue;
+    if (draft.problem) throw *draft.problem;
+    chosen.push_back(&draft);
   }
-  std::unordered_set<std::string> names;
-  for (const Point& point : file.points) {
-    for (size_t i = 0; i < suffixes.size(); ++i) {
-      const std::string name = point.name + suffixes[i];
-      if (!names.insert(name).second) {
-        throw ConfigError(file.path.string(), "points",
-                          "two runs are named '" + name + "'; rename a point");
-      }
-      const auto position = static_cast<int64_t>(plans.size());
-      plans.push_back({&point, &file.sweep.combinations[i], name, position});
-    }
-  }
-  return plans;
+  check_specs_differ(chosen, layers);
 }
 
-// Chooses the runs that --only names, by their own name or by their point's.
-void choose(std::vector<Plan>& plans, const std::vector<std::string>& only,
-            const ExperimentFile& file) {
-  if (only.empty()) return;
-  std::vector<std::string> points, names;
-  for (const Point& point : file.points) points.push_back(point.name);
-  names = points;
-  for (const Plan& plan : plans) names.push_back(plan.name);
-  for (const std::string& name : only) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    throw ConfigError(
-        "--only", name,
-        "no point has this name; allowed: " + joined(points) + suggestion(name, names));
+void add_to_seed(Run& run, const Layers& layers, const RunOrigin& origin) {
+  int64_t& seed = run.spec.train.seed;
+  if (seed > std::numeric_limits<int64_t>::max() - run.repeat) {
+    throw ConfigError(layers.place(origin, "train.seed"), "train.seed",
+                      std::to_string(seed) + " is too large to add the repeat's number to it");
   }
-  const std::unordered_set<std::string> wanted(only.begin(), only.end());
-  for (Plan& plan : plans) {
-    plan.is_chosen = wanted.contains(plan.name) || wanted.contains(plan.point->name);
-  }
+  seed += run.repeat;
 }
 
-// What a point is made of before the sweep and --set, the first to be applied first.
-Layers layers_of(const ExperimentFile& file, const Profile* profile, const Point& point) {
-  if (!profile) return {&file.base, &point.overrides};
-  return {&file.base, &profile->set, &point.overrides};
-}
-
-// What the sweep's combination and --set add to that.
-Layers layers_above(const ExperimentFile& file, const std::vector<size_t>& combination,
-                    const Overrides& set) {
-  Layers layers;
-  for (size_t axis = 0; axis < combination.size(); ++axis) {
-    layers.push_back(&file.sweep.axes[axis].values[combination[axis]].overrides);
-  }
-  layers.push_back(&set);
-  return layers;
-}
-
-// Where `key`, or the nearest section around it, was given last.
-std::string place_given_last(std::string key, const Layers& layers, const std::string& file) {
-  while (!key.empty()) {
-    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-      if (std::string place = (*layer)->place(key); !place.empty()) return place;
-    }
-    const size_t dot = key.rfind('.');
-    key.resize(dot == std::string::npos ? 0 : dot);
-  }
-  return file;
-}
-
-void check_ranks(const RunSpec& spec, const Resources& resources) {
-  const int64_t ranks = spec.strategy.ranks;
-  if (spec.device != DeviceKind::kCuda || ranks <= resources.gpu_count) return;
+void check_ranks(const Run& run, const Resources& resources, const Layers& layers,
+                 const RunOrigin& origin) {
+  const int64_t ranks = run.spec.strategy.ranks;
+  if (run.spec.device != DeviceKind::kCuda || ranks <= resources.gpu_count) return;
   const std::string limit = std::to_string(resources.gpu_count);
-  throw ConfigError(
-      "", "strategy.ranks",
-      std::to_string(ranks) + (ranks == 1 ? " rank needs " : " ranks need ") +
-          std::to_string(ranks) + (ranks == 1 ? " GPU" : " GPUs") + ", but there are " + limit +
-          "; allowed: " + (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
-          "device: cpu");
+  throw ConfigError(layers.place(origin, "strategy.ranks"), "strategy.ranks",
+                    std::to_string(ranks) + (ranks == 1 ? " rank needs " : " ranks need ") +
+                        counted(ranks, "GPU") + ", but there are " + limit + "; allowed: " +
+                        (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
+                        "device: cpu (in '" + run.series + "')");
 }
 
 // What `device: auto` is: the GPUs that there are, or that a profile named outright is made for.
@@ -141,6 +120,7 @@ Experiment Experiment::load(const std::filesystem::path& file) {
 
 const std::string& Experiment::name() const { return contents_->file.name; }
 const std::string& Experiment::title() const { return contents_->file.title; }
+Comparison Experiment::compare() const { return contents_->file.compare; }
 const std::filesystem::path& Experiment::file() const { return contents_->file.path; }
 const std::string& Experiment::text() const { return contents_->file.text; }
 
@@ -148,44 +128,30 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
   const ExperimentFile& file = contents_->file;
   const auto [profile, reason] =
       choose_profile(file.profiles, options.profile, resources, file.profiles_place);
-  const Overrides set = read_set_options(options.set);
-  std::vector<Plan> plans = name_runs(file);
-  choose(plans, options.only, file);
+  const auto layers = std::make_shared<Layers>(file, profile, read_set_options(options.set));
+  std::vector<Draft> drafts = draft_runs(file, *layers, automatic_device(profile, resources));
+  const OnlyOption only(options.only, drafts);
+  check_chosen(drafts, only, *layers);
 
   Expansion expansion;
   expansion.profile = profile ? profile->name : "";
   expansion.profile_reason = reason;
-  expansion.runs.reserve(plans.size());
-  expansion.place = [&file, profile = profile, set](const Run& run, const std::string& key) {
-    const auto position = static_cast<size_t>(run.position);
-    const size_t combinations = file.sweep.combinations.size();
-    Layers layers = layers_of(file, profile, file.points[position / combinations]);
-    const Layers above = layers_above(file, file.sweep.combinations[position % combinations], set);
-    layers.insert(layers.end(), above.begin(), above.end());
-    return place_given_last(key, layers, file.path.string());
-  };
-  const Point* point = nullptr;
-  RunSpec point_spec;
-  for (Plan& plan : plans) {
-    if (plan.point != point) {  // a point's runs are neighbours, and share what they are made of
-      point = plan.point;
-      point_spec = RunSpec{};
-      for (const Overrides* layer : layers_of(file, profile, *point)) layer->apply(point_spec);
-    }
-    Run run{plan.name, point_spec, plan.position};
-    RunSpec& spec = run.spec;
-    for (const Overrides* layer : layers_above(file, *plan.combination, set)) layer->apply(spec);
-    try {
-      if (spec.device == DeviceKind::kAuto) spec.device = automatic_device(profile, resources);
-      spec = resolved(std::move(spec));
-      if (options.check_gpus && plan.is_chosen) check_ranks(spec, resources);
-      (plan.is_chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
-    } catch (const ConfigError& error) {
-      if (!plan.is_chosen) continue;
-      throw ConfigError(expansion.place(run, error.key()), error.key(),
-                        error.problem() + " (in '" + plan.name + "')");
+  std::vector<RunOrigin> origins;  // by position
+  for (Draft& draft : drafts) {
+    for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
+      const auto position = static_cast<int64_t>(origins.size());
+      origins.push_back(draft.origin);
+      if (draft.problem) continue;
+      Run run{draft.name(repeat), draft.series, repeat, draft.spec, position};
+      if (draft.origin.block->repeats.change_seed) add_to_seed(run, *layers, draft.origin);
+      const bool is_chosen = only.chooses(draft, repeat);
+      if (options.check_gpus && is_chosen) check_ranks(run, resources, *layers, draft.origin);
+      (is_chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
     }
   }
+  expansion.place = [layers, origins = std::move(origins)](const Run& run, const std::string& key) {
+    return layers->place(origins[static_cast<size_t>(run.position)], key);
+  };
   return expansion;
 }
 

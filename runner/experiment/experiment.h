@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -21,17 +22,24 @@ struct Resources {
   int64_t cpu_cores = 1;
 };
 
-// One point of the experiment with one combination of the sweep's values.
+// What an experiment's runs are compared by: reports warn of what makes that comparison unfair.
+enum class Comparison { kLoss, kThroughput };
+
+constexpr auto enum_names(Comparison) { return std::array{"loss"sv, "throughput"sv}; }
+
+// One point of the experiment with one combination of the sweep's values, or one repeat of it.
 struct Run {
-  std::string point;  // unique within the experiment; sweep values appended: "FSDP size_per_rank=2"
-  RunSpec spec;       // resolved; device is cpu or cuda
-  int64_t position;   // among all runs of the experiment
+  std::string point;   // unique within the experiment: the series, and " #2" for a second repeat
+  std::string series;  // the point's name with the sweep's values: "FSDP size_per_rank=2"
+  int64_t repeat = 0;
+  RunSpec spec;      // resolved; device is cpu or cuda
+  int64_t position;  // among all runs of the experiment
 };
 
 struct ExpandOptions {
   std::string profile = "auto";
   std::vector<std::string> set{};   // "path=value", applied last
-  std::vector<std::string> only{};  // names of points, or of single runs of a sweep; empty: all
+  std::vector<std::string> only{};  // names of points, series or runs; empty: all
   bool check_gpus = true;  // refuse more ranks than GPUs; false where nothing will be launched
 };
 
@@ -55,11 +63,13 @@ class Experiment {
 
   const std::string& name() const;
   const std::string& title() const;
+  Comparison compare() const;
   const std::filesystem::path& file() const;
   const std::string& text() const;  // the file as it was
 
   // Overrides in this order: base, the profile's set, the point, the profile's overrides of that
   // point, the sweep's combination, --set (whose relative paths start at the working directory).
+  // Combinations are left out by what they are then.
   // Runs that `only` leaves out are not checked. Throws ConfigError with the place of the value at
   // fault.
   Expansion expand(const ExpandOptions& options, const Resources& resources) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "runner/experiment/experiment_keys.h"
 #include "trainer/contract/config_error.h"
@@ -33,8 +34,7 @@ Section read_section(const YamlEntry& entry, std::string_view section) {
 
 std::string read_line(const YamlEntry& entry) {
   std::string text = read_text(entry);
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  if (text.empty() || std::any_of(text.begin(), text.end(), is_control)) {
+  if (text.empty() || holds_control_characters(text)) {
     refuse_value(entry, "is not a line of text; allowed: one line that is not empty");
   }
   return text;
@@ -76,25 +76,28 @@ Profile read_profile(const YamlEntry& entry) {
   return profile;
 }
 
-Point read_point(const YAML::Node& node, const YamlEntry& list, std::vector<std::string>& places,
-                 const std::vector<Point>& earlier) {
+// `none` keeps the experiment's sweep away from a point.
+SweepBlocks read_sweep_of_point(const YamlEntry& entry) {
+  if (entry.value.IsScalar() && entry.value.Scalar() == "none") return {SweepBlock{}};
+  return read_sweep(entry);
+}
+
+Point read_point(const YAML::Node& node, const YamlEntry& list) {
   const std::string place = place_of(node.Mark(), list.origin);
   Point point;
   const auto keys = entries(node, list.origin, "", place);
-  const auto name = std::find_if(keys.begin(), keys.end(),
-                                 [](const YamlEntry& key) { return key.path == "name"; });
+  const auto name = std::ranges::find(keys, "name", &YamlEntry::path);
   if (name == keys.end()) {
     throw ConfigError(place, "points", "a point has no name; allowed: a map with name: TEXT");
   }
   point.name = read_line(*name);
-  for (size_t i = 0; i < earlier.size(); ++i) {
-    if (earlier[i].name == point.name) {
-      refuse_value(*name, "'" + point.name + "' is already the name of the point at " + places[i]);
-    }
-  }
-  places.push_back(name->value_place());
+  point.place = name->value_place();
   for (const YamlEntry& key : keys) {
-    if (key.path != "name") point.overrides.add(key.key, key.value, list.origin);
+    if (key.path == "sweep") {
+      point.sweep = read_sweep_of_point(key);
+    } else if (key.path != "name") {
+      point.overrides.add(key);
+    }
   }
   return point;
 }
@@ -105,11 +108,32 @@ std::vector<Point> read_points(const YamlEntry& entry) {
     refuse_value(entry, "is an empty list; allowed: at least one point, or no such key");
   }
   std::vector<Point> points;
-  std::vector<std::string> places;
+  std::unordered_map<std::string, std::string> places;
   for (const YAML::Node& node : entry.value) {
-    points.push_back(read_point(node, entry, places, points));
+    const Point& point = points.emplace_back(read_point(node, entry));
+    const auto [namesake, is_new] = places.emplace(point.name, point.place);
+    if (!is_new) {
+      throw ConfigError(
+          point.place, "name",
+          "'" + point.name + "' is already the name of the point at " + namesake->second);
+    }
   }
   return points;
+}
+
+// Points that an `exclude` names must be there.
+void check_points_excluded(const ExperimentFile& file) {
+  std::vector<std::string> names;
+  for (const Point& point : file.points) names.push_back(point.name);
+  const auto check = [&](const SweepBlocks& blocks) {
+    for (const SweepBlock& block : blocks) {
+      for (const Exclusion& exclusion : block.exclusions) exclusion.check_points(names);
+    }
+  };
+  check(file.sweep);
+  for (const Point& point : file.points) {
+    if (point.sweep) check(*point.sweep);
+  }
 }
 
 }  // namespace
@@ -128,11 +152,14 @@ ExperimentFile read_experiment_file(const std::filesystem::path& path) {
   if (!name) throw ConfigError(origin.name, "experiment", "is missing; allowed: the name");
   file.name = read_line(*name);
   if (const YamlEntry* title = find("title")) file.title = read_line(*title);
+  if (const YamlEntry* compare = find("compare")) {
+    read_value(file.compare, *compare, any_value());
+  }
   if (const YamlEntry* base = find("base")) file.base = read_overrides(*base);
   if (const YamlEntry* points = find("points")) {
     file.points = read_points(*points);
   } else {
-    file.points.push_back({.name = file.name, .overrides = {}});
+    file.points.push_back({.name = file.name, .place = name->value_place(), .overrides = {}});
   }
   if (const YamlEntry* profiles = find("profiles")) {
     require_map(*profiles, "names to profiles");
@@ -143,6 +170,7 @@ ExperimentFile read_experiment_file(const std::filesystem::path& path) {
     }
   }
   if (const YamlEntry* sweep = find("sweep")) file.sweep = read_sweep(*sweep);
+  check_points_excluded(file);
   return file;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runner/experiment/experiment.h"
 #include "runner/experiment/profile.h"
 #include "runner/experiment/sweep.h"
 #include "trainer/contract/overrides.h"
@@ -13,7 +15,9 @@ namespace fsdp {
 // One run to compare, or several with a sweep.
 struct Point {
   std::string name;
+  std::string place;
   Overrides overrides;
+  std::optional<SweepBlocks> sweep{};  // instead of the experiment's
 };
 
 // What an experiment file says: every value is read and checked by itself, nothing is combined yet.
@@ -26,7 +30,12 @@ struct ExperimentFile {
   std::vector<Profile> profiles;
   std::string profiles_place;
   std::vector<Point> points;
-  Sweep sweep;
+  SweepBlocks sweep{SweepBlock{}};
+  Comparison compare = Comparison::kLoss;
+
+  const SweepBlocks& sweep_of(const Point& point) const {
+    return point.sweep ? *point.sweep : sweep;
+  }
 };
 
 // Throws ConfigError on whatever is malformed.

@@ -6,6 +6,9 @@ const std::vector<ExperimentKey>& experiment_keys() {
   static const std::vector<ExperimentKey> kKeys = {
       {"experiment", "text; required", "The experiment's name."},
       {"title", "text", "One line for reports."},
+      {"compare", "loss, throughput; default: loss",
+       "What the points are compared by. With throughput, different batches and step counts are "
+       "meant so, and reports do not warn of them."},
       {"profiles", "a map from names to profiles",
        "What differs between kinds of hardware; --profile auto takes the first whose requirement "
        "is "
@@ -19,9 +22,27 @@ const std::vector<ExperimentKey>& experiment_keys() {
       {"points", "a list of maps of a run's keys",
        "The runs to compare, in this order; absent: one point, named as the experiment."},
       {"points.name", "text; required", "The point's name; the point's other keys override base."},
-      {"sweep", "a map", "Several runs of each point."},
+      {"points.sweep", "as the experiment's sweep, or none",
+       "This point's sweep, instead of the experiment's; none: the point runs once."},
+      {"sweep", "a map, or a list of maps",
+       "Several runs of each point. A list holds blocks, whose runs come one block after another; "
+       "a block's product and zip are combined, what is written first outermost."},
       {"sweep.product", "a map from dotted keys to lists of values",
        "Every combination of the values; the last key varies fastest."},
+      {"sweep.zip", "a map from dotted keys to lists of values of equal length",
+       "The lists advance together: the first values, the second values, and so on."},
+      {"sweep.include", "a list of maps from dotted keys to a value",
+       "Further combinations, after those of product and zip."},
+      {"sweep.exclude",
+       "a list of maps from a run's keys, or point, to a value or a list of values",
+       "What is left out: combinations whose run has, for every key of one map, one of its values. "
+       "Keys are looked up in the complete run, whatever gave them."},
+      {"sweep.repeats", "an integer, at least 1, or a map",
+       "How many times each combination is run; alone, each point."},
+      {"sweep.repeats.count", "an integer, at least 1; required", "How many times."},
+      {"sweep.repeats.change_seed", "true, false; default: false",
+       "Whether repeat N, counted from 0, has N added to train.seed; false: all have the same "
+       "seed, and should have the same losses."},
   };
   return kKeys;
 }

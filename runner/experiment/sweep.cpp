@@ -1,108 +1,258 @@
 #include "runner/experiment/sweep.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "runner/experiment/experiment_keys.h"
+#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kMaximumCombinations = 1'000'000;
+// Values that are given together: one per key.
+using Row = std::vector<YamlEntry>;
+// Rows of which a combination has one.
+using Axis = std::vector<Row>;
 
-SweepAxis read_axis(const YamlEntry& entry) {
-  const std::string& key = entry.key.Scalar();
-  require_list(entry, "values");
-  if (entry.value.size() == 0) refuse_value(entry, "is an empty list; allowed: at least one value");
-  SweepAxis axis{.key = key, .label = key.substr(key.rfind('.') + 1), .values = {}};
-  for (const YAML::Node& value : entry.value) {
-    const YamlEntry item{entry.key, value, entry.path, entry.origin};
-    if (value.IsMap()) {
-      refuse_value(item, "a map is not one value; allowed: one of the keys below '" + key +
-                             "', dotted, with a list of values");
+// A list's item as the value of the list's key.
+YamlEntry item_of(const YamlEntry& list, const YAML::Node& value) {
+  return {list.key, value, list.path, list.origin};
+}
+
+std::string text_of(const YAML::Node& value) { return value.IsNull() ? "null" : value.Scalar(); }
+
+SweepValue read_sweep_value(const YamlEntry& entry) {
+  if (entry.value.IsMap()) {
+    refuse_value(entry, "a map is not one value; allowed: one of the keys below '" + entry.path +
+                            "', dotted, with a list of values");
+  }
+  SweepValue value{.key = entry.path,
+                   .label = entry.path.substr(entry.path.rfind('.') + 1),
+                   .text = "",
+                   .place = entry.value_place(),
+                   .overrides = {}};
+  value.overrides.add(entry);
+  value.text = text_of(entry.value);
+  if (holds_control_characters(value.text)) {
+    refuse_value(entry, "holds a control character, and would be part of a run's name");
+  }
+  return value;
+}
+
+// The keys of `product` or `zip`, each with its list of values.
+std::vector<YamlEntry> read_lists(const YamlEntry& form) {
+  require_map(form, "dotted keys to lists of values");
+  std::vector<YamlEntry> lists;
+  for (const YamlEntry& list : entries(form.value, form.origin, "", form.value_place())) {
+    require_list(list, "values");
+    if (list.value.size() == 0) refuse_value(list, "is an empty list; allowed: at least one value");
+    lists.push_back(list);
+  }
+  if (lists.empty())
+    refuse_value(form, "is empty; allowed: at least one key with a list of values");
+  return lists;
+}
+
+Axis read_product_key(const YamlEntry& list) {
+  Axis axis;
+  std::vector<std::string> texts;
+  for (const YAML::Node& value : list.value) {
+    const YamlEntry item = item_of(list, value);
+    axis.push_back({item});
+    if (!value.IsScalar() && !value.IsNull()) continue;  // refused when it is read
+    if (std::ranges::find(texts, text_of(value)) != texts.end()) {
+      refuse_value(item, "'" + text_of(value) + "' comes twice; allowed: once");
     }
-    Overrides overrides;
-    overrides.add(entry.key, value, entry.origin);
-    const std::string text = value.IsNull() ? "null" : value.Scalar();
-    for (const SweepAxis::Value& other : axis.values) {
-      if (other.text == text) refuse_value(item, "'" + text + "' comes twice; allowed: once");
-    }
-    axis.values.push_back({text, std::move(overrides)});
+    texts.push_back(text_of(value));
   }
   return axis;
 }
 
-// Refuses two axes of one key, and of two keys that are alternatives.
-void check_axes_agree(const std::vector<YamlEntry>& axes) {
-  Overrides all;
-  for (const YamlEntry& axis : axes) {
-    const auto given = std::find_if(axis.value.begin(), axis.value.end(),
-                                    [](const YAML::Node& value) { return !value.IsNull(); });
-    all.add(axis.key, given == axis.value.end() ? *axis.value.begin() : *given, axis.origin);
+Axis read_zip(const YamlEntry& form) {
+  const std::vector<YamlEntry> lists = read_lists(form);
+  const size_t length = lists.front().value.size();
+  for (const YamlEntry& list : lists) {
+    if (list.value.size() == length) continue;
+    refuse_value(list, "has " + counted(static_cast<int64_t>(list.value.size()), "value") +
+                           ", but '" + lists.front().path + "' has " + std::to_string(length) +
+                           "; lists that are advanced together have equally many");
+  }
+  Axis axis;
+  for (size_t i = 0; i < length; ++i) {
+    Row& row = axis.emplace_back();
+    for (const YamlEntry& list : lists) row.push_back(item_of(list, list.value[i]));
+  }
+  return axis;
+}
+
+// Each row has the keys of one item.
+Axis read_include(const YamlEntry& form) {
+  require_list(form, "maps of dotted keys to a value");
+  if (form.value.size() == 0) refuse_value(form, "is an empty list; allowed: at least one map");
+  Axis axis;
+  for (const YAML::Node& node : form.value) {
+    const YamlEntry item = item_of(form, node);
+    require_map(item, "dotted keys to a value");
+    axis.push_back(entries(node, form.origin, "", item.value_place()));
+    if (axis.back().empty()) refuse_value(item, "is empty; allowed: at least one key with a value");
+  }
+  return axis;
+}
+
+std::vector<Exclusion> read_exclude(const YamlEntry& form) {
+  require_list(form, "maps of what is left out");
+  if (form.value.size() == 0) refuse_value(form, "is an empty list; allowed: at least one map");
+  std::vector<Exclusion> exclusions;
+  for (const YAML::Node& node : form.value) exclusions.emplace_back(item_of(form, node));
+  return exclusions;
+}
+
+Repeats read_repeats(const YamlEntry& form) {
+  Repeats repeats;
+  const Range range = from_to(1, kMaximumRuns);
+  if (!form.value.IsMap()) {
+    read_value(repeats.count, form, range,
+               allowed_values<int64_t>(range) + ", or a map of " +
+                   joined(experiment_key_names("sweep.repeats")));
+    return repeats;
+  }
+  bool has_count = false;
+  for (const YamlEntry& key :
+       entries(form.value, form.origin, form.path + '.', form.value_place())) {
+    if (key.key.Scalar() == "count") {
+      read_value(repeats.count, key, range);
+      has_count = true;
+    } else if (key.key.Scalar() == "change_seed") {
+      repeats.change_seed = read_bool(key);
+    } else {
+      const std::vector<std::string> names = experiment_key_names("sweep.repeats");
+      refuse_unknown_key(key, names, suggestion(key.key.Scalar(), names));
+    }
+  }
+  if (!has_count) refuse_value(form, "has no count; allowed: count: N");
+  return repeats;
+}
+
+// Refuses two axes of one key, and of two keys that are alternatives, wherever both give a value.
+void check_axes_agree(const std::vector<Axis>& axes) {
+  const auto gives_all = [](const Row& row) {
+    return std::ranges::none_of(row, [](const YamlEntry& entry) { return entry.value.IsNull(); });
+  };
+  for (const Axis& varied : axes) {
+    for (const Row& row : varied) {
+      Overrides all;
+      for (const Axis& axis : axes) {
+        const auto given = std::ranges::find_if(axis, gives_all);
+        const Row& representative = given == axis.end() ? axis.front() : *given;
+        for (const YamlEntry& entry : &axis == &varied ? row : representative) all.add(entry);
+      }
+    }
   }
 }
 
-void lengthen_ambiguous_labels(std::vector<SweepAxis>& axes) {
-  for (SweepAxis& axis : axes) {
-    const std::string name = axis.key.substr(axis.key.rfind('.') + 1);
-    const auto is_namesake = [&](const SweepAxis& other) {
-      return other.key.substr(other.key.rfind('.') + 1) == name;
-    };
-    if (std::count_if(axes.begin(), axes.end(), is_namesake) > 1) axis.label = axis.key;
+// Every combination of one of `outer` and one row of `axis`, whose values are added to the block's.
+std::vector<Combination> crossed(std::vector<Combination> outer, const Axis& axis,
+                                 const YamlEntry& form, SweepBlock& block) {
+  if (axis.size() > kMaximumRuns / outer.size()) {
+    refuse_value(form,
+                 "has more combinations than allowed: at most " + std::to_string(kMaximumRuns));
   }
-}
-
-std::vector<std::vector<size_t>> product(const std::vector<SweepAxis>& axes,
-                                         const YamlEntry& entry) {
-  size_t count = 1;
-  for (const SweepAxis& axis : axes) {
-    if (axis.values.size() > kMaximumCombinations / count) {
-      refuse_value(entry, "has more combinations than allowed: at most " +
-                              std::to_string(kMaximumCombinations));
+  std::vector<Combination> rows;
+  for (const Row& row : axis) {
+    Combination& numbers = rows.emplace_back();
+    for (const YamlEntry& entry : row) {
+      numbers.push_back(block.values.size());
+      block.values.push_back(read_sweep_value(entry));
     }
-    count *= axis.values.size();
   }
-  std::vector<std::vector<size_t>> combinations;
-  combinations.reserve(count);
-  for (size_t number = 0; number < count; ++number) {
-    std::vector<size_t> combination(axes.size());
-    size_t rest = number;
-    for (size_t axis = axes.size(); axis-- > 0;) {
-      combination[axis] = rest % axes[axis].values.size();
-      rest /= axes[axis].values.size();
+  std::vector<Combination> combinations;
+  combinations.reserve(outer.size() * rows.size());
+  for (const Combination& before : outer) {
+    for (const Combination& row : rows) {
+      combinations.push_back(before);
+      combinations.back().insert(combinations.back().end(), row.begin(), row.end());
     }
-    combinations.push_back(std::move(combination));
   }
   return combinations;
 }
 
+SweepBlock read_block(const YamlEntry& entry) {
+  const std::vector<std::string> forms = experiment_key_names("sweep");
+  require_map(entry, "one or more of: " + joined(forms));
+  const auto written = entries(entry.value, entry.origin, "sweep.", entry.value_place());
+  if (written.empty()) refuse_value(entry, "is empty; allowed: one or more of: " + joined(forms));
+  SweepBlock block;
+  block.place = entry.value_place();
+  std::vector<Axis> axes;
+  std::vector<Combination> included;
+  for (const YamlEntry& form : written) {
+    const std::string& name = form.key.Scalar();
+    const auto add_axis = [&](Axis axis) {
+      block.combinations = crossed(std::move(block.combinations), axis, form, block);
+      axes.push_back(std::move(axis));
+    };
+    if (name == "product") {
+      for (const YamlEntry& list : read_lists(form)) add_axis(read_product_key(list));
+    } else if (name == "zip") {
+      add_axis(read_zip(form));
+    } else if (name == "include") {
+      const Axis items = read_include(form);
+      check_axes_agree({items});
+      included = crossed({{}}, items, form, block);
+    } else if (name == "exclude") {
+      block.exclusions = read_exclude(form);
+    } else if (name == "repeats") {
+      block.repeats = read_repeats(form);
+    } else {
+      refuse_unknown_key(form, forms, suggestion(name, forms));
+    }
+  }
+  if (axes.empty() && !included.empty()) block.combinations.clear();
+  check_axes_agree(axes);
+  std::ranges::move(included, std::back_inserter(block.combinations));
+  return block;
+}
+
+void lengthen_ambiguous_labels(SweepBlocks& blocks) {
+  std::vector<SweepValue*> values;
+  for (SweepBlock& block : blocks) {
+    for (SweepValue& value : block.values) values.push_back(&value);
+  }
+  std::vector<std::pair<std::string, std::string>> keys;  // label, key
+  for (const SweepValue* value : values) keys.emplace_back(value->label, value->key);
+  std::ranges::sort(keys);
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (SweepValue* value : values) {
+    const auto is_namesake = [&](const auto& key) { return key.first == value->label; };
+    if (std::ranges::count_if(keys, is_namesake) > 1) value->label = value->key;
+  }
+}
+
 }  // namespace
 
-std::string Sweep::suffix(const std::vector<size_t>& combination) const {
+std::string SweepBlock::suffix(const Combination& combination) const {
   std::string text;
-  for (size_t axis = 0; axis < axes.size(); ++axis) {
-    text += ' ' + axes[axis].label + '=' + axes[axis].values[combination[axis]].text;
+  for (const size_t number : combination) {
+    text += ' ' + values[number].label + '=' + values[number].text;
   }
   return text;
 }
 
-Sweep read_sweep(const YamlEntry& entry) {
-  const std::vector<std::string> forms = experiment_key_names("sweep");
-  require_map(entry, "one of: " + joined(forms));
-  const auto written = entries(entry.value, entry.origin, entry.path + '.', entry.value_place());
-  if (written.size() != 1) refuse_value(entry, "allowed: one of: " + joined(forms));
-  const YamlEntry& form = written.front();
-  if (form.key.Scalar() != "product") {
-    refuse_unknown_key(form, forms, suggestion(form.key.Scalar(), forms));
+const std::string& SweepBlock::place_of(const Combination& combination) const {
+  return combination.empty() ? place : values[combination.back()].place;
+}
+
+SweepBlocks read_sweep(const YamlEntry& entry) {
+  SweepBlocks blocks;
+  if (!entry.value.IsSequence()) {
+    blocks.push_back(read_block(entry));
+  } else {
+    if (entry.value.size() == 0)
+      refuse_value(entry, "is an empty list; allowed: at least one block");
+    for (const YAML::Node& node : entry.value) blocks.push_back(read_block(item_of(entry, node)));
   }
-  require_map(form, "dotted keys to lists of values");
-  const auto axes = entries(form.value, form.origin, form.path + '.', form.value_place());
-  if (axes.empty()) refuse_value(form, "is empty; allowed: at least one key with a list of values");
-  Sweep sweep;
-  for (const YamlEntry& axis : axes) sweep.axes.push_back(read_axis(axis));
-  check_axes_agree(axes);
-  lengthen_ambiguous_labels(sweep.axes);
-  sweep.combinations = product(sweep.axes, form);
-  return sweep;
+  lengthen_ambiguous_labels(blocks);
+  return blocks;
 }
 
 }  // namespace fsdp

@@ -1,35 +1,54 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "runner/experiment/exclusion.h"
 #include "trainer/contract/overrides.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 
-// A key that a sweep varies, and its values.
-struct SweepAxis {
-  struct Value {
-    std::string text;  // as written
-    Overrides overrides;
-  };
+// The most runs of an experiment.
+inline constexpr size_t kMaximumRuns = 100'000;
+
+// A key and one of the values that a sweep gives it.
+struct SweepValue {
   std::string key;    // dotted
   std::string label;  // the key's last component, or all of it where that would be ambiguous
-  std::vector<Value> values;
+  std::string text;   // as written
+  std::string place;
+  Overrides overrides;
 };
 
-// The combinations that every point is run with.
-struct Sweep {
-  std::vector<SweepAxis> axes;
-  // Each holds one value's number per axis. Without a sweep: one combination of nothing.
-  std::vector<std::vector<size_t>> combinations = {{}};
+// Numbers of a block's values, outer to inner.
+using Combination = std::vector<size_t>;
+
+struct Repeats {
+  int64_t count = 1;
+  bool change_seed = false;  // the repeat's number is added to train.seed
+};
+
+// One block of a sweep: the combinations that every point is run with, each `repeats.count` times.
+struct SweepBlock {
+  std::string place;
+  std::vector<SweepValue> values;
+  // In the order of the runs. Without any form that gives values: one combination of nothing.
+  std::vector<Combination> combinations = {{}};
+  std::vector<Exclusion> exclusions;
+  Repeats repeats;
 
   // " size_per_rank=2 every=0": what the combination adds to a point's name.
-  std::string suffix(const std::vector<size_t>& combination) const;
+  std::string suffix(const Combination& combination) const;
+  // Where the combination's innermost value was written, else where the block was.
+  const std::string& place_of(const Combination& combination) const;
 };
 
-// Reads the experiment's `sweep`. Throws ConfigError.
-Sweep read_sweep(const YamlEntry& entry);
+// Blocks, whose runs are joined in this order.
+using SweepBlocks = std::vector<SweepBlock>;
+
+// Reads a `sweep`: one block or a list of them. Throws ConfigError.
+SweepBlocks read_sweep(const YamlEntry& entry);
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #include "trainer/contract/overrides.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -128,9 +129,7 @@ void Overrides::add(const YAML::Node& map, const YamlOrigin& origin) {
   read_map(map, origin, "", place_of(map.Mark(), origin));
 }
 
-void Overrides::add(const YAML::Node& key, const YAML::Node& value, const YamlOrigin& origin) {
-  read_entry({key, value, key.Scalar(), origin});
-}
+void Overrides::add(const YamlEntry& entry) { read_entry(entry); }
 
 void Overrides::add_complete(const YAML::Node& map, const YamlOrigin& origin) {
   is_complete_ = true;
@@ -202,6 +201,22 @@ void Overrides::apply(RunSpec& spec) const {
   visit_values(spec, [&]<typename T>(size_t number, T& member, const Range&) {
     if (changed_[number]) member = *static_cast<const T*>(values[number]);
   });
+}
+
+bool Overrides::matches(const RunSpec& spec) const {
+  std::vector<const void*> values(given_.size());
+  const auto find = [&](size_t number) {
+    return std::ranges::find(given_, number, &Given::key) - given_.begin();
+  };
+  visit_values(values_, [&](size_t number, const auto& member, const Range&) {
+    if (const auto at = find(number); at < std::ssize(given_)) values[at] = &member;
+  });
+  bool all_equal = true;
+  visit_values(spec, [&]<typename T>(size_t number, const T& member, const Range&) {
+    const auto at = find(number);
+    if (at < std::ssize(given_) && member != *static_cast<const T*>(values[at])) all_equal = false;
+  });
+  return all_equal;
 }
 
 std::string Overrides::place(std::string_view key) const {

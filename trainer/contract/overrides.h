@@ -25,12 +25,15 @@ class Overrides {
   // Adds what `map` names. Throws ConfigError with place, key, what is wrong, what is allowed and
   // the nearest name: unknown or duplicate key, wrong type, out of range, both of two alternatives.
   void add(const YAML::Node& map, const YamlOrigin& origin);
-  // Adds one key, of which `key` is the dotted name.
-  void add(const YAML::Node& key, const YAML::Node& value, const YamlOrigin& origin);
+  // Adds one key, of which `entry.path` is the dotted name.
+  void add(const YamlEntry& entry);
   // Adds a whole specification, in which both of two alternatives may stand.
   void add_complete(const YAML::Node& map, const YamlOrigin& origin);
 
   void apply(RunSpec& spec) const;
+
+  // Whether every key given here has the same value in `spec`.
+  bool matches(const RunSpec& spec) const;
 
   // Where this layer gives `key` or the first key below it; empty when it does neither.
   std::string place(std::string_view key) const;

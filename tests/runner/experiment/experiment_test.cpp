@@ -2,41 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
+#include "tests/runner/experiment/expanded_experiment.h"
 
 namespace fsdp {
 namespace {
-
-const Resources kNoGpus{.gpu_count = 0, .gpu_memory_gib = 0, .cpu_cores = 2};
-const Resources kFourGpus{.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64};
-
-// Loads and expands an experiment of this text.
-Expansion expanded(const std::string& text, const ExpandOptions& options = {},
-                   const Resources& resources = kNoGpus) {
-  const TemporaryFolder folder;
-  return Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
-}
-
-// The message of the error that this causes.
-std::string message(const std::string& text, const ExpandOptions& options = {},
-                    const Resources& resources = kNoGpus) {
-  const TemporaryFolder folder;
-  try {
-    Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
-  } catch (const ConfigError& error) {
-    return folder.without_folder(error.what());
-  }
-  return "no error";
-}
-
-std::vector<std::string> names(const Expansion& expansion) {
-  std::vector<std::string> names;
-  for (const Run& run : expansion.runs) names.push_back(run.point);
-  return names;
-}
-
-using Names = std::vector<std::string>;
 
 const std::string kTwoPoints = R"(experiment: lab
 base: {strategy: {kind: ddp, ranks: 2}}
@@ -120,35 +89,6 @@ TEST_CASE("an alternative clears the other of an earlier layer") {
                                "is given at --set batch.total=8"));
 }
 
-TEST_CASE("a product varies its last key fastest and names each run") {
-  const Expansion expansion = expanded(kTwoPoints +
-                                       "sweep:\n  product:\n    batch.size_per_rank: [1, 2]\n"
-                                       "    activation_checkpointing.every: [0, 1]\n");
-  CHECK(names(expansion) == Names{"A size_per_rank=1 every=0", "A size_per_rank=1 every=1",
-                                  "A size_per_rank=2 every=0", "A size_per_rank=2 every=1",
-                                  "B size_per_rank=1 every=0", "B size_per_rank=1 every=1",
-                                  "B size_per_rank=2 every=0", "B size_per_rank=2 every=1"});
-  CHECK(expansion.runs[2].spec.batch.size_per_rank == 2);
-  CHECK(expansion.runs[2].spec.activation_checkpointing.every == 0);
-  CHECK(expansion.runs[5].spec.activation_checkpointing.every == 1);
-  CHECK(expansion.runs[5].spec.strategy.kind == StrategyKind::kFsdp);
-}
-
-TEST_CASE("a sweep takes a section's short form") {
-  const Expansion expansion = expanded(
-      "experiment: lab\nbase: {strategy.wrap.blocks: 2}\n"
-      "sweep: {product: {strategy.wrap: [none, transformer_block]}}");
-  CHECK(names(expansion) == Names{"lab wrap=none", "lab wrap=transformer_block"});
-  CHECK(expansion.runs[0].spec.strategy.wrap.policy == WrapPolicy::kNone);
-  CHECK_FALSE(expansion.runs[1].spec.strategy.wrap.blocks);
-}
-
-TEST_CASE("keys with the same last component are named in full") {
-  CHECK(names(expanded("experiment: lab\nsweep: {product: {optimizer.kind: [adamw], data.kind: "
-                       "[chess], train.seed: [2]}}")) ==
-        Names{"lab optimizer.kind=adamw data.kind=chess seed=2"});
-}
-
 TEST_CASE("--only takes points and runs by name") {
   const std::string text = kTwoPoints + "sweep: {product: {train.seed: [1, 2]}}";
   CHECK(names(expanded(text, {.only = {"B"}})) == Names{"B seed=1", "B seed=2"});
@@ -221,8 +161,8 @@ TEST_CASE("a malformed experiment names the place and what is allowed") {
   CHECK(message("title: x") == "lab.yaml: 'experiment': is missing; allowed: the name");
   CHECK(message("") == "lab.yaml: 'experiment': is missing; allowed: the name");
   CHECK(message("experiment: lab\npoint: []") ==
-        "lab.yaml:2:1: 'point': unknown key; allowed: experiment, title, profiles, base, points, "
-        "sweep; did you mean 'points'?");
+        "lab.yaml:2:1: 'point': unknown key; allowed: experiment, title, compare, profiles, base, "
+        "points, sweep; did you mean 'points'?");
   CHECK_THAT(message("experiment: ''"),
              Catch::StartsWith("lab.yaml:1:13: 'experiment': is not a "));
   CHECK_THAT(message("experiment: [a]"), Catch::Contains("a list is not text"));
@@ -250,35 +190,6 @@ TEST_CASE("malformed points are refused") {
   CHECK_THAT(message(head + "\n  - {name: A}\n  - {name: A train=y}\n"
                             "sweep: {product: {data.train: [x, y train=x]}}"),
              Catch::Contains("two runs are named 'A train=y train=x'"));
-}
-
-TEST_CASE("malformed sweeps are refused") {
-  const std::string head = "experiment: lab\nsweep:\n  product:";
-  CHECK(message(head + "\n    train.seed: []") ==
-        "lab.yaml:4:17: 'sweep.product.train.seed': is an empty list; allowed: at least one value");
-  CHECK_THAT(message(head + " {}"), Catch::Contains("'sweep.product': is empty"));
-  CHECK_THAT(message("experiment: lab\nsweep: {}"), Catch::Contains("one of: product"));
-  CHECK_THAT(
-      message("experiment: lab\nsweep: {prodct: {}}"),
-      Catch::Contains("'sweep.prodct': unknown key; allowed: product; did you mean 'product'"));
-  CHECK_THAT(message(head + " {train.seed: 1}"), Catch::Contains("'1' is not a list"));
-  CHECK_THAT(message(head + " {train.seed: [1, x]}"),
-             Catch::StartsWith("lab.yaml:3:29: 'train.seed': 'x' is not an integer"));
-  CHECK_THAT(message(head + " {train.sed: [1]}"), Catch::Contains("did you mean 'seed'?"));
-  CHECK_THAT(message(head + " {train.seed: [1, 2, 1]}"), Catch::Contains("'1' comes twice"));
-  CHECK_THAT(message(head + " {strategy: [{kind: ddp}]}"),
-             Catch::Contains("a map is not one value"));
-  CHECK_THAT(message(head + " {strategy.wrap: [none, {blocks: 2}]}"),
-             Catch::Contains("allowed: one of the keys below 'strategy.wrap', dotted"));
-  CHECK_THAT(message(head + " {train.steps: [1], train.epochs: [null, 2]}"),
-             Catch::Contains("excludes 'train.steps'"));
-  std::string huge = head;
-  for (const char* key : {"train.seed", "train.steps", "strategy.ranks", "batch.size_per_rank"}) {
-    huge += "\n    " + std::string(key) + ": [1";
-    for (int value = 2; value <= 50; ++value) huge += ", " + std::to_string(value);
-    huge += "]";
-  }
-  CHECK_THAT(message(huge), Catch::Contains("more combinations than allowed"));
 }
 
 }  // namespace fsdp

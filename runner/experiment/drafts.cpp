@@ -1,0 +1,163 @@
+#include "runner/experiment/drafts.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "trainer/contract/run_spec_yaml.h"
+
+namespace fsdp {
+namespace {
+
+// Calls visit(origin) for every combination of every point, in the order of the file.
+template <typename Visit>
+void visit_combinations(const ExperimentFile& file, Visit visit) {
+  for (const Point& point : file.points) {
+    for (const SweepBlock& block : file.sweep_of(point)) {
+      for (const Combination& combination : block.combinations) {
+        visit(RunOrigin{&point, &block, &combination});
+      }
+    }
+  }
+}
+
+void check_count(const ExperimentFile& file) {
+  size_t count = 0;
+  for (const Point& point : file.points) {
+    for (const SweepBlock& block : file.sweep_of(point)) {
+      count += block.combinations.size() * static_cast<size_t>(block.repeats.count);
+      if (count <= kMaximumRuns) continue;
+      throw ConfigError(
+          block.place.empty() ? point.place : block.place, "",
+          "the experiment has more runs than allowed: at most " + std::to_string(kMaximumRuns));
+    }
+  }
+}
+
+Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device) {
+  Draft draft{.origin = origin,
+              .series = origin.point->name + origin.block->suffix(*origin.combination),
+              .spec = layers.spec_of(origin),
+              .problem = std::nullopt};
+  if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device;
+  try {
+    draft.spec = resolved(draft.spec);
+  } catch (const ConfigError& error) {
+    draft.problem.emplace(layers.place(origin, error.key()), error.key(),
+                          error.problem() + " (in '" + draft.series + "')");
+  }
+  return draft;
+}
+
+// Whether there is a profile with which `exclusion`, which is none of --set's concern, leaves
+// something out.
+bool ever_matches(const Exclusion& exclusion, const ExperimentFile& file) {
+  std::vector<const Profile*> profiles;
+  for (const Profile& profile : file.profiles) profiles.push_back(&profile);
+  if (profiles.empty()) profiles.push_back(nullptr);
+  bool is_matched = false;
+  for (const Profile* profile : profiles) {
+    const Layers layers(file, profile, {});
+    visit_combinations(file, [&](const RunOrigin& origin) {
+      const auto& exclusions = origin.block->exclusions;
+      const bool is_of_block =
+          &exclusion >= exclusions.data() && &exclusion < exclusions.data() + exclusions.size();
+      if (is_matched || !is_of_block) return;
+      for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+        if (exclusion.matches(origin.point->name, draft_of(origin, layers, device).spec)) {
+          is_matched = true;
+        }
+      }
+    });
+  }
+  return is_matched;
+}
+
+void check_exclusions_match(const ExperimentFile& file,
+                            const std::unordered_set<const Exclusion*>& matched) {
+  const auto check = [&](const SweepBlocks& blocks) {
+    for (const SweepBlock& block : blocks) {
+      for (const Exclusion& exclusion : block.exclusions) {
+        if (matched.contains(&exclusion) || ever_matches(exclusion, file)) continue;
+        throw ConfigError(exclusion.place(), "sweep.exclude",
+                          "leaves out nothing: no run of this block has all of these values; "
+                          "correct it, or take it away");
+      }
+    }
+  };
+  check(file.sweep);
+  for (const Point& point : file.points) {
+    if (point.sweep) check(*point.sweep);
+  }
+}
+
+void check_names_differ(const std::vector<Draft>& drafts) {
+  std::unordered_map<std::string, const Draft*> owners;
+  for (const Draft& draft : drafts) {
+    for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
+      const auto [owner, is_new] = owners.emplace(draft.name(repeat), &draft);
+      if (is_new) continue;
+      throw ConfigError(draft.place(), "",
+                        "two runs are named '" + owner->first + "'; the first comes from " +
+                            owner->second->place() + "; leave one out, or rename a point");
+    }
+  }
+}
+
+}  // namespace
+
+std::string Draft::name(int64_t repeat) const {
+  return repeats() > 1 ? series + " #" + std::to_string(repeat + 1) : series;
+}
+
+std::string Draft::place() const {
+  const std::string& place = origin.block->place_of(*origin.combination);
+  return place.empty() ? origin.point->place : place;
+}
+
+std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, DeviceKind device) {
+  check_count(file);
+  std::vector<Draft> drafts;
+  std::unordered_set<const Exclusion*> matched;
+  visit_combinations(file, [&](const RunOrigin& origin) {
+    Draft draft = draft_of(origin, layers, device);
+    bool is_excluded = false;
+    for (const Exclusion& exclusion : origin.block->exclusions) {
+      if (!exclusion.matches(origin.point->name, draft.spec)) continue;
+      matched.insert(&exclusion);
+      is_excluded = true;
+    }
+    if (!is_excluded) drafts.push_back(std::move(draft));
+  });
+  check_exclusions_match(file, matched);
+  check_names_differ(drafts);
+  return drafts;
+}
+
+void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& layers) {
+  std::unordered_map<std::string, std::vector<const Draft*>> alike;  // but for their paths
+  const Point* point = nullptr;
+  for (const Draft* draft : drafts) {
+    if (draft->origin.point != point) alike.clear();  // a point's drafts are neighbours
+    point = draft->origin.point;
+    std::vector<const Draft*>& others = alike[differences_from_default(draft->spec)];
+    for (const Draft* other : others) {
+      if (other->spec != draft->spec) continue;
+      const std::string are_same =
+          "the runs '" + other->series + "' and '" + draft->series + "' are the same";
+      for (const size_t number : *draft->origin.combination) {
+        const std::string& key = draft->origin.block->values[number].key;
+        if (const std::string set = layers.place_in_set(key); !set.empty()) {
+          throw ConfigError(set, key,
+                            "overrides what the sweep varies, so that " + are_same +
+                                "; choose from the sweep with --only");
+        }
+      }
+      throw ConfigError(draft->place(), "",
+                        are_same + "; the first comes from " + other->place() + "; leave one out");
+    }
+    others.push_back(draft);
+  }
+}
+
+}  // namespace fsdp

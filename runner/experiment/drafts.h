@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/layers.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+
+// One combination of one point, which is run once or several times.
+struct Draft {
+  RunOrigin origin;
+  std::string series;                  // the point's name and the combination's values
+  RunSpec spec;                        // resolved, unless there is a problem
+  std::optional<ConfigError> problem;  // why it cannot be resolved, with its place
+
+  int64_t repeats() const { return origin.block->repeats.count; }
+  // The series, and " #1" and so on where there are several repeats.
+  std::string name(int64_t repeat) const;
+  std::string place() const;
+};
+
+// Drafts of every combination of every point in the order of the file, but for those that their
+// block excludes. `device` is what `device: auto` stands for. Throws ConfigError when there are too
+// many, when two runs have one name, and when an exclusion matches nothing with any profile.
+std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, DeviceKind device);
+
+// Throws ConfigError when two of the drafts are of one point and have the same specification.
+void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& layers);
+
+}  // namespace fsdp

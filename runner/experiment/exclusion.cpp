@@ -1,0 +1,68 @@
+#include "runner/experiment/exclusion.h"
+
+#include <algorithm>
+
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+// The values of `entry` as entries of their own: those of a list, or the one value.
+std::vector<YamlEntry> values_of(const YamlEntry& entry) {
+  if (!entry.value.IsSequence()) return {entry};
+  if (entry.value.size() == 0) refuse_value(entry, "is an empty list; allowed: at least one value");
+  std::vector<YamlEntry> values;
+  for (const YAML::Node& value : entry.value) {
+    values.push_back({entry.key, value, entry.path, entry.origin});
+  }
+  return values;
+}
+
+}  // namespace
+
+Exclusion::Exclusion(const YamlEntry& entry) : place_(entry.value_place()) {
+  require_map(entry, "keys of a run, or point, to a value or a list of values");
+  const auto keys = entries(entry.value, entry.origin, "", place_);
+  if (keys.empty()) refuse_value(entry, "is empty, and would leave out every run");
+  for (const YamlEntry& key : keys) {
+    if (key.path != "point") {
+      read_key(key);
+      continue;
+    }
+    for (const YamlEntry& name : values_of(key)) {
+      points_.push_back({read_text(name), name.value_place()});
+    }
+  }
+}
+
+void Exclusion::read_key(const YamlEntry& entry) {
+  if (entry.value.IsMap()) {
+    for (const YamlEntry& key :
+         entries(entry.value, entry.origin, entry.path + '.', entry.value_place())) {
+      read_key(key);
+    }
+    return;
+  }
+  std::vector<Overrides>& values = keys_.emplace_back();
+  for (const YamlEntry& value : values_of(entry)) values.emplace_back().add(value);
+}
+
+void Exclusion::check_points(const std::vector<std::string>& names) const {
+  for (const NamedPoint& point : points_) {
+    if (std::ranges::find(names, point.name) != names.end()) continue;
+    throw ConfigError(point.place, "point",
+                      "'" + point.name + "' is no point; allowed: " + joined(names) +
+                          suggestion(point.name, names));
+  }
+}
+
+bool Exclusion::matches(const std::string& point, const RunSpec& spec) const {
+  if (!points_.empty() && std::ranges::find(points_, point, &NamedPoint::name) == points_.end()) {
+    return false;
+  }
+  return std::ranges::all_of(keys_, [&](const std::vector<Overrides>& values) {
+    return std::ranges::any_of(values, [&](const Overrides& value) { return value.matches(spec); });
+  });
+}
+
+}  // namespace fsdp
