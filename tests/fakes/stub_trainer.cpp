@@ -21,8 +21,9 @@
 // demand. Settings, all from the environment:
 //
 //   STUB_STEP_MS=5       how long a step takes
-//   STUB_RULES="point=DDP,rank=2,step=3,kill=9; rank=1,exit=4"
-//       A rule without `point` (part of the run's folder), `rank` or `step` (1) is for all of them.
+//   STUB_RULES="point=DDP,rank=2,step=3,kill=9; rank=1,exit=4; batch_above=6,out_of_memory=no room"
+//       A rule without `point` (part of the run's folder), `rank`, `step` (1) or `batch_above`
+//       (of batch.size_per_rank) is for all of them.
 //       What a rule does before that step: kill=SIGNAL (itself), exit=STATUS, fail=REASON,
 //       out_of_memory=REASON, hang=1 (until a signal), deaf=1 (ignores SIGTERM from then on),
 //       spawn=FILE (a process in a session of its own; writes its id there),
@@ -43,6 +44,7 @@ struct Rule {
   std::string point;
   int rank = -1;
   int64_t step = 1;
+  int64_t batch_above = 0;
   std::string action;
   std::string value;
 };
@@ -71,6 +73,8 @@ std::vector<Rule> rules_from_environment() {
         rule.rank = std::stoi(std::string(value));
       } else if (key == "step") {
         rule.step = std::stoll(std::string(value));
+      } else if (key == "batch_above") {
+        rule.batch_above = std::stoll(std::string(value));
       } else {
         rule.action = key;
         rule.value = value;
@@ -142,9 +146,7 @@ class StubTrainer {
     const int64_t steps = start();
     for (int64_t step = steps_done_ + 1; step <= steps; ++step) {
       for (const Rule& rule : rules) {
-        const bool applies = paths_.folder().string().find(rule.point) != std::string::npos &&
-                             (rule.rank < 0 || rule.rank == rank_) && rule.step == step;
-        if (applies) follow(rule, events_);
+        if (rule.step == step && is_for_this_rank(rule)) follow(rule, events_);
       }
       std::this_thread::sleep_for(step_time);
       if (asked_to_stop != 0) {
@@ -161,6 +163,11 @@ class StubTrainer {
   }
 
  private:
+  bool is_for_this_rank(const Rule& rule) const {
+    return paths_.folder().string().find(rule.point) != std::string::npos &&
+           (rule.rank < 0 || rule.rank == rank_) && spec_.batch.size_per_rank > rule.batch_above;
+  }
+
   // Returns the steps of the whole run.
   int64_t start() {
     const int64_t wanted = spec_.train.steps.value_or(1);

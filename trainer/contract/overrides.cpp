@@ -114,6 +114,11 @@ bool is_at_or_below(std::string_view key, std::string_view section) {
 }
 
 template <typename T>
+constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
+template <typename T>
+constexpr bool is_integer<std::optional<T>> = is_integer<T>;
+
+template <typename T>
 bool is_given(const T& member) {
   if constexpr (is_optional<T>) return member.has_value();
   if constexpr (std::same_as<T, std::filesystem::path>) return !member.empty();
@@ -124,6 +129,24 @@ bool is_given(const T& member) {
 }  // namespace
 
 const std::vector<std::string>& run_spec_keys() { return names().values; }
+
+bool is_integer_key(std::string_view key) {
+  bool result = false;
+  visit_values(RunSpec{}, [&]<typename T>(size_t number, const T&, const Range&) {
+    if (names().values[number] == key) result = is_integer<T>;
+  });
+  return result;
+}
+
+void set_to_default(RunSpec& spec, std::string_view key) {
+  const RunSpec defaults;
+  std::vector<const void*> values;
+  visit_values(defaults,
+               [&](size_t, const auto& member, const Range&) { values.push_back(&member); });
+  visit_values(spec, [&]<typename T>(size_t number, T& member, const Range&) {
+    if (names().values[number] == key) member = *static_cast<const T*>(values[number]);
+  });
+}
 
 void Overrides::add(const YAML::Node& map, const YamlOrigin& origin) {
   read_map(map, origin, "", place_of(map.Mark(), origin));

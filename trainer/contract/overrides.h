@@ -13,6 +13,10 @@ namespace fsdp {
 
 // Every key of a RunSpec that holds a value, dotted ("strategy.kind"), in the order of the struct.
 const std::vector<std::string>& run_spec_keys();
+// Whether one of them has this name and holds an integer, or optionally one.
+bool is_integer_key(std::string_view key);
+// Gives one of them the value that it has when nobody gives it one.
+void set_to_default(RunSpec& spec, std::string_view key);
 
 // One layer of overrides: read from YAML and checked once, then applied to any number of RunSpecs.
 //
