@@ -42,6 +42,7 @@ struct AttemptStart {
   int64_t started_unix_ms = 0;
   std::string host;
   Provenance provenance{};
+  std::string device_kind{};  // name and memory of what the ranks use; "cpu"
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -49,6 +50,7 @@ struct AttemptStart {
     visit("started_unix_ms", self.started_unix_ms);
     visit("host", self.host);
     Provenance::visit_fields(self.provenance, visit);
+    visit("device_kind", self.device_kind);
   }
 };
 

@@ -34,7 +34,8 @@ update runs set memory_limit_gib = cast(
   substr(spec, instr(spec, char(10) || 'memory_limit_gib: ') + length('.memory_limit_gib: ')) as real)
 where instr(spec, char(10) || 'memory_limit_gib: ') > 0;
 alter table runs drop column spec;
-create index current_runs on runs (experiment, position) where current = 1;
+create index current_runs on runs (experiment, position, family_value) where current = 1;
+create index runs_of_families on runs (family) where family <> '';
 
 alter table attempts add column git_commit text not null default '';
 alter table attempts add column git_dirty integer;
@@ -45,6 +46,7 @@ alter table attempts add column cpu_cores integer not null default 0;
 alter table attempts add column memory_total_bytes integer not null default 0;
 alter table attempts add column environment text not null default '{}';
 alter table attempts add column experiment_text_digest text not null default '';
+alter table attempts add column device_kind text not null default '';
 
 alter table ranks add column cuda_version text;
 alter table ranks add column nccl_version text;
@@ -101,7 +103,7 @@ left join attempts a on a.run = r.id and a.attempt = coalesce(
 left join summaries s on s.run = a.run and s.attempt = a.attempt
 left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
 where r.current = 1
-order by r.experiment, r.position;
+order by r.experiment, r.position, r.family_value;
 
 create view statuses as
 select r.experiment, r.id as run, r.point, r.status, r.reason, a.attempt,
@@ -112,7 +114,7 @@ left join attempts a on a.run = r.id and a.attempt = coalesce(
   (select max(attempt) from attempts where run = r.id))
 left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
 where r.current = 1
-order by r.experiment, r.position;
+order by r.experiment, r.position, r.family_value;
 
 create view comparison_per_rank as
 select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
@@ -120,7 +122,7 @@ select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.
   k.memory_reserved_bytes_forward, k.memory_allocated_bytes_max, k.memory_reserved_bytes_max
 from comparison c
 left join ranks k on k.run = c.run and k.attempt = c.attempt
-order by c.experiment, c.position, k.rank;
+order by c.experiment, c.position, c.family_value, k.rank;
 )sql";
 
 }  // namespace fsdp

@@ -34,10 +34,6 @@ do update set position = excluded.position, current = 1, folder = excluded.folde
   series = excluded.series, repeat = excluded.repeat, data_digest = excluded.data_digest,
   family = excluded.family, family_key = excluded.family_key, family_value = excluded.family_value)sql";
 
-constexpr const char* kRunColumns =
-    "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
-    "coalesce((select max(attempt) from attempts where run = r.id), 0)";
-
 // Into a table with one row per event.
 template <Fields Body>
 std::string insert_event(const std::string& table) {
@@ -61,6 +57,39 @@ std::string wrap_name(const WrapSpec& wrap) {
   if (wrap.min_parameters) return "min_parameters " + std::to_string(*wrap.min_parameters);
   return std::string(name_of(wrap.policy));
 }
+
+// Records runs of a current list; within a transaction of the caller's.
+class RunPlanning {
+ public:
+  explicit RunPlanning(Database& database)
+      : plan_run_(database, kPlanRun),
+        keep_spec_(database, "insert or replace into specs (run, text) values (?, ?)"),
+        select_run_(database, std::string("select ") + kRunRecordColumns +
+                                  " from runs r where experiment = ? and point = ? and hash = ?") {}
+
+  RunRecord plan(std::string_view experiment, const Store::PlannedRun& run) {
+    const RunSpec& spec = run.spec;
+    plan_run_.run(experiment, run.point, run.hash, run.folder, run.position, run.series, run.repeat,
+                  run.data_digest, run.family, run.family_key, run.family_value,
+                  spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
+                  wrap_name(spec.strategy.wrap), spec.strategy.prefetch,
+                  spec.strategy.limit_all_gathers, spec.strategy.offload, spec.strategy.ranks,
+                  spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
+                  total_batch(spec), precision_name(spec.precision), spec.optimizer.kind,
+                  spec.schedule.kind, spec.device, spec.data.sequence_length,
+                  spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
+    RunRecord record;
+    select_run_.query([&](Statement& row) { record = row.next<RunRecord>(); }, experiment,
+                      run.point, run.hash);
+    keep_spec_.run(record.id, to_yaml(spec));
+    return record;
+  }
+
+ private:
+  Statement plan_run_;
+  Statement keep_spec_;
+  Statement select_run_;
+};
 
 }  // namespace
 
@@ -102,11 +131,7 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   Statement keep_text(database,
                       "insert or ignore into experiment_texts (digest, text) values (?, ?)");
   Statement clear_current(database, "update runs set current = 0 where experiment = ?");
-  Statement plan_run(database, kPlanRun);
-  Statement keep_spec(database, "insert or replace into specs (run, text) values (?, ?)");
-  Statement select_run(database,
-                       std::string("select ") + kRunColumns +
-                           " from runs r where experiment = ? and point = ? and hash = ?");
+  RunPlanning planning(database);
 
   Transaction transaction(database);
   plan_experiment.run(experiment.name, experiment.title, experiment.file, experiment.text,
@@ -115,23 +140,18 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   clear_current.run(experiment.name);
   std::vector<RunRecord> records;
   records.reserve(runs.size());
-  for (const PlannedRun& run : runs) {
-    const RunSpec& spec = run.spec;
-    plan_run.run(experiment.name, run.point, run.hash, run.folder, run.position, run.series,
-                 run.repeat, run.data_digest, run.family, run.family_key, run.family_value,
-                 spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
-                 wrap_name(spec.strategy.wrap), spec.strategy.prefetch,
-                 spec.strategy.limit_all_gathers, spec.strategy.offload, spec.strategy.ranks,
-                 spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
-                 total_batch(spec), precision_name(spec.precision), spec.optimizer.kind,
-                 spec.schedule.kind, spec.device, spec.data.sequence_length,
-                 spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
-    select_run.query([&](Statement& row) { records.push_back(row.next<RunRecord>()); },
-                     experiment.name, run.point, run.hash);
-    keep_spec.run(records.back().id, to_yaml(spec));
-  }
+  for (const PlannedRun& run : runs) records.push_back(planning.plan(experiment.name, run));
   transaction.commit();
   return records;
+}
+
+RunRecord Store::plan_one_more(std::string_view experiment, const PlannedRun& run) {
+  Database& database = contents_->database;
+  RunPlanning planning(database);
+  Transaction transaction(database);
+  RunRecord record = planning.plan(experiment, run);
+  transaction.commit();
+  return record;
 }
 
 std::optional<std::filesystem::path> Store::experiment_file(std::string_view experiment) const {
@@ -177,7 +197,7 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
 std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {
   std::vector<RunningAttempt> running;
   Statement(contents_->database,
-            std::string("select ") + kRunColumns + ", a.attempt, r.ranks, " +
+            std::string("select ") + kRunRecordColumns + ", a.attempt, r.ranks, " +
                 field_columns<AttemptStart>() +
                 " from attempts a join runs r on r.id = a.run "
                 "where a.status = 'running' and r.experiment = ? order by r.position, a.attempt")

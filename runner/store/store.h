@@ -51,6 +51,22 @@ struct RunRecord {
   }
 };
 
+// A run of a family that ran out of memory.
+struct KnownOutOfMemory {
+  int64_t run = 0;
+  std::string experiment;
+  std::string point;
+  int64_t value = 0;  // of the family's key
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("run", self.run);
+    visit("experiment", self.experiment);
+    visit("point", self.point);
+    visit("value", self.value);
+  }
+};
+
 // An attempt that begin_attempt recorded and end_attempt did not: another runner works on it, or
 // its runner was killed. To close the latter: ingest the rest of its events files, then
 // end_attempt with what status_from_events(rank_ends(...)) says.
@@ -99,6 +115,17 @@ class Store {
     std::optional<int64_t> family_value{};
   };
   std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs);
+  // Adds a run to the current list.
+  RunRecord plan_one_more(std::string_view experiment, const PlannedRun& run);
+  // The run, in the current list or not, if it was ever planned.
+  std::optional<RunRecord> recorded_run(std::string_view experiment, std::string_view point,
+                                        std::string_view hash) const;
+  // Of the family's runs in all experiments, that of the smallest value whose newest attempt, but
+  // for interrupted ones, ran out of memory on such a device.
+  std::optional<KnownOutOfMemory> known_out_of_memory(std::string_view family,
+                                                      std::string_view device_kind) const;
+  // Gives the run this status without an attempt.
+  void record_out_of_memory(int64_t run_id, std::string_view reason);
   // The file that the experiment was last planned from, if it ever was.
   std::optional<std::filesystem::path> experiment_file(std::string_view experiment) const;
 

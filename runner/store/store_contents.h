@@ -6,6 +6,11 @@
 // The inside of Store, shared by its source files.
 namespace fsdp {
 
+// RunRecord's fields, of the table `runs r`.
+inline constexpr const char* kRunRecordColumns =
+    "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
+    "coalesce((select max(attempt) from attempts where run = r.id), 0)";
+
 struct Store::Contents {
   explicit Contents(const std::filesystem::path& results);
 

@@ -131,8 +131,9 @@ bool is_given(const T& member) {
 const std::vector<std::string>& run_spec_keys() { return names().values; }
 
 bool is_integer_key(std::string_view key) {
+  const RunSpec defaults;
   bool result = false;
-  visit_values(RunSpec{}, [&]<typename T>(size_t number, const T&, const Range&) {
+  visit_values(defaults, [&]<typename T>(size_t number, const T&, const Range&) {
     if (names().values[number] == key) result = is_integer<T>;
   });
   return result;

@@ -1,0 +1,102 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runner/store/store_fixture.h"
+
+// What the store knows of doubled keys: families of runs that differ in one key.
+using namespace fsdp;
+
+namespace {
+
+Store::PlannedRun run_of_family(const std::string& family, int64_t value) {
+  auto run = planned_run(family + "=" + std::to_string(value), 1, "hash" + std::to_string(value));
+  run.family = family;
+  run.family_key = "batch.size_per_rank";
+  run.family_value = value;
+  return run;
+}
+
+// An attempt at the run, which is planned in the experiment, that ended so.
+int64_t ended(Store& store, const std::string& experiment, const Store::PlannedRun& run,
+              RunStatus status, const std::string& device = "cpu") {
+  const int64_t id = store.plan_one_more(experiment, run).id;
+  AttemptStart start = attempt_start();
+  start.device_kind = device;
+  const int attempt = store.begin_attempt(id, start);
+  store.end_attempt(id, attempt, status, "", 2'000);
+  return id;
+}
+
+}  // namespace
+
+TEST_CASE("runs of one position are listed by their value of the doubled key") {
+  const ResultsFolder results;
+  Store store(results.path());
+  std::vector runs{run_of_family("one", 1), planned_run("last", 1)};
+  runs.back().position = 1;
+  store.plan(experiment("lab"), runs);
+  for (const int64_t value : {8, 4, 6}) store.plan_one_more("lab", run_of_family("one", value));
+  std::vector<std::string> points;
+  for (const ComparisonRow& row : store.comparison("lab")) points.push_back(row.point);
+  CHECK(points == std::vector<std::string>{"one=1", "one=4", "one=6", "one=8", "last"});
+}
+
+TEST_CASE("a run is found whether it is in the current list or not") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const std::vector runs{run_of_family("one", 1)};
+  const int64_t id = store.plan(experiment("lab"), runs).front().id;
+  store.plan(experiment("lab"), {});
+  REQUIRE(store.recorded_run("lab", "one=1", "hash1"));
+  CHECK(store.recorded_run("lab", "one=1", "hash1")->id == id);
+  CHECK_FALSE(store.recorded_run("lab", "one=1", "hash2"));
+  CHECK_FALSE(store.recorded_run("another", "one=1", "hash1"));
+}
+
+TEST_CASE("the smallest value that ran out of memory is known to all experiments, per device") {
+  const ResultsFolder results;
+  Store store(results.path());
+  store.plan(experiment("lab"), {});
+  store.plan(experiment("other"), {});
+  CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
+  ended(store, "lab", run_of_family("one", 4), RunStatus::kFinished);
+  ended(store, "lab", run_of_family("one", 5), RunStatus::kFailed);
+  ended(store, "lab", run_of_family("one", 8), RunStatus::kOutOfMemory);
+  const int64_t six = ended(store, "other", run_of_family("one", 6), RunStatus::kOutOfMemory);
+  ended(store, "lab", run_of_family("one", 2), RunStatus::kOutOfMemory, "a small GPU");
+  ended(store, "lab", run_of_family("two", 1), RunStatus::kOutOfMemory);
+  const auto known = store.known_out_of_memory("one", "cpu");
+  REQUIRE(known);
+  CHECK(known->run == six);
+  CHECK(known->experiment == "other");
+  CHECK(known->point == "one=6");
+  CHECK(known->value == 6);
+  CHECK(store.known_out_of_memory("one", "a small GPU")->value == 2);
+
+  // The newest attempt counts, but for one that was interrupted.
+  ended(store, "other", run_of_family("one", 6), RunStatus::kInterrupted);
+  CHECK(store.known_out_of_memory("one", "cpu")->value == 6);
+  ended(store, "other", run_of_family("one", 6), RunStatus::kFinished);
+  CHECK(store.known_out_of_memory("one", "cpu")->value == 8);
+}
+
+TEST_CASE("a run without a family is no evidence") {
+  const ResultsFolder results;
+  Store store(results.path());
+  store.plan(experiment("lab"), {});
+  ended(store, "lab", planned_run("plain", 1), RunStatus::kOutOfMemory);
+  CHECK_FALSE(store.known_out_of_memory("", "cpu"));
+}
+
+TEST_CASE("a run may be recorded as out of memory without an attempt, which is no evidence") {
+  const ResultsFolder results;
+  Store store(results.path());
+  store.plan(experiment("lab"), {});
+  const int64_t id = store.plan_one_more("lab", run_of_family("one", 8)).id;
+  store.record_out_of_memory(id, "6 is known not to fit");
+  const auto rows = store.comparison("lab");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].status == RunStatus::kOutOfMemory);
+  CHECK(rows[0].reason == "6 is known not to fit");
+  CHECK_FALSE(rows[0].attempt);
+  CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
+}
