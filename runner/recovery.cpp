@@ -10,7 +10,9 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
                       const std::function<void(const std::string&)>& say) {
   for (const RunningAttempt& found : store.running_attempts(experiment)) {
     EventTail tail(RunPaths(results / found.run.folder), found.attempt, found.ranks, say);
-    store.ingest(found.run.id, found.attempt, tail.poll());
+    do {
+      store.ingest(found.run.id, found.attempt, tail.poll());
+    } while (!tail.at_end());
     AttemptEnd end = status_from_events(store.rank_ends(found.run.id, found.attempt));
     if (!end.cause_known) end.reason = "the runner was killed; " + end.reason;
     store.end_attempt(found.run.id, found.attempt, end.status, end.reason,

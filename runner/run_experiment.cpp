@@ -157,7 +157,9 @@ void Sweep::ingest(int64_t id, Running& running) {
 void Sweep::finish(const LaunchResult& result) {
   const auto ended = running_.extract(result.id);
   Running& running = ended.mapped();
-  ingest(result.id, running);  // what was written since
+  do {  // what was written since
+    ingest(result.id, running);
+  } while (!running.tail.at_end());
   const AttemptOutcome outcome =
       attempt_outcome(result, store_.rank_ends(result.id, running.attempt));
   end_attempt(running.run, running.attempt, outcome.status, outcome.reason, outcome.reason_rank);

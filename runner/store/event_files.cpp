@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <memory>
+#include <algorithm>
 #include <stdexcept>
 #include <system_error>
 
@@ -30,27 +30,19 @@ class OpenFile {
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be read");
 }
 
-// Everything from `offset_bytes` on; nothing when the file is not there yet.
-std::string read_from(const std::filesystem::path& path, int64_t offset_bytes) {
-  constexpr size_t kChunkBytes = size_t{1} << 18;
-  const OpenFile file(path);
-  if (file.descriptor() < 0) {
-    if (errno == ENOENT) return {};
-    fail(path);
-  }
-  std::string text;
-  size_t size = 0;
-  while (true) {
-    text.resize(size + kChunkBytes);
-    const ssize_t count = pread(file.descriptor(), text.data() + size, kChunkBytes,
-                                offset_bytes + static_cast<int64_t>(size));
+// Up to `size` bytes from `offset_bytes` on, fewer only at the end of the file.
+size_t read_at(int descriptor, const std::filesystem::path& path, int64_t offset_bytes, char* data,
+               size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count =
+        pread(descriptor, data + done, size - done, offset_bytes + static_cast<int64_t>(done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(path);
     if (count == 0) break;
-    size += static_cast<size_t>(count);
+    done += static_cast<size_t>(count);
   }
-  text.resize(size);
-  return text;
+  return done;
 }
 
 }  // namespace
@@ -61,20 +53,47 @@ EventTail::EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn)
 }
 
 std::vector<std::vector<Event>> EventTail::poll() {
+  at_end_ = true;
   std::vector<std::vector<Event>> events;
   for (File& file : files_) events.push_back(poll(file));
   return events;
 }
 
+// Whole lines from the file's offset on: some, if there is one. They are in buffer_.
+std::string_view EventTail::read_lines(const File& file) {
+  constexpr size_t kBytesPerPoll = size_t{16} << 20;
+  constexpr size_t kLeastBytes = size_t{64} << 10;
+  const OpenFile open_file(file.path);
+  if (open_file.descriptor() < 0) {
+    if (errno == ENOENT) return {};
+    fail(file.path);
+  }
+  size_t limit = std::max(kBytesPerPoll / files_.size(), kLeastBytes);
+  for (size_t size = 0;; limit *= 2) {
+    if (buffer_.size() < limit) buffer_.resize(limit);
+    const size_t count =
+        read_at(open_file.descriptor(), file.path, file.offset_bytes + static_cast<int64_t>(size),
+                buffer_.data() + size, limit - size);
+    size += count;
+    const bool is_end = size < limit;
+    const std::string_view text(buffer_.data(), size);
+    const size_t last_line_feed = text.rfind('\n');
+    if (last_line_feed == text.npos && !is_end) continue;  // one line longer than all that
+    at_end_ = at_end_ && is_end;
+    return text.substr(0, last_line_feed + 1);  // npos + 1 is 0
+  }
+}
+
 std::vector<Event> EventTail::poll(File& file) {
   std::vector<Event> events;
-  const std::string text = read_from(file.path, file.offset_bytes);
+  const std::string_view lines = read_lines(file);
   size_t begin = 0;
-  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (size_t end; (end = lines.find('\n', begin)) != lines.npos; begin = end + 1) {
     ++file.line;
-    const std::string_view line(text.data() + begin, end - begin);
     try {
-      if (auto event = event_from_json_line(line)) events.push_back(std::move(*event));
+      if (auto event = event_from_json_line(lines.substr(begin, end - begin))) {
+        events.push_back(std::move(*event));
+      }
     } catch (const std::runtime_error& error) {
       ++skipped_lines_;
       warn_(file.path.string() + ":" + std::to_string(file.line) + ": skipped a line that is " +

@@ -4,49 +4,12 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <system_error>
 
 #include "trainer/contract/json.h"
 
 namespace fsdp {
 namespace {
-
-template <typename T>
-void read_member(const nlohmann::json& value, T& member) {
-  if constexpr (is_optional<T>) {
-    if (value.is_null()) {
-      member.reset();
-    } else {
-      read_member(value, member.emplace());
-    }
-  } else {
-    value.get_to(member);
-  }
-}
-
-template <typename Body>
-Body read_body(const nlohmann::json& object) {
-  Body body;
-  Body::visit_fields(body, [&](const char* name, auto& member, auto&&...) {
-    if (const auto found = object.find(name); found != object.end()) read_member(*found, member);
-  });
-  return body;
-}
-
-// Tries each alternative of the variant in turn.
-template <size_t I = 0>
-std::optional<decltype(Event::body)> read_any_body(std::string_view kind,
-                                                   const nlohmann::json& object) {
-  using Variant = decltype(Event::body);
-  if constexpr (I < std::variant_size_v<Variant>) {
-    using Body = std::variant_alternative_t<I, Variant>;
-    if (kind == Body::kKind) return Variant(read_body<Body>(object));
-    return read_any_body<I + 1>(kind, object);
-  }
-  return std::nullopt;
-}
 
 bool is_last(const decltype(Event::body)& body) {
   return std::holds_alternative<RunFinished>(body) || std::holds_alternative<RunFailed>(body) ||
@@ -70,20 +33,6 @@ std::string to_json_line(const Event& event) {
       },
       event.body);
   return line + '}';
-}
-
-std::optional<Event> event_from_json_line(std::string_view line) {
-  try {
-    const nlohmann::json object = nlohmann::json::parse(line);
-    auto body = read_any_body(object.at("kind").get_ref<const std::string&>(), object);
-    if (!body) return std::nullopt;
-    return Event{.version = object.at("version").get<int>(),
-                 .sequence = object.at("sequence").get<int64_t>(),
-                 .time_unix_ms = object.at("time_unix_ms").get<int64_t>(),
-                 .body = std::move(*body)};
-  } catch (const nlohmann::json::exception& error) {
-    throw std::runtime_error(std::string("not an event: ") + error.what());
-  }
 }
 
 EventWriter::EventWriter(const std::string& path)

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <iterator>
 
 #include "tests/runner/store/store_fixture.h"
 
@@ -63,6 +64,26 @@ TEST_CASE("a torn last line waits for its rest, wherever it is torn") {
     REQUIRE(sequences(tail.poll()[0]) == Sequences{2, 3});
     REQUIRE(attempt.warnings.empty());
   }
+}
+
+TEST_CASE("a long file is returned in parts, a longer line than a part as a whole") {
+  Attempt attempt;
+  const std::string long_reason(size_t{17} << 20, 'x');
+  constexpr int64_t kLines = 60'000;
+  std::string text;
+  for (int64_t sequence = 1; sequence <= kLines; ++sequence) text += line(sequence);
+  text += to_json_line(event(kLines + 1, 0, RunFailed{.reason = long_reason})) + '\n';
+  REQUIRE(text.size() > size_t{2} * (17 << 20));
+  attempt.append(0, text);
+  EventTail tail = attempt.tail(1);
+  std::vector<Event> events = tail.poll()[0];
+  CHECK_FALSE(tail.at_end());
+  CHECK(events.size() < kLines);
+  while (!tail.at_end()) std::ranges::move(tail.poll()[0], std::back_inserter(events));
+  REQUIRE(events.size() == kLines + 1);
+  for (int64_t i = 0; i <= kLines; ++i) REQUIRE(events[static_cast<size_t>(i)].sequence == i + 1);
+  CHECK(std::get<RunFailed>(events.back().body).reason == long_reason);
+  CHECK(attempt.warnings.empty());
 }
 
 TEST_CASE("a corrupt line is skipped, counted and warned about; an unknown kind is only skipped") {

@@ -1,0 +1,95 @@
+#include "trainer/contract/event.h"
+
+#include <catch2/catch.hpp>
+
+namespace fsdp {
+namespace {
+
+// A value of each member that is not its default and tells it from the others.
+template <typename Body>
+Body filled() {
+  Body body;
+  int64_t number = 1;
+  Body::visit_fields(body, [&](const char* name, auto& member, auto&&...) {
+    using T = std::decay_t<decltype(member)>;
+    ++number;
+    if constexpr (std::same_as<T, std::string>) {
+      member = std::string(name) + " \"\\\n\x01 \xc3\xa4 " + std::to_string(number);
+    } else if constexpr (std::same_as<T, bool>) {
+      member = true;
+    } else if constexpr (std::integral<T> || std::same_as<T, std::optional<int64_t>>) {
+      member = (int64_t{1} << 53) + number;
+    } else {
+      member = 0.1 * static_cast<double>(number);
+    }
+  });
+  return body;
+}
+
+std::optional<Event> read(const std::string& members) {
+  return event_from_json_line(R"({"version":1,"kind":"step","sequence":4,"time_unix_ms":5,)" +
+                              members + "}");
+}
+
+TEMPLATE_TEST_CASE("an event that is written is read as it was", "", RunStarted, StepDone,
+                   EvaluationDone, CheckpointDone, DeviceSample, RunFinished, RunFailed,
+                   RunInterrupted) {
+  for (const auto& body : {filled<TestType>(), TestType{}}) {
+    const std::string line = to_json_line(
+        {.version = 1, .sequence = 7, .time_unix_ms = 1'795'255'000'123, .body = body});
+    const std::optional<Event> event = event_from_json_line(line);
+    REQUIRE(event);
+    CHECK(event->sequence == 7);
+    CHECK(event->time_unix_ms == 1'795'255'000'123);
+    REQUIRE(std::holds_alternative<TestType>(event->body));
+    CHECK(to_json_line(*event) == line);
+  }
+}
+
+TEST_CASE("keys may stand in any order, be unknown or be missing") {
+  const std::optional<Event> event = event_from_json_line(
+      R"({"tokens": 3, "of tomorrow": {"a": [1, 2]}, "time_unix_ms": 6, "loss": 2, "step": 9,
+          "sequence": 5, "kind": "step", "version": 2, "gradient_norm": null})");
+  REQUIRE(event);
+  CHECK(event->version == 2);
+  CHECK(event->sequence == 5);
+  const StepDone& step = std::get<StepDone>(event->body);
+  CHECK(step.step == 9);
+  CHECK(step.tokens == 3);
+  CHECK(step.loss == 2.0);
+  CHECK_FALSE(step.gradient_norm);
+  CHECK(step.step_time_ms == 0);
+}
+
+TEST_CASE("an unknown kind is no event and no error") {
+  CHECK_FALSE(event_from_json_line(
+      R"({"version":1,"kind":"of tomorrow","sequence":4,"time_unix_ms":5,"step":"no number"})"));
+}
+
+TEST_CASE("what is not an event is an error that names the key at fault") {
+  CHECK_THROWS_WITH(read(R"("step": "one")"), Catch::StartsWith("not an event: 'step': "));
+  CHECK_THROWS_WITH(read(R"("tokens": 1.5)"), Catch::Contains("'tokens'"));
+  CHECK_THROWS_WITH(read(R"("non_finite": 0)"), Catch::Contains("'non_finite'"));
+  CHECK_THROWS_WITH(read(R"("tokens": 9223372036854775808)"), Catch::Contains("'tokens'"));
+  CHECK_THROWS_WITH(event_from_json_line(R"({"version":1,"kind":"step","time_unix_ms":5})"),
+                    Catch::Contains("'sequence'"));
+  CHECK_THROWS_WITH(event_from_json_line(R"({"version":1,"kind":4})"), Catch::Contains("'kind'"));
+}
+
+TEST_CASE("what is not one whole JSON object is an error") {
+  const std::string whole = to_json_line({.body = filled<StepDone>()});
+  for (size_t size = 0; size < whole.size(); ++size) {
+    INFO(whole.substr(0, size));
+    CHECK_THROWS_WITH(event_from_json_line(whole.substr(0, size)),
+                      Catch::StartsWith("not an event: "));
+  }
+  for (const std::string& text :
+       {whole + "}", whole + whole, "[" + whole + "]", whole.substr(1), std::string("7"),
+        std::string(4, '\0'), std::string("{\"kind\":\"\xff\"}")}) {
+    INFO(text);
+    CHECK_THROWS_WITH(event_from_json_line(text), Catch::StartsWith("not an event: "));
+  }
+}
+
+}  // namespace
+}  // namespace fsdp
