@@ -19,13 +19,15 @@ Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileD
   const std::string name =
       safe_file_name(run.point).substr(0, kLongestPointInFolder) + '-' + hash.substr(0, 8);
   const std::string data = data_digest(run.spec, digest);
+  const std::string losses = loss_digest(run.spec, digest);
   return {.point = run.point,
           .spec = std::move(run.spec),
           .hash = hash,
           .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
           .position = run.position,
           .series = run.point,
-          .data_digest = data};
+          .data_digest = data,
+          .loss_digest = losses};
 }
 
 }  // namespace

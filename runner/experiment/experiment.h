@@ -90,6 +90,10 @@ std::string file_digest(const std::filesystem::path& file);
 std::string text_digest(std::string_view text);
 std::string data_digest(const RunSpec& spec, const FileDigest& digest);
 
+// Equal for runs whose losses must be equal: whatever the number of ranks, the strategy and the
+// split of the total batch.
+std::string loss_digest(const RunSpec& spec, const FileDigest& digest);
+
 // The run's identity, 32 hex digits: what differs from the defaults plus its input files' digests.
 std::string run_hash(const RunSpec& spec, const FileDigest& digest);
 

@@ -33,6 +33,26 @@ RunSpec without_execution(RunSpec spec) {
   return spec;
 }
 
+// What decides the losses and, within the precision, nothing that does not.
+RunSpec without_what_losses_do_not_depend_on(RunSpec spec) {
+  spec = without_execution(std::move(spec));
+  const int64_t total = total_batch(spec);
+  const double held_out = spec.evaluation.fraction;
+  spec.batch = {};
+  spec.batch.total = total;
+  spec.evaluation = {};
+  spec.evaluation.fraction = held_out;  // it is not trained on
+  spec.strategy = {};
+  spec.activation_checkpointing = {};
+  spec.checkpoint = {};
+  spec.optimizer.in_backward = false;
+  spec.train.warmup_steps_excluded = TrainSpec().warmup_steps_excluded;
+  spec.device = {};
+  spec.threads_per_rank = {};
+  spec.memory_limit_gib = {};
+  return spec;
+}
+
 std::string digests_of_inputs(const RunSpec& spec, const FileDigest& digest) {
   std::string digests;
   for (const std::filesystem::path& file : input_files(spec)) digests += digest(file) + '\n';
@@ -64,6 +84,11 @@ std::string text_digest(std::string_view text) {
 
 std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
   return text_digest(digests_of_inputs(spec, digest));
+}
+
+std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
+  const RunSpec deciding = without_what_losses_do_not_depend_on(spec);
+  return text_digest(differences_from_default(deciding) + digests_of_inputs(deciding, digest));
 }
 
 std::string run_hash(const RunSpec& spec, const FileDigest& digest) {

@@ -23,8 +23,10 @@ struct ComparisonRow : AttemptSummary {
   std::string series;       // the point without the number of the repeat
   int64_t repeat = 0;       // within the series, from 0
   std::string data_digest;  // of the contents of all input files; empty: recorded before version 4
-  std::string family;       // runs that differ in a doubled key only; empty: none
-  std::string family_key;   // the doubled key
+  // Runs in which it is equal and not empty must have equal losses.
+  std::string loss_digest;
+  std::string family;                   // runs that differ in a doubled key only; empty: none
+  std::string family_key;               // the doubled key
   std::optional<int64_t> family_value;  // and the run's value of it
   double memory_limit_gib = 0;          // 0: none
   std::string compare;                  // what the experiment compares by: "loss", "throughput"
@@ -49,9 +51,10 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> attempt;  // absent: none was started
   RunStatus status = RunStatus::kPlanned;
   std::string reason;
-  std::optional<int64_t> reason_rank;  // the rank whose log says more
-  std::string host;                    // that the attempt was started on, as the next three
-  std::string git_commit;              // empty: not known
+  std::optional<int64_t> reason_rank;      // the rank whose log says more
+  std::optional<int64_t> started_unix_ms;  // the attempt
+  std::string host;                        // that the attempt was started on, as the next three
+  std::string git_commit;                  // empty: not known
   std::optional<bool> git_dirty;
   std::string trainer_digest;
   std::string device_name;  // of rank 0 until other_processes; empty until it reported
@@ -74,6 +77,7 @@ struct ComparisonRow : AttemptSummary {
     visit("series", self.series);
     visit("repeat", self.repeat);
     visit("data_digest", self.data_digest);
+    visit("loss_digest", self.loss_digest);
     visit("family", self.family);
     visit("family_key", self.family_key);
     visit("family_value", self.family_value);
@@ -101,6 +105,7 @@ struct ComparisonRow : AttemptSummary {
     visit("status", self.status);
     visit("reason", self.reason);
     visit("reason_rank", self.reason_rank);
+    visit("started_unix_ms", self.started_unix_ms);
     visit("host", self.host);
     visit("git_commit", self.git_commit);
     visit("git_dirty", self.git_dirty);

@@ -26,6 +26,7 @@ alter table runs add column series text not null default '';
 update runs set series = point;
 alter table runs add column repeat integer not null default 0;
 alter table runs add column data_digest text not null default '';
+alter table runs add column loss_digest text not null default '';
 alter table runs add column family text not null default '';
 alter table runs add column family_key text not null default '';
 alter table runs add column family_value integer;
@@ -77,12 +78,13 @@ alter table summaries add column energy_joules real;
 
 create view comparison as
 select r.experiment, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point, r.series,
-  r.repeat, r.data_digest, r.family, r.family_key, r.family_value, r.memory_limit_gib, e.compare,
+  r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
+  r.memory_limit_gib, e.compare,
   r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,
   r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
   r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
-  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank, a.host,
-  a.git_commit, a.git_dirty, a.trainer_digest, k.device_name, k.device_memory_bytes,
+  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank, a.started_unix_ms,
+  a.host, a.git_commit, a.git_dirty, a.trainer_digest, k.device_name, k.device_memory_bytes,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
     as other_processes,

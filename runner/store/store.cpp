@@ -23,15 +23,16 @@ Database open_migrated(const std::filesystem::path& results) {
 
 constexpr const char* kPlanRun = R"sql(
 insert into runs (experiment, point, hash, folder, position, current, status, reason,
-  series, repeat, data_digest, family, family_key, family_value, memory_limit_gib,
+  series, repeat, data_digest, loss_digest, family, family_key, family_value, memory_limit_gib,
   strategy, sharding, wrap, prefetch, limit_all_gathers, offload, ranks, batch_size_per_rank,
   gradient_accumulation_steps, total_batch, precision, optimizer, schedule, device,
   sequence_length, activation_checkpointing_every, warmup_steps_excluded)
-values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
   ?, ?, ?, ?)
 on conflict (experiment, point, hash)
 do update set position = excluded.position, current = 1, folder = excluded.folder,
   series = excluded.series, repeat = excluded.repeat, data_digest = excluded.data_digest,
+  loss_digest = excluded.loss_digest,
   family = excluded.family, family_key = excluded.family_key, family_value = excluded.family_value)sql";
 
 // Into a table with one row per event.
@@ -70,7 +71,7 @@ class RunPlanning {
   RunRecord plan(std::string_view experiment, const Store::PlannedRun& run) {
     const RunSpec& spec = run.spec;
     plan_run_.run(experiment, run.point, run.hash, run.folder, run.position, run.series, run.repeat,
-                  run.data_digest, run.family, run.family_key, run.family_value,
+                  run.data_digest, run.loss_digest, run.family, run.family_key, run.family_value,
                   spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
                   wrap_name(spec.strategy.wrap), spec.strategy.prefetch,
                   spec.strategy.limit_all_gathers, spec.strategy.offload, spec.strategy.ranks,
@@ -157,6 +158,21 @@ RunRecord Store::plan_one_more(std::string_view experiment, const PlannedRun& ru
 std::optional<std::filesystem::path> Store::experiment_file(std::string_view experiment) const {
   return Statement(contents_->database, "select file from experiments where name = ?")
       .value<std::filesystem::path>(experiment);
+}
+
+std::vector<ExperimentRecord> Store::experiments() const {
+  std::vector<ExperimentRecord> experiments;
+  Statement(contents_->database,
+            "select name, title, file, profile, compare from experiments order by name")
+      .query([&](Statement& row) {
+        ExperimentRecord& experiment = experiments.emplace_back();
+        experiment.name = row.next<std::string>();
+        experiment.title = row.next<std::string>();
+        experiment.file = row.next<std::filesystem::path>();
+        experiment.profile = row.next<std::string>();
+        experiment.compare = row.next<std::string>();
+      });
+  return experiments;
 }
 
 int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {

@@ -109,6 +109,7 @@ class Store {
     std::string series{};       // the point without the number of the repeat
     int64_t repeat = 0;         // within the series, from 0
     std::string data_digest{};  // of the contents of all input files
+    std::string loss_digest{};  // runs in which it is equal must have equal losses
     // Runs that differ in one doubled key only: their name, the key and this run's value of it.
     std::string family{};
     std::string family_key{};
@@ -128,6 +129,9 @@ class Store {
   void record_out_of_memory(int64_t run_id, std::string_view reason);
   // The file that the experiment was last planned from, if it ever was.
   std::optional<std::filesystem::path> experiment_file(std::string_view experiment) const;
+
+  // Every experiment that was ever planned, by name, without its text.
+  std::vector<ExperimentRecord> experiments() const;
 
   // A new attempt, status running. Its number is the next, and at least `first`.
   int begin_attempt(int64_t run_id, const AttemptStart& start, int first = 1);

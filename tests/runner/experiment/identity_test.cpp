@@ -62,4 +62,41 @@ TEST_CASE("a run is the same run however it is carried out") {
   CHECK(run_hash(other, no_digest) != run_hash(spec, no_digest));
 }
 
+TEST_CASE("runs whose losses must be equal have one digest, and others have another") {
+  const FileDigest no_digest = [](const std::filesystem::path&) { return std::string(); };
+  const auto digest_after = [&](auto&& change) {
+    RunSpec spec;
+    spec.strategy.kind = StrategyKind::kDdp;
+    spec.strategy.ranks = 4;
+    change(spec);
+    return loss_digest(resolved(spec), no_digest);
+  };
+  const std::string digest = digest_after([](RunSpec&) {});
+  CHECK(digest.size() == 32);
+  CHECK(digest == digest_after([](RunSpec& spec) { spec.strategy.kind = StrategyKind::kFsdp; }));
+  CHECK(digest == digest_after([](RunSpec& spec) {
+          spec.strategy = {};
+          spec.batch.size_per_rank = 8;
+          spec.batch.total = 16;
+        }));
+  CHECK(digest == digest_after([](RunSpec& spec) {
+          spec.activation_checkpointing.every = 1;
+          spec.checkpoint.every_steps = 5;
+          spec.evaluation.every_steps = 5;
+          spec.evaluation.data = "set";
+          spec.optimizer.in_backward = true;
+          spec.memory_limit_gib = 4;
+          spec.threads_per_rank = 2;
+          spec.device = DeviceKind::kCpu;
+          spec.train.warmup_steps_excluded = 7;
+        }));
+  CHECK(digest != digest_after([](RunSpec& spec) { spec.batch.size_per_rank = 8; }));
+  CHECK(digest != digest_after([](RunSpec& spec) { spec.train.seed = 9; }));
+  CHECK(digest != digest_after([](RunSpec& spec) { spec.train.steps = 9; }));
+  CHECK(digest != digest_after([](RunSpec& spec) { spec.optimizer.learning_rate = 9; }));
+  CHECK(digest != digest_after([](RunSpec& spec) { spec.evaluation.fraction = 0.5; }));
+  CHECK(digest !=
+        digest_after([](RunSpec& spec) { spec.precision.kind = PrecisionKind::kBf16Mixed; }));
+}
+
 }  // namespace fsdp

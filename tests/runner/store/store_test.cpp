@@ -77,6 +77,24 @@ TEST_CASE("the file that an experiment was last planned from is known") {
   CHECK(store.experiment_file("lab") == "lab.yaml");
 }
 
+TEST_CASE("the experiments that were ever planned are listed by name") {
+  const ResultsFolder results;
+  Store store(results.path());
+  CHECK(store.experiments().empty());
+  ExperimentRecord sweep = experiment("sweep");
+  sweep.title = "A sweep";
+  sweep.compare = "throughput";
+  store.plan(sweep, {});
+  store.plan(experiment("lab"), {});
+  const std::vector<ExperimentRecord> experiments = store.experiments();
+  REQUIRE(experiments.size() == 2);
+  CHECK(experiments[0].name == "lab");
+  CHECK(experiments[1].title == "A sweep");
+  CHECK(experiments[1].file == "sweep.yaml");
+  CHECK(experiments[1].profile == "cpu");
+  CHECK(experiments[1].compare == "throughput");
+}
+
 TEST_CASE("an interrupted attempt does not hide an earlier result") {
   const ResultsFolder results;
   Store store(results.path());
