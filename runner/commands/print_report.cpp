@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "runner/commands/html_detail.h"
+
 namespace fsdp {
 
 std::string report_text(Store& store, std::string_view experiment, std::string title,
@@ -17,6 +19,7 @@ std::string report_text(Store& store, std::string_view experiment, std::string t
                 .notes = {},
                 .colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr};
   if (options.per_rank) report.rank_rows = store.comparison_per_rank(experiment);
+  if (options.format == Format::kHtml) report.html = read_html_detail(store, report.rows);
   return render(options.format, report);
 }
 

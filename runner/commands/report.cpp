@@ -43,7 +43,7 @@ CommandFunction add_report_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("report", "Print the table of earlier runs");
   const auto arguments = std::make_shared<ReportArguments>();
   command.add_option("FILE", arguments->file, "Of this experiment (default: of all)");
-  command.add_option("--format", arguments->format, "table, markdown, csv or json")
+  command.add_option("--format", arguments->format, "table, markdown, csv, json or html")
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
       ->option_text("FORMAT=table");
   command.add_flag("--per-rank", arguments->options.per_rank, "Memory and time of each rank");

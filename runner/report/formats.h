@@ -20,5 +20,6 @@ std::string render_table(const PreparedReport& prepared);
 std::string render_markdown(const PreparedReport& prepared);
 std::string render_csv(const PreparedReport& prepared);
 std::string render_json(const PreparedReport& prepared);
+std::string render_html(const PreparedReport& prepared);
 
 }  // namespace fsdp

@@ -163,6 +163,8 @@ std::string render(Format format, const Report& report) {
       return render_csv(prepared);
     case Format::kJson:
       return render_json(prepared);
+    case Format::kHtml:
+      return render_html(prepared);
   }
   throw std::logic_error("unknown report format");
 }

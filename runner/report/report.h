@@ -6,13 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/report/html_detail.h"
 #include "runner/store/comparison.h"
 
 // A comparison of runs as text. Pure: reads no database and no terminal.
 namespace fsdp {
 
-enum class Format { kTable, kMarkdown, kCsv, kJson };
-constexpr auto enum_names(Format) { return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv}; }
+enum class Format { kTable, kMarkdown, kCsv, kJson, kHtml };
+constexpr auto enum_names(Format) {
+  return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv, "html"sv};
+}
 
 struct Report {
   std::string title;
@@ -22,6 +25,7 @@ struct Report {
   std::filesystem::path results;    // where the paths of logs begin
   std::vector<std::string> notes;   // lines below the table, after the report's own
   bool colour = false;              // table: ANSI colours, for a terminal
+  HtmlDetail html{};                // html: what it shows beside the table
 };
 
 // table and markdown are for people: rounded, units in the headings, reasons and notes below.

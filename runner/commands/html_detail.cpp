@@ -1,0 +1,96 @@
+#include "runner/commands/html_detail.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace fsdp {
+namespace {
+
+// Of rank 0: every rank reports the same loss.
+template <typename Body>
+Curve loss_curve(const std::vector<Recorded<Body>>& events) {
+  std::vector<CurvePoint> points;
+  for (const Recorded<Body>& event : events) {
+    if (event.rank == 0) {
+      points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
+    }
+  }
+  return thinned(std::move(points));
+}
+
+using Device = std::pair<std::string, std::string>;  // host and name on it
+
+std::set<Device> own_gpus(const std::vector<RunStarted>& ranks) {
+  std::set<Device> gpus;
+  for (const RunStarted& rank : ranks) gpus.emplace(rank.host, rank.gpu);
+  return gpus;
+}
+
+// A curve per device that gives its utilization, in the order of hosts and names.
+std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSample>>& samples,
+                                          int64_t started_unix_ms, const std::set<Device>& own) {
+  std::map<Device, std::vector<CurvePoint>> points;
+  for (const Recorded<DeviceSample>& sample : samples) {
+    const double seconds = static_cast<double>(sample.time_unix_ms - started_unix_ms) / 1000;
+    points[{sample.body.host, sample.body.device}].push_back(
+        {.x = seconds, .y = sample.body.utilization_percent});
+  }
+  std::vector<UtilizationCurve> curves;
+  for (auto& [device, series] : points) {
+    if (std::ranges::none_of(series, [](auto& point) { return point.y.has_value(); })) continue;
+    curves.push_back({.host = device.first,
+                      .device = device.second,
+                      .own = own.contains(device),
+                      .percent = thinned(std::move(series))});
+  }
+  return curves;
+}
+
+RunDetail read_run(Store& store, const ComparisonRow& run) {
+  RunDetail detail;
+  detail.run = run.run;
+  detail.specification = store.spec_text(run.run);
+  detail.attempts = store.attempts(run.run);
+  if (!run.attempt) return detail;
+  const int attempt = static_cast<int>(*run.attempt);
+  detail.provenance = store.provenance(run.run, attempt);
+  detail.rank_facts = store.rank_facts(run.run, attempt);
+  for (const auto& checkpoint : store.checkpoints(run.run, attempt)) {
+    detail.checkpoints.push_back(checkpoint.body.path);
+  }
+  detail.training_loss = loss_curve(store.steps(run.run, attempt));
+  detail.validation_loss = loss_curve(store.evaluations(run.run, attempt));
+  const auto shown =
+      std::ranges::find(detail.attempts, attempt, [](auto& record) { return record.attempt; });
+  if (shown != detail.attempts.end()) {
+    detail.utilization = utilization(store.device_samples(run.run, attempt), shown->started_unix_ms,
+                                     own_gpus(detail.rank_facts));
+  }
+  return detail;
+}
+
+}  // namespace
+
+HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow> runs) {
+  HtmlDetail html;
+  std::map<int64_t, size_t> place;
+  for (const ComparisonRow& run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
+    place[run.run] = html.runs.size();
+    html.runs.push_back(read_run(store, run));
+    const std::string& digest = html.runs.back().provenance.experiment_text_digest;
+    if (!digest.empty() && !html.experiment_texts.contains(digest)) {
+      html.experiment_texts[digest] =
+          store.experiment_text(run.run, static_cast<int>(*run.attempt));
+    }
+  }
+  for (RankRow& rank : store.comparison_per_rank("")) {
+    const auto found = place.find(rank.run);
+    if (found != place.end() && rank.rank) {
+      html.runs[found->second].ranks.push_back(std::move(rank));
+    }
+  }
+  return html;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+
+#include "runner/report/html_detail.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// What the page shows of the first kMostDetailedRuns of `runs`.
+HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow> runs);
+
+}  // namespace fsdp

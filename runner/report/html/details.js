@@ -1,0 +1,66 @@
+// What is folded below the charts: where each run's figures come from.
+
+function definitions(pairs) {
+  return element("dl", {}, ...pairs
+    .filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, String(value))]));
+}
+
+function attemptsTable(run) {
+  return plainTable("Attempts", ["attempt", "status", "started", "took s", "host", "why"],
+    run.attempts.map((attempt) => [String(attempt.attempt), attempt.status,
+      utcTime(attempt.started_unix_ms),
+      attempt.ended_unix_ms === null
+        ? null : (attempt.ended_unix_ms - attempt.started_unix_ms) / 1000,
+      attempt.host, attempt.reason]));
+}
+
+function ranksTable(run) {
+  const names = ["rank", "host", "device", "device_name", "gpu", "threads", "process_id",
+    "torch_version", "cuda_version", "nccl_version", "driver_version", "power_limit_watts",
+    "sm_clock_mhz_max", "device_memory_bytes", "other_processes", "warning"];
+  const shown = names.filter((name) =>
+    run.rank_facts.some((fact) => fact[name] !== null && fact[name] !== ""));
+  return plainTable("Ranks", shown,
+    run.rank_facts.map((fact) => shown.map((name) => fact[name] === "" ? null : fact[name])));
+}
+
+function provenance(run) {
+  const {environment, experiment_text_digest, ...facts} = run.provenance;
+  const variables = Object.entries(JSON.parse(environment || "{}"));
+  return definitions([...Object.entries(facts),
+    ...variables.map(([name, value]) => [`$${name}`, value])]);
+}
+
+function filesOf(run) {
+  const folder = `${run.results}/${run.figures.folder}`;
+  const attempts = run.attempts.map(({attempt}) => `${folder}/attempt-${attempt}/`);
+  return element("ul", {}, ...[`${folder}/run.yaml`, ...attempts,
+    ...run.checkpoints.map((path) => `${folder}/${path}`)]
+    .map((path) => element("li", {}, element("code", {}, path))));
+}
+
+function runDetails(run) {
+  const part = (heading, content) => [element("h4", {}, heading), content];
+  const details = folded(`${run.name} (${run.figures.status})`, () => [
+    ...part("Specification", element("pre", {tabindex: "0"}, run.specification)),
+    ...part("Origin", provenance(run)),
+    ...part("Attempts", scrollBox(`Attempts of ${run.name}`, attemptsTable(run))),
+    ...(run.rank_facts.length === 0 ? [] :
+      part("Ranks", scrollBox(`Ranks of ${run.name}`, ranksTable(run)))),
+    ...part("Files", filesOf(run)),
+    ...part("Every figure", definitions(Object.entries(run.figures))),
+  ]);
+  details.className = "run";
+  return details;
+}
+
+function experimentTexts(texts) {
+  return Object.values(texts).map((text, index, all) => {
+    const number = all.length > 1 ? ` (${index + 1} of ${all.length})` : "";
+    const details = folded(`The experiment's file as it was${number}`,
+      () => [element("pre", {tabindex: "0"}, text)]);
+    details.className = "run";
+    return details;
+  });
+}

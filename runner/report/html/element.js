@@ -1,0 +1,47 @@
+// What the other scripts build the page with. Names and texts of a report become text nodes and
+// attributes, never markup.
+
+// element("td", {class: "number"}, "text", child, ...)
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+// A box that a wide table scrolls in; reached by keyboard, since it scrolls by arrow keys.
+function scrollBox(label, table) {
+  return element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label}, table);
+}
+
+// A table of texts and numbers, one array a row; null is "-".
+function plainTable(caption, head, rows) {
+  const cell = (value) =>
+    typeof value === "number"
+      ? element("td", {class: "number", "data-value": String(value)}, formatted(value))
+      : element("td", {}, value ?? "-");
+  return element("table", {},
+    element("caption", {}, caption),
+    element("thead", {}, element("tr", {},
+      ...head.map((heading) => element("th", {scope: "col"}, heading)))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
+}
+
+// Folded, and filled when it is opened for the first time.
+function folded(summary, fill) {
+  const details = element("details", {}, element("summary", {}, summary));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.childElementCount === 1) details.append(...fill());
+  });
+  return details;
+}
+
+// Five significant digits, never fewer than the whole part.
+function formatted(value) {
+  if (Number.isInteger(value) || Math.abs(value) >= 1e5) return value.toFixed(0);
+  return String(Number(value.toPrecision(5)));
+}
+
+function utcTime(unixMs) {
+  return new Date(unixMs).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+}

@@ -1,0 +1,98 @@
+// Builds the page from its data.
+
+// What the charts and the folded parts read of a run, under one name.
+function namedRuns(report) {
+  const experiments = new Set(report.runs.map(({figures}) => figures.experiment));
+  return report.runs.map((run) => ({
+    ...run,
+    results: report.results,
+    name: experiments.size > 1 ? `${run.figures.experiment}: ${run.figures.point}`
+      : run.figures.point,
+  }));
+}
+
+// "5 runs, 4 finished; measured from 2026-03-01 12:00 UTC to ... on node1 (NVIDIA A100)."
+function measuredText(report, runs) {
+  const starts = runs.flatMap((run) => run.attempts.map((attempt) => attempt.started_unix_ms));
+  const hosts = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.host)));
+  const devices = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.device_name)));
+  const counted = report.runs_total === 1 ? "1 run" : `${report.runs_total} runs`;
+  if (starts.length === 0) return `${counted}, none of them started yet.`;
+  const first = utcTime(Math.min(...starts));
+  const last = utcTime(Math.max(...starts));
+  return `${counted}, started ` + (first === last ? first : `from ${first} to ${last}`) +
+    (hosts.size > 0 ? ` on ${[...hosts].join(", ")}` : "") +
+    (devices.size > 0 ? ` (${[...devices].join(", ")})` : "") + ".";
+}
+
+function list(className, lines) {
+  return element("ul", {class: className}, ...lines.map((line) => element("li", {}, line)));
+}
+
+function showCharts(runs) {
+  const drawn = [];
+  const main = [memoryChart(runs), stepTimeChart(runs), ...doublingCharts(runs),
+    lossChart(runs, "training_loss", "Training loss"),
+    lossChart(runs, "validation_loss", "Validation loss")].filter((chart) => chart !== null);
+  const utilization = utilizationCharts(runs);
+  if (main.length + utilization.length === 0) return drawn;
+  const section = document.getElementById("charts");
+  section.hidden = false;
+  section.append(element("div", {class: "charts"},
+    ...main.map((chart) => showChart(chart, drawn))));
+  if (utilization.length > 0) {
+    section.append(element("h3", {class: "group"}, "Utilization of GPUs and CPUs over time"),
+      element("div", {class: "charts small"},
+        ...utilization.map((chart) => showChart(chart, drawn))));
+  }
+  return drawn;
+}
+
+// Of runs on GPUs.
+function costRows(runs) {
+  return runs.flatMap((run) => {
+    const gpus = run.rank_facts.filter((fact) => fact.device.startsWith("cuda")).length;
+    const {total_time_ms: time, energy_joules: energy} = run.figures;
+    if (gpus === 0 || time === null) return [];
+    return [[run.name, gpus, gpus * time / 3.6e6, energy === null ? null : energy / 3600,
+      run.figures.gpu_utilization_percent_mean ?? null]];
+  });
+}
+
+function showCosts(runs) {
+  const rows = costRows(runs);
+  if (rows.length === 0) return;
+  const section = document.getElementById("costs");
+  section.hidden = false;
+  section.append(scrollBox("GPU-hours and energy", plainTable(
+    "GPU-hours: GPUs x total time. Energy: power samples of the run's own GPUs, summed over time.",
+    ["run", "GPUs", "GPU-hours", "energy Wh", "GPU utilization, mean %"], rows)));
+}
+
+function notesOf(report) {
+  const {runs, runs_total, notes} = report;
+  return runs.length === runs_total ? notes : [...notes, "Charts, energy and details below are of " +
+    `the first ${runs.length} of the ${runs_total} runs, in the order of the report.`];
+}
+
+function showPage(report) {
+  const runs = namedRuns(report);
+  const notes = notesOf(report);
+  document.getElementById("measured").textContent = measuredText(report, runs);
+  document.getElementById("comparison").append(...comparisonTable(report),
+    ...(report.warnings.length > 0 ? [element("h3", {}, "Warnings"),
+      list("warnings", report.warnings)] : []),
+    ...(notes.length > 0 ? [list("notes", notes)] : []),
+    columnDocumentation(report.columns));
+  const charts = showCharts(runs);
+  keepDrawn(charts);
+  showCosts(runs);
+  if (runs.length > 0) {
+    const section = document.getElementById("runs");
+    section.hidden = false;
+    section.append(...runs.map(runDetails), ...experimentTexts(report.experiment_texts));
+  }
+  return {data: report, charts};
+}
+
+window.report = showPage(JSON.parse(document.getElementById("data").textContent));

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+// The page's parts, which the build puts into the program: the files in html/ and Chart.js as it is
+// installed.
+namespace fsdp {
+
+extern const std::string_view kHtmlPage;  // with {{names}} of what is put in
+extern const std::string_view kHtmlStyle;
+extern const std::string_view kHtmlScript;
+extern const std::string_view kChartLibrary;
+extern const std::string_view kChartLicence;
+
+}  // namespace fsdp

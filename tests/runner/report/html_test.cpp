@@ -1,0 +1,134 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runner/report/html_assets.h"
+#include "runner/report/report.h"
+
+namespace fsdp {
+namespace {
+
+const std::string kHostile = "</script><img src=x onerror=alert(1)><!-- & \"quoted\"";
+
+Report hostile_report() {
+  ComparisonRow row;
+  row.experiment = "lab";
+  row.run = 7;
+  row.point = kHostile;
+  row.series = kHostile;
+  row.status = RunStatus::kFinished;
+  row.step_time_ms_median = 0.1;
+  RunDetail detail;
+  detail.run = 7;
+  detail.specification = kHostile;
+  detail.training_loss = thinned({{.x = 1, .y = 2.5}, {.x = 2, .y = {}}});
+  Report report;
+  report.title = kHostile;
+  report.rows = {row};
+  report.html.runs = {detail};
+  report.html.experiment_texts = {{"digest", kHostile}};
+  return report;
+}
+
+nlohmann::json data_of(const std::string& page) {
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const size_t begin = page.find(open) + open.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+size_t count_of(const std::string& part, const std::string& text) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+TEST_CASE("names and texts are data of the page and never markup") {
+  const std::string page = render(Format::kHtml, hostile_report());
+  CHECK(count_of("<img", page) == 0);
+  CHECK(count_of("<title>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&lt;!-- &amp; "
+                 "&quot;quoted&quot;</title>",
+                 page) == 1);
+  CHECK(count_of("<script", page) == 3);
+  CHECK(count_of("</script", page) == 3);
+
+  const auto data = data_of(page);
+  const auto run = data["runs"].at(0);
+  CHECK(run["figures"]["point"] == kHostile);
+  CHECK(run["specification"] == kHostile);
+  CHECK(data["experiment_texts"]["digest"] == kHostile);
+}
+
+TEST_CASE("the page's data hold every figure in full") {
+  const auto data = data_of(render(Format::kHtml, hostile_report()));
+  const auto run = data["runs"].at(0);
+  CHECK(run["figures"]["step_time_ms_median"] == 0.1);
+  CHECK(run["figures"]["loss_last"].is_null());
+  CHECK(run["training_loss"]["y"] == nlohmann::json::parse("[2.5, null]"));
+  CHECK(data["rows"].size() == 1);
+  CHECK(data["rows"].at(0).size() == data["columns"].size());
+}
+
+TEST_CASE("the page loads nothing") {
+  const std::string page = render(Format::kHtml, Report());
+  CHECK_THAT(page, Catch::Contains("content=\"default-src 'none'; "));
+  CHECK(count_of(" src=", page) == 0);
+  CHECK(count_of("<link", page) == 1);
+}
+
+TEST_CASE("the program holds the page's files as they are") {
+  const auto text_of = [](const std::string& path) {
+    INFO(path);
+    std::ifstream file(path, std::ios::binary);
+    REQUIRE(file);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  const std::string html = FSDP_HTML_FOLDER;
+  CHECK(kHtmlPage == text_of(html + "/page.html"));
+  CHECK(kHtmlStyle == text_of(html + "/report.css"));
+  CHECK(kHtmlScript.ends_with(text_of(html + "/report.js")));
+  CHECK(kChartLibrary == text_of(std::string(CHART_JS_FOLDER) + "/chart.min.js"));
+  CHECK_THAT(std::string(kChartLicence), Catch::Contains("WITHOUT WARRANTY OF ANY KIND"));
+}
+
+TEST_CASE("a long curve keeps its ends and its spikes, in order, and invents nothing") {
+  std::vector<CurvePoint> series;
+  for (int i = 0; i < 100'000; ++i) series.push_back({.x = i / 1.0, .y = 1.0 / (1 + i)});
+  series[4'321].y = 50;
+  series[98'765].y = -50;
+  series[50'000].y.reset();
+  const Curve curve = thinned(series);
+  CHECK(curve.measured == 100'000);
+  CHECK(curve.points.size() <= 500);
+  CHECK(curve.points.size() > 400);
+  CHECK(curve.points.front().x == 0);
+  CHECK(curve.points.back().x == 99'999);
+  std::optional<double> last;
+  bool high = false;
+  bool low = false;
+  bool gap = false;
+  for (const CurvePoint& point : curve.points) {
+    CHECK(last.value_or(-1) < point.x);
+    last = point.x;
+    CHECK(series[static_cast<size_t>(point.x)].y == point.y);
+    high = high || point.y == 50.0;
+    low = low || point.y == -50.0;
+    gap = gap || !point.y;
+  }
+  CHECK(high);
+  CHECK(low);
+  CHECK(gap);
+}
+
+TEST_CASE("a short curve is drawn as it is") {
+  std::vector<CurvePoint> series(500);
+  CHECK(thinned(series).points.size() == 500);
+  CHECK(thinned({}).points.empty());
+  series.resize(501);
+  CHECK(thinned(series).points.size() < 501);
+}
+
+}  // namespace
+}  // namespace fsdp
