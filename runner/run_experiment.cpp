@@ -76,18 +76,29 @@ ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
                      known_steps(run.spec.train));
   }
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
-  for (bool is_room_new = true;;) {
+  for (std::vector<LaunchResult> ended;;) {
     stop_when_asked();
-    if (!stopping_ && is_room_new) start_what_fits();
+    turn(ended);
     if (running_.empty()) break;
-    const std::vector<LaunchResult> results = launcher_.wait(kIngestInterval);
-    is_room_new = !results.empty();
-    for (auto& [id, running] : running_) ingest(id, running);
-    for (const LaunchResult& result : results) finish(result);
     progress_.refresh();
+    ended = launcher_.wait(kIngestInterval);
   }
+  progress_.refresh();
   if (stopping_) return ExitCode::kInterrupted;
   return some_failed_ ? ExitCode::kRunFailed : ExitCode::kOk;
+}
+
+// The end of a run and the start of the one that takes its place are one transaction: in a sweep of
+// short runs, waiting for the disk is most of what a run costs.
+void Sweep::turn(std::span<const LaunchResult> ended) {
+  std::optional<Store::Batch> batch;
+  if (!ended.empty()) batch.emplace(store_);
+  for (auto& [id, running] : running_) ingest(id, running);
+  for (const LaunchResult& result : ended) finish(result);
+  std::optional<Begun> begun = begin_next();
+  if (batch) batch->commit();
+  batch.reset();
+  for (; begun; begun = begin_next()) launch(std::move(*begun));
 }
 
 void Sweep::stop_when_asked() {
@@ -114,27 +125,28 @@ LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
   return request;
 }
 
-void Sweep::start_what_fits() {
-  for (auto run = waiting_.begin(); run != waiting_.end();) {
-    if (!launcher_.has_room(request(*run, 0))) {
-      ++run;
-      continue;
-    }
-    RunToLaunch next = std::move(*run);
-    run = waiting_.erase(run);
-    start(std::move(next));
-  }
-}
-
-void Sweep::start(RunToLaunch run) {
-  const RunPaths paths(settings_.results / run.record.folder);
-  const auto ranks = static_cast<int>(run.spec.strategy.ranks);
-  // Recorded first: a runner that is killed from here on leaves an attempt that the next one
-  // closes.
+std::optional<Sweep::Begun> Sweep::begin_next() {
+  if (stopping_) return std::nullopt;
+  const auto next = std::ranges::find_if(waiting_, [&](const RunToLaunch& run) {
+    return launcher_.has_room(static_cast<size_t>(run.spec.strategy.ranks),
+                              run.spec.device == DeviceKind::kCuda);
+  });
+  if (next == waiting_.end()) return std::nullopt;
+  RunToLaunch run = std::move(*next);
+  waiting_.erase(next);
+  // Recorded before it is started: a runner that is killed from here on leaves an attempt that the
+  // next one closes.
   const int attempt = store_.begin_attempt(
       run.record.id,
       {.runner_process_id = getpid(), .started_unix_ms = now_unix_ms(), .host = settings_.host},
-      first_free_attempt(paths));
+      first_free_attempt(RunPaths(settings_.results / run.record.folder)));
+  return Begun{std::move(run), attempt};
+}
+
+void Sweep::launch(Begun begun) {
+  auto& [run, attempt] = begun;
+  const RunPaths paths(settings_.results / run.record.folder);
+  const auto ranks = static_cast<int>(run.spec.strategy.ranks);
   progress_.started(run.record.id, run.record.point, ranks, known_steps(run.spec.train));
   try {
     set_checkpoints_aside(paths, run.record);

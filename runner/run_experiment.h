@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ class Sweep {
   ExitCode run(std::vector<RunToLaunch> runs);
 
  private:
+  // Recorded as running, not yet started.
+  struct Begun {
+    RunToLaunch run;
+    int attempt;
+  };
   struct Running {
     RunToLaunch run;
     int attempt;
@@ -48,8 +54,10 @@ class Sweep {
   };
 
   LaunchRequest request(const RunToLaunch& run, int attempt) const;
-  void start_what_fits();
-  void start(RunToLaunch run);
+  // Records what has happened and starts what there is room for.
+  void turn(std::span<const LaunchResult> ended);
+  std::optional<Begun> begin_next();
+  void launch(Begun begun);
   void ingest(int64_t id, Running& running);
   void finish(const LaunchResult& result);
   void end_attempt(const RunToLaunch& run, int attempt, RunStatus status, const std::string& reason,

@@ -38,8 +38,8 @@ struct LaunchResult {
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  // Whether `request` could start now beside what is running.
-  virtual bool has_room(const LaunchRequest& request) const = 0;
+  // Whether a launch of so many ranks could start now beside what is running.
+  virtual bool has_room(size_t ranks, bool uses_gpus) const = 0;
   // Throws ConfigError when it can never start here, std::system_error when a process cannot.
   virtual void start(const LaunchRequest& request) = 0;
   // Waits up to `timeout` for ranks to end or time limits to pass, and returns the launches that

@@ -83,11 +83,10 @@ std::vector<Gpu> LocalLauncher::free_gpus() const {
   return free;
 }
 
-bool LocalLauncher::has_room(const LaunchRequest& request) const {
+bool LocalLauncher::has_room(size_t ranks, bool uses_gpus) const {
   if (running_.empty()) return true;
   if (stopping_ || running_.size() >= static_cast<size_t>(slots_.max_parallel)) return false;
-  const size_t ranks = request.rank_logs.size();
-  if (request.uses_gpus) return ranks <= free_gpus().size();
+  if (uses_gpus) return ranks <= free_gpus().size();
   size_t busy = 0;
   for (const Running& running : running_) {
     if (!running.request.uses_gpus) busy += running.request.rank_logs.size();

@@ -24,7 +24,7 @@ class LocalLauncher : public Launcher {
   // Kills what still runs.
   ~LocalLauncher() override;
 
-  bool has_room(const LaunchRequest& request) const override;
+  bool has_room(size_t ranks, bool uses_gpus) const override;
   // ConfigError also when other processes hold so many GPUs that too few are left.
   void start(const LaunchRequest& request) override;
   std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) override;

@@ -42,7 +42,7 @@ Database::Database(const std::filesystem::path& file) : file_(file) {
   if (code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(connection, 1);
   sqlite3_busy_timeout(connection, kBusyTimeoutMs);
-  execute("pragma foreign_keys = on; pragma synchronous = normal");
+  execute("pragma foreign_keys = on; pragma synchronous = normal; pragma journal_mode = truncate");
 }
 
 bool Database::read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
@@ -51,6 +51,8 @@ void Database::execute(const std::string& sql) {
   const int code = sqlite3_exec(connection_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) fail(code);
 }
+
+bool Database::in_transaction() const { return sqlite3_get_autocommit(connection_.get()) == 0; }
 
 void Database::fail(int code) const {
   std::string message = file_.string() + ": " +
@@ -116,8 +118,9 @@ std::string Statement::next_text() {
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)));
 }
 
-Transaction::Transaction(Database& database) : database_(database) {
-  database_.execute("begin immediate");
+Transaction::Transaction(Database& database)
+    : database_(database), open_(!database.in_transaction()) {
+  if (open_) database_.execute("begin immediate");
 }
 
 Transaction::~Transaction() {
@@ -130,6 +133,7 @@ Transaction::~Transaction() {
 }
 
 void Transaction::commit() {
+  if (!open_) return;
   database_.execute("commit");
   open_ = false;
 }

@@ -29,6 +29,7 @@ class Database {
   bool read_only() const;
   // Runs statements that return no rows.
   void execute(const std::string& sql);
+  bool in_transaction() const;
   // Throws for the error code `code` that a call on this connection just returned.
   [[noreturn]] void fail(int code) const;
 
@@ -158,7 +159,8 @@ class Statement {
 };
 
 // Takes the write lock at once, so that what is read inside stays true until commit. Rolled back
-// when destroyed without commit.
+// when destroyed without commit. Inside another transaction it is part of that one, which must not
+// be committed when this one is not.
 class Transaction {
  public:
   explicit Transaction(Database& database);
@@ -170,7 +172,7 @@ class Transaction {
 
  private:
   Database& database_;
-  bool open_ = true;
+  bool open_;
 };
 
 // The names of T's fields: "a, b, c"; with a suffix: "a = ?, b = ?, c = ?".

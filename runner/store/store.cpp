@@ -120,6 +120,13 @@ Store::Store(const std::filesystem::path& results)
 
 Store::~Store() = default;
 
+Store::Batch::Batch(Store& store)
+    : transaction_(std::make_unique<Transaction>(store.contents_->database)) {}
+
+Store::Batch::~Batch() = default;
+
+void Store::Batch::commit() { transaction_->commit(); }
+
 std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
                                    std::span<const PlannedRun> runs) {
   Database& database = contents_->database;

@@ -18,6 +18,8 @@
 // The SQLite database of a results folder: what was planned, what ran, what every rank reported.
 namespace fsdp {
 
+class Transaction;
+
 struct ExperimentRecord {
   std::string name;
   std::string title;
@@ -96,6 +98,18 @@ class Store {
   // std::runtime_error when it was written by a newer version or is not a database.
   explicit Store(const std::filesystem::path& results);
   ~Store();
+
+  // While one lives, all that is recorded is one transaction: kept by commit(), else undone. For
+  // calls that follow each other closely, because other writers wait until its end.
+  class Batch {
+   public:
+    explicit Batch(Store& store);
+    ~Batch();
+    void commit();
+
+   private:
+    std::unique_ptr<Transaction> transaction_;
+  };
 
   // Records the experiment and its runs in one transaction; runs that are there (same experiment,
   // point and hash) keep what was recorded. Other runs of the experiment stay in the database and

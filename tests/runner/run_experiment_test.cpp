@@ -12,7 +12,7 @@ namespace {
 // Starts nothing: every launch is over at once.
 class RecordingLauncher : public Launcher {
  public:
-  bool has_room(const LaunchRequest&) const override { return true; }
+  bool has_room(size_t, bool) const override { return true; }
   void start(const LaunchRequest& request) override { requests.push_back(request); }
   std::vector<LaunchResult> wait(std::chrono::milliseconds) override {
     std::vector<LaunchResult> results;

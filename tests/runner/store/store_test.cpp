@@ -13,9 +13,31 @@ TEST_CASE("an empty folder gets the schema, and opening it again keeps everythin
   Database database(results.database());
   CHECK(Statement(database, "pragma user_version").value<int>() == 4);
   CHECK(Statement(database, "pragma foreign_keys").value<int>() == 1);
-  CHECK(Statement(database, "pragma journal_mode").value<std::string>() == "delete");
+  CHECK(Statement(database, "pragma journal_mode").value<std::string>() == "truncate");
   Store again(results.path());
   CHECK(again.comparison("lab").size() == 1);
+}
+
+TEST_CASE("what is recorded in a batch is kept together or not at all") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run = running_run(store, 1);
+  {
+    Store::Batch lost(store);
+    store.end_attempt(run, 1, RunStatus::kFinished, "", 5'000);
+    store.begin_attempt(run, attempt_start());
+    CHECK(count(results, "attempts where status = 'running'") == 1);  // to others
+  }
+  CHECK(count(results, "attempts") == 1);
+  CHECK(count(results, "attempts where status = 'running'") == 1);
+  Store::Batch kept(store);
+  store.end_attempt(run, 1, RunStatus::kFinished, "", 5'000);
+  CHECK(store.begin_attempt(run, attempt_start()) == 2);
+  kept.commit();
+  CHECK(count(results, "attempts where status = 'finished'") == 1);
+  CHECK(count(results, "attempts where status = 'running'") == 1);
+  store.end_attempt(run, 2, RunStatus::kFinished, "", 6'000);  // a transaction of its own again
+  CHECK(count(results, "attempts where status = 'finished'") == 2);
 }
 
 TEST_CASE("a database of a newer version is refused and left as it is") {
