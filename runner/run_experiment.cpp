@@ -138,7 +138,10 @@ std::optional<Sweep::Begun> Sweep::begin_next() {
   // next one closes.
   const int attempt = store_.begin_attempt(
       run.record.id,
-      {.runner_process_id = getpid(), .started_unix_ms = now_unix_ms(), .host = settings_.host},
+      {.runner_process_id = getpid(),
+       .started_unix_ms = now_unix_ms(),
+       .host = settings_.host,
+       .provenance = settings_.provenance},
       first_free_attempt(RunPaths(settings_.results / run.record.folder)));
   return Begun{std::move(run), attempt};
 }

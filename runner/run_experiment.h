@@ -27,7 +27,8 @@ struct RunToLaunch {
 struct SweepSettings {
   std::filesystem::path results;
   std::filesystem::path trainer;
-  std::string host;                                // name of this one
+  std::string host;  // name of this one
+  Provenance provenance{};
   std::optional<std::chrono::seconds> time_limit;  // of each run
 };
 

@@ -15,9 +15,11 @@
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
 #include "runner/experiment_lock.h"
+#include "runner/git_state.h"
 #include "runner/host.h"
 #include "runner/launch/local_launcher.h"
 #include "runner/planned_runs.h"
+#include "runner/provenance.h"
 #include "runner/recovery.h"
 #include "runner/run_experiment.h"
 #include "trainer/contract/config_error.h"
@@ -129,6 +131,7 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
 ExitCode run(const RunArguments& options) {
   const Host host = find_host(options.choice.gpus);
   const Experiment experiment = Experiment::load(options.choice.file);
+  GitQuery git(absolute_file(experiment).parent_path());
   Expansion expansion = experiment.expand(options.choice.expand, host.resources);
   check_inputs_of(expansion);
   const std::filesystem::path trainer = find_trainer(options.trainer);
@@ -143,6 +146,9 @@ ExitCode run(const RunArguments& options) {
   const size_t chosen = planned.size();
   std::ranges::move(left_out_runs(experiment, std::move(expansion.left_out), digest),
                     std::back_inserter(planned));
+  Provenance provenance = provenance_of_this_process();
+  provenance.trainer_digest = digest(trainer);
+  provenance.experiment_text_digest = text_digest(experiment.text());
 
   const ExperimentLock lock(options.results, experiment.name());
   if (!results) results.emplace(options.results);
@@ -158,7 +164,7 @@ ExitCode run(const RunArguments& options) {
                                                .title = experiment.title(),
                                                .file = absolute_file(experiment),
                                                .text = experiment.text(),
-                                               .text_digest = text_digest(experiment.text()),
+                                               .text_digest = provenance.experiment_text_digest,
                                                .profile = expansion.profile},
                                               planned);
   records.resize(chosen);
@@ -171,10 +177,16 @@ ExitCode run(const RunArguments& options) {
   LocalLauncher launcher({.gpus = gpus,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = options.max_parallel});
+  if (!runs.empty()) {
+    const GitState state = git.result();
+    provenance.git_commit = state.commit;
+    provenance.git_dirty = state.dirty;
+  }
   Sweep sweep(store, launcher, progress,
               {.results = options.results,
                .trainer = trainer,
                .host = host.name,
+               .provenance = provenance,
                .time_limit = time_limit(options)});
   const ExitCode code = sweep.run(std::move(runs));
   progress.close();

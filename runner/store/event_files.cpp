@@ -1,6 +1,7 @@
 #include "runner/store/event_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,24 +62,25 @@ std::vector<std::vector<Event>> EventTail::poll() {
 
 // Whole lines from the file's offset on: some, if there is one. They are in buffer_.
 std::string_view EventTail::read_lines(const File& file) {
-  constexpr size_t kBytesPerPoll = size_t{16} << 20;
-  constexpr size_t kLeastBytes = size_t{64} << 10;
+  constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
+  constexpr int64_t kLeastBytes = int64_t{64} << 10;
   const OpenFile open_file(file.path);
   if (open_file.descriptor() < 0) {
     if (errno == ENOENT) return {};
     fail(file.path);
   }
-  size_t limit = std::max(kBytesPerPoll / files_.size(), kLeastBytes);
-  for (size_t size = 0;; limit *= 2) {
-    if (buffer_.size() < limit) buffer_.resize(limit);
-    const size_t count =
-        read_at(open_file.descriptor(), file.path, file.offset_bytes + static_cast<int64_t>(size),
-                buffer_.data() + size, limit - size);
-    size += count;
-    const bool is_end = size < limit;
-    const std::string_view text(buffer_.data(), size);
+  struct stat status {};
+  if (fstat(open_file.descriptor(), &status) != 0) fail(file.path);
+  const int64_t there = status.st_size - file.offset_bytes;
+  int64_t wanted = std::max(kBytesPerPoll / std::ssize(files_), kLeastBytes);
+  for (;; wanted *= 2) {
+    const auto size = static_cast<size_t>(std::clamp(there, int64_t{0}, wanted));
+    if (buffer_.size() < size) buffer_.resize(size);
+    const std::string_view text(buffer_.data(), read_at(open_file.descriptor(), file.path,
+                                                        file.offset_bytes, buffer_.data(), size));
     const size_t last_line_feed = text.rfind('\n');
-    if (last_line_feed == text.npos && !is_end) continue;  // one line longer than all that
+    const bool is_end = there <= wanted;
+    if (last_line_feed == text.npos && !is_end) continue;  // one line is longer than all that
     at_end_ = at_end_ && is_end;
     return text.substr(0, last_line_feed + 1);  // npos + 1 is 0
   }

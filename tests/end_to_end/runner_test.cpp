@@ -37,6 +37,26 @@ TEST_CASE("a sweep runs once; a second call only prints the table; --rerun runs 
   CHECK(rows(workplace)[1].attempt == 2);
 }
 
+TEST_CASE("an attempt keeps where it comes from: the experiment as it was, programs, machine") {
+  const Workplace workplace("  - {name: one}\n");
+  const std::string text = text_of(workplace / "experiment.yaml");
+  CHECK(workplace.run({"experiment.yaml"}, {{"NCCL_DEBUG", "WARN"}}).status == 0);
+  std::ofstream(workplace / "experiment.yaml", std::ios::app) << "# a note\n";
+  CHECK(workplace.run({"experiment.yaml", "--rerun"}).status == 0);
+  const Store store(workplace.results());
+  CHECK(store.experiment_text(1, 1) == text);
+  CHECK(store.experiment_text(1, 2) == text + "# a note\n");
+  const Provenance first = store.provenance(1, 1);
+  CHECK(first.trainer_digest.size() == 32);
+  CHECK(first.cpu_cores >= 1);
+  CHECK_THAT(first.environment, Contains(R"("NCCL_DEBUG":"WARN")"));
+  CHECK(store.provenance(1, 2).trainer_digest == first.trainer_digest);
+  CHECK(YAML::Load(store.spec_text(1))["train"]["steps"].as<int>() == 5);
+  REQUIRE(store.attempts(1).size() == 2);
+  CHECK(store.attempts(1)[1].status == RunStatus::kFinished);
+  CHECK(rows(workplace)[0].data_digest.size() == 32);
+}
+
 TEST_CASE("--only chooses what runs; the table is that of the file as it is now") {
   const Workplace workplace("  - {name: one}\n  - {name: two}\n");
   const auto write = [&](const std::string& sweep) {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "runner/store/attempts.h"
+
+namespace fsdp {
+
+// What this process can tell of where its runs come from: the runner, this host and its
+// environment. The rest is the caller's to fill in.
+Provenance provenance_of_this_process();
+
+// The variables that may change what a run does or how fast, as a JSON object in the order of their
+// names; never one whose name tells that it is a secret. `variables` are "NAME=value".
+std::string environment_json(std::span<const std::string> variables);
+
+}  // namespace fsdp
