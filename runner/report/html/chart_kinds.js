@@ -6,9 +6,13 @@ const POINTS_WITH_MARKERS = 30;
 
 // --- memory ---
 
+function measuredRanks(run) {
+  return run.ranks.filter((rank) => rank.memory_allocated_bytes_max !== null);
+}
+
 // Of many ranks, the one with most and the one with least tell the story.
 function drawnRanks(run) {
-  const measured = run.ranks.filter((rank) => rank.memory_allocated_bytes_max !== null);
+  const measured = measuredRanks(run);
   if (measured.length <= MOST_RANKS_DRAWN) return measured;
   const sorted = [...measured].sort(
     (a, b) => b.memory_allocated_bytes_max - a.memory_allocated_bytes_max);
@@ -34,7 +38,7 @@ function memoryChart(runs) {
   const most = Math.max(...rows.flatMap((row) => [row.allocated, row.reserved]));
   const isNear = (row) => row.limit !== null && row.limit <= 4 * most;
   const far = rows.filter((row) => row.limit !== null && !isNear(row)).map((row) => row.limit);
-  const some = runs.some((run) => drawnRanks(run).length < run.ranks.length);
+  const some = runs.some((run) => measuredRanks(run).length > MOST_RANKS_DRAWN);
   const marker = (theme, colour, style) => ({
     type: "line", showLine: false, pointStyle: style, borderColor: theme.colour(colour), clip: 12,
   });
@@ -92,7 +96,7 @@ function stepTimeChart(runs) {
       ...quartiles[index], communication[index]]),
     config: (theme) => barConfig(theme, rows.map((run) => run.name), [
       {
-        label: "quartiles", data: quartiles, order: 1, stack: "step", barThickness: 4,
+        label: "quartiles", data: quartiles, order: 1, stack: "step", barPercentage: 0.25,
         backgroundColor: theme.colour("text"), pointStyle: "rect",
       },
       {
@@ -117,6 +121,12 @@ const DOUBLING_FIGURES = [
     unit: "GiB", scale: GIBIBYTE},
 ];
 
+// "plain size_per_rank=4" without the doubled key's value.
+function familyName(run) {
+  const {family_key, family_value} = run.figures;
+  return run.name.replace(` ${family_key.split(".").at(-1)}=${family_value}`, "");
+}
+
 // Runs that differ in one doubled key only, by that key's value.
 function families(runs) {
   const found = new Map();
@@ -126,8 +136,9 @@ function families(runs) {
     if (!found.has(family)) found.set(family, []);
     found.get(family).push(run);
   }
-  return [...found].map(([name, members]) => ({
-    name, members: members.sort((a, b) => a.figures.family_value - b.figures.family_value)}));
+  return [...found.values()].map((members) => ({
+    name: familyName(members[0]),
+    members: members.sort((a, b) => a.figures.family_value - b.figures.family_value)}));
 }
 
 function doublingChart(found, key, {id, figure, title, unit, scale}) {

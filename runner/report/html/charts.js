@@ -45,7 +45,8 @@ function nameAxis(theme) {
       autoSkip: false,
       color: theme.colour("text"),
       callback(value) {
-        return shortened(this.getLabelForValue(value), this.chart.width < 480 ? 16 : 34);
+        const {width} = this.chart;
+        return shortened(this.getLabelForValue(value), width < 480 ? 16 : width < 800 ? 30 : 48);
       },
     },
   });
@@ -100,7 +101,7 @@ function showChart(chart, drawn) {
     element("h3", {id: headingId}, chart.title), box,
     element("figcaption", {}, chart.note),
     folded("Data as a table", () => [
-      scrollBox(`Data: ${chart.title}`, plainTable(chart.title, chart.head, chart.rows))]));
+      scrollBox(`Data: ${chart.title}`, plainTable(chart.head, chart.rows))]));
 }
 
 // Draws again when the page turns light, dark, or is printed.

@@ -7,7 +7,7 @@ function definitions(pairs) {
 }
 
 function attemptsTable(run) {
-  return plainTable("Attempts", ["attempt", "status", "started", "took s", "host", "why"],
+  return plainTable(["attempt", "status", "started", "took s", "host", "why"],
     run.attempts.map((attempt) => [String(attempt.attempt), attempt.status,
       utcTime(attempt.started_unix_ms),
       attempt.ended_unix_ms === null
@@ -21,14 +21,15 @@ function ranksTable(run) {
     "sm_clock_mhz_max", "device_memory_bytes", "other_processes", "warning"];
   const shown = names.filter((name) =>
     run.rank_facts.some((fact) => fact[name] !== null && fact[name] !== ""));
-  return plainTable("Ranks", shown,
+  return plainTable(shown,
     run.rank_facts.map((fact) => shown.map((name) => fact[name] === "" ? null : fact[name])));
 }
 
 function provenance(run) {
   const {environment, experiment_text_digest, ...facts} = run.provenance;
   const variables = Object.entries(JSON.parse(environment || "{}"));
-  return definitions([...Object.entries(facts),
+  const known = Object.entries(facts).filter(([, value]) => value !== 0);
+  return definitions([...known,
     ...variables.map(([name, value]) => [`$${name}`, value])]);
 }
 

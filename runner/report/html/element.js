@@ -15,13 +15,12 @@ function scrollBox(label, table) {
 }
 
 // A table of texts and numbers, one array a row; null is "-".
-function plainTable(caption, head, rows) {
+function plainTable(head, rows) {
   const cell = (value) =>
     typeof value === "number"
       ? element("td", {class: "number", "data-value": String(value)}, formatted(value))
       : element("td", {}, value ?? "-");
   return element("table", {},
-    element("caption", {}, caption),
     element("thead", {}, element("tr", {},
       ...head.map((heading) => element("th", {scope: "col"}, heading)))),
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));

@@ -64,8 +64,9 @@ function showCosts(runs) {
   if (rows.length === 0) return;
   const section = document.getElementById("costs");
   section.hidden = false;
-  section.append(scrollBox("GPU-hours and energy", plainTable(
-    "GPU-hours: GPUs x total time. Energy: power samples of the run's own GPUs, summed over time.",
+  section.append(element("p", {class: "remark"}, "GPU-hours: GPUs x total time. Energy: power " +
+    "samples of the run's own GPUs, summed over time."),
+  scrollBox("GPU-hours and energy", plainTable(
     ["run", "GPUs", "GPU-hours", "energy Wh", "GPU utilization, mean %"], rows)));
 }
 

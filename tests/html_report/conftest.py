@@ -1,0 +1,51 @@
+import os
+from pathlib import Path
+
+import pytest
+from window import open_page
+from playwright.sync_api import sync_playwright
+from results import make_results
+
+
+def pytest_addoption(parser):
+    parser.addoption("--runner", required=True, help="the fsdp-run program to test")
+    parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
+
+
+@pytest.fixture(scope="session")
+def results(request, tmp_path_factory):
+    programs = [Path(request.config.getoption(name)).resolve()
+                for name in ("--runner", "--stub-trainer")]
+    return make_results(tmp_path_factory.mktemp("results"), *programs)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        # Root, as which CI runs, may not use Chromium's sandbox; the page is our own.
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_report(browser, results):
+    """Opens the report in a window of its own; whatever it complains of or asks for fails the test."""
+    opened = []
+
+    def open_it(**window):
+        opened.append(open_page(browser, results.page, **window))
+        return opened[-1].page
+
+    yield open_it
+    for window in opened:
+        window.page.context.close()
+        assert window.complaints == []
+        assert window.requests == [results.page.as_uri()]
+
+
+@pytest.fixture
+def page(open_report):
+    return open_report()

@@ -1,0 +1,105 @@
+"""A results folder with something for every chart: runs of the stub trainer, whose database is then
+given what the stub does not measure."""
+
+import json
+import math
+import os
+import sqlite3
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+GIBIBYTE = 2**30
+HOSTILE = "<img src=x onerror=alert(1)> </script><!-- & \""
+
+EXPERIMENT = {
+    "experiment": "trial",
+    "title": HOSTILE,
+    "base": {"device": "cpu", "train.steps": 6, "evaluation.every_steps": 2,
+             "evaluation.fraction": 0.2},
+    "points": [
+        {"name": "1 GPU", "strategy": {"kind": "single", "ranks": 1}, "train.steps": 1200},
+        {"name": "4xDDP", "strategy": {"kind": "ddp", "ranks": 4}},
+        {"name": HOSTILE, "strategy": {"kind": "fsdp", "ranks": 2}},
+        *({"name": f"{name} size_per_rank={batch}", "batch.size_per_rank": batch,
+           "activation_checkpointing.every": every, "strategy": {"kind": "fsdp", "ranks": 2}}
+          for name, every, batches in [("plain", 0, [1, 2, 4]), ("checkpointed", 1, [1, 2, 4, 8, 6])]
+          for batch in batches),
+    ],
+}
+# Folders are named by what is safe in a file's name.
+RULES = "point=plain-size_per_rank-4,step=1,out_of_memory=it does not fit;" \
+    "point=checkpointed-size_per_rank-8,step=1,out_of_memory=it does not fit"
+
+
+FILE_TEXT = f"# {HOSTILE}\nexperiment: trial\n"
+
+
+@dataclass
+class Results:
+    folder: Path
+    page: Path
+    database: sqlite3.Connection
+
+    def rows(self, query, *values):
+        return [dict(row) for row in self.database.execute(query, values)]
+
+
+def make_up_what_the_stub_does_not_measure(database):
+    runs = database.execute("select id, point, ranks, batch_size_per_rank from runs").fetchall()
+    for run, point, ranks, batch in runs:
+        wave = [1 + math.sin(run + i) / 7 for i in range(8)]
+        if "size_per_rank=" in point:
+            database.execute(
+                "update runs set family = ?, family_key = 'batch.size_per_rank', family_value = ? "
+                "where id = ?", (point.split()[0], batch, run))
+        database.execute(
+            """update summaries set step_time_ms_median = ?, step_time_ms_p25 = ?,
+                 step_time_ms_p75 = ?, tokens_per_second = ?, communication_time_ms_median = ?,
+                 energy_joules = ? where run = ? and step_time_ms_median is not null""",
+            (120 * wave[0], 110 * wave[0], 140 * wave[0], 3000 * wave[1] * batch, 30 * wave[2],
+             5000 * wave[3], run))
+        for rank in range(ranks):
+            database.execute(
+                """update ranks set device = ?, gpu = ?, device_name = 'Fake GPU',
+                     device_memory_bytes = ?, memory_allocated_bytes_max = ?,
+                     memory_reserved_bytes_max = ?, memory_allocated_bytes_forward = ?
+                   where run = ? and rank = ? and memory_allocated_bytes_max is not null""",
+                (f"cuda:{rank}", f"gpu:{rank}", 80 * GIBIBYTE,
+                 int((40 + rank) * wave[4] * GIBIBYTE), int((60 + rank) * wave[4] * GIBIBYTE),
+                 int((30 + rank) * wave[4] * GIBIBYTE), run, rank))
+        for sequence in range(100, 120):
+            for place, device in enumerate(["cpu", "gpu:0", "gpu:1"]):
+                database.execute(
+                    """insert into device_samples (run, attempt, rank, sequence, time_unix_ms, host,
+                         device, device_name, utilization_percent)
+                       select run, attempt, rank, ?, started_unix_ms + ?, host, ?, 'Fake', ?
+                       from ranks where run = ? and rank = 0""",
+                    (10_000 + 3 * sequence + place, 500 * (sequence - 99), device,
+                     min(100, 50 * wave[sequence % 8] * (place + 1)), run))
+    database.execute("insert or replace into experiment_texts values ('abc', ?)", (FILE_TEXT,))
+    database.execute(
+        """update attempts set git_commit = '0123abcd', git_dirty = 1, trainer_digest = 'fedc9876',
+             environment = ?, experiment_text_digest = 'abc'""",
+        (json.dumps({"OMP_NUM_THREADS": "10", "NCCL_DEBUG": HOSTILE}),))
+    database.execute("update steps set loss = 5.0 / step + (step % 7) / 10.0 where loss > 0")
+
+
+def run_program(runner, folder, arguments, **variables):
+    done = subprocess.run([runner, *arguments], cwd=folder, capture_output=True,
+                          env=os.environ | variables)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def make_results(folder, runner, stub_trainer):
+    (folder / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
+    run_program(runner, folder, ["experiment.yaml", "--trainer", stub_trainer, "--max-parallel", "4"],
+                STUB_RULES=RULES)
+    database = sqlite3.connect(folder / "results/results.sqlite")
+    database.row_factory = sqlite3.Row
+    make_up_what_the_stub_does_not_measure(database)
+    database.commit()
+    page = folder / "report.html"
+    page.write_bytes(run_program(runner, folder, ["report", "experiment.yaml", "--format", "html"]))
+    return Results(folder, page, database)

@@ -1,0 +1,140 @@
+import pytest
+from results import FILE_TEXT, HOSTILE
+from window import open_everything
+
+# Every visible text, as [contrast to what is behind it, the text].
+CONTRASTS = """() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const luminance = (colour) => {
+    const [r, g, b] = channels(colour).map((channel) => channel / 255)
+      .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    const colour = getComputedStyle(element).backgroundColor;
+    const [, , , alpha = 1] = channels(colour);
+    return alpha === 1 ? colour : behind(element.parentElement);
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+    const [light, dark] = [luminance(getComputedStyle(element).color), luminance(behind(element))]
+      .sort((a, b) => b - a);
+    found.push([(light + 0.05) / (dark + 0.05), walker.currentNode.data.trim().slice(0, 60)]);
+  }
+  return found;
+}"""
+CHART_COLOURS = """() => {
+  const probe = document.body.appendChild(document.createElement("i"));
+  const resolved = (colour) => { probe.style.color = colour; return getComputedStyle(probe).color; };
+  const theme = currentTheme();
+  return {
+    text: ["text", "muted"].map((name) => resolved(theme.colour(name))),
+    drawn: [...theme.series, ...["allocated", "communication", "limit"].map(theme.colour)]
+      .map(resolved),
+    background: resolved(theme.colour("background")),
+    axis: resolved(report.charts[0].chart.options.scales.x.ticks.color),
+  };
+}"""
+
+
+def background(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def contrast(a, b):
+    def luminance(colour):
+        channels = [int(channel) / 255 for channel in colour[4:-1].split(",")]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    dark, light = sorted([luminance(a), luminance(b)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_charts_stand_out(open_report, scheme):
+    page = open_report(color_scheme=scheme)
+    open_everything(page)
+    texts = page.evaluate(CONTRASTS)
+    assert len(texts) > 500
+    assert [text for text in texts if text[0] < 4.5] == []
+    colours = page.evaluate(CHART_COLOURS)
+    assert colours["axis"] == colours["text"][1]
+    for colour in colours["text"]:
+        assert contrast(colour, colours["background"]) >= 4.5
+    for colour in colours["drawn"]:
+        assert contrast(colour, colours["background"]) >= 3, colour
+
+
+def test_charts_follow_when_the_page_turns_dark_and_are_light_on_paper(page):
+    def colours():
+        return background(page), page.evaluate(CHART_COLOURS)["axis"]
+    light = colours()
+    page.emulate_media(color_scheme="dark")
+    dark = colours()
+    assert light[0] != dark[0] and light[1] != dark[1]
+    page.emulate_media(color_scheme="dark", media="print")
+    assert colours() == light
+
+
+def test_at_phone_width_only_boxes_of_their_own_scroll(open_report):
+    page = open_report(width=320, height=700)
+    open_everything(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    box = page.locator(".scroll").first
+    assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    assert page.evaluate("""[...document.querySelectorAll('canvas')].every(
+        (canvas) => canvas.getBoundingClientRect().right <= 320)""")
+
+
+def test_the_keyboard_reaches_everything_and_the_focus_is_seen(page):
+    reached = []
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("""() => {
+          const {tagName, className} = document.activeElement;
+          const {outlineStyle, outlineWidth} = getComputedStyle(document.activeElement);
+          return [tagName, className, outlineStyle !== "none" && parseFloat(outlineWidth) >= 2];
+        }"""))
+        if reached[-1][0] == "BODY":
+            break
+    reached.pop()
+    assert all(seen for _, _, seen in reached)
+    tags = [tag for tag, _, _ in reached]
+    headings = page.evaluate("report.data.columns.length")
+    assert reached[0][:2] == ["A", "skip"]
+    assert reached[1][:2] == ["DIV", "scroll"]
+    assert tags[2:2 + headings] == ["BUTTON"] * headings
+    assert tags.count("SUMMARY") == page.locator("summary").count()
+
+
+def test_each_run_says_where_its_figures_come_from(page, results):
+    run = results.rows("select * from comparison where point = '4xDDP'")[0]
+    details = page.locator(".run", has_text="4xDDP (finished)")
+    details.locator("summary").press("Enter")
+    specification = (results.folder / "results" / run["folder"] / "run.yaml").read_text()
+    assert details.locator("pre").text_content() == specification
+    shown = details.locator("dl").first.evaluate("""(list) => Object.fromEntries(
+        [...list.querySelectorAll("dt")].map((dt) => [dt.textContent,
+                                                      dt.nextElementSibling.textContent]))""")
+    assert shown["git_commit"] == "0123abcd"
+    assert shown["git_dirty"] == "true"
+    assert shown["trainer_digest"] == "fedc9876"
+    assert shown["$OMP_NUM_THREADS"] == "10"
+    assert shown["$NCCL_DEBUG"] == HOSTILE
+    assert f"results/{run['folder']}/attempt-1/" in details.text_content()
+    ranks = details.locator("table").nth(1).locator("tbody tr")
+    assert ranks.all_text_contents()[3].startswith("3stubcuda:3Fake GPU")
+    experiment = page.locator(".run", has_text="The experiment's file as it was")
+    experiment.locator("summary").click()
+    assert experiment.locator("pre").text_content() == FILE_TEXT
+
+
+def test_it_says_when_and_where_it_was_measured(page, results):
+    text = page.locator("#measured").text_content()
+    year = results.rows("select strftime('%Y-%m-%d', min(started_unix_ms) / 1000, 'unixepoch') d "
+                        "from attempts")[0]["d"]
+    assert text.startswith("11 runs, started ")
+    assert year in text and "stub" in text and "Fake GPU" in text
