@@ -2,30 +2,42 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <iostream>
+#include <iterator>
 
 #include "runner/commands/html_detail.h"
 
 namespace fsdp {
 
-std::string report_text(Store& store, std::string_view experiment, std::string title,
-                        const ReportOptions& options) {
-  Report report{.title = std::move(title),
-                .rows = store.comparison(experiment),
-                .per_rank = options.per_rank,
-                .rank_rows = {},
-                .results = options.results,
-                .notes = {},
-                .colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr};
-  if (options.per_rank) report.rank_rows = store.comparison_per_rank(experiment);
-  if (options.format == Format::kHtml) report.html = read_html_detail(store, report.rows);
-  return render(options.format, report);
+bool stdout_has_colour() {
+  return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
 }
 
-void print_report(Store& store, std::string_view experiment, std::string title,
-                  const ReportOptions& options) {
-  std::cout << report_text(store, experiment, std::move(title), options) << std::flush;
+Report read_report(Store& store, const std::vector<std::string>& experiments, std::string title,
+                   const ReportOptions& options) {
+  Report report{.title = std::move(title),
+                .rows = {},
+                .row_kind = options.row_kind,
+                .rank_rows = {},
+                .view = options.view,
+                .results = options.results,
+                .notes = {},
+                .colour = options.colour};
+  const bool per_rank = options.row_kind == RowKind::kRank;
+  const std::vector<std::string> every{""};
+  for (const std::string& experiment : experiments.empty() ? every : experiments) {
+    std::ranges::move(store.comparison(experiment), std::back_inserter(report.rows));
+    if (!per_rank) continue;
+    std::ranges::move(store.comparison_per_rank(experiment), std::back_inserter(report.rank_rows));
+  }
+  if (options.since_unix_ms) {
+    std::erase_if(report.rows, [&](const ComparisonRow& run) {
+      return run.started_unix_ms.value_or(0) < *options.since_unix_ms;
+    });
+  }
+  if (options.format == Format::kHtml) report.html = read_html_detail(store, report.rows);
+  return report;
 }
 
 }  // namespace fsdp

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "runner/report/report.h"
 #include "runner/store/store.h"
@@ -12,14 +14,17 @@ namespace fsdp {
 struct ReportOptions {
   std::filesystem::path results = "results";
   Format format = Format::kTable;
-  bool per_rank = false;
+  std::optional<RowKind> row_kind{};
+  View view{};
+  std::optional<int64_t> since_unix_ms{};  // leaves out runs whose attempt was started before
+  bool colour = false;                     // table
 };
 
-// `experiment` empty: of every one in the results.
-std::string report_text(Store& store, std::string_view experiment, std::string title,
-                        const ReportOptions& options);
-// The same to stdout.
-void print_report(Store& store, std::string_view experiment, std::string title,
-                  const ReportOptions& options);
+// Whether stdout is a terminal whose user wants colours.
+bool stdout_has_colour();
+
+// What render() needs, of these experiments; none: of every one in the results.
+Report read_report(Store& store, const std::vector<std::string>& experiments, std::string title,
+                   const ReportOptions& options);
 
 }  // namespace fsdp

@@ -119,10 +119,16 @@ std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {
 
 void print_table(Store& store, const Experiment& experiment, const RunArguments& options,
                  ExitCode code) {
-  ReportOptions report{.results = options.results, .per_rank = options.per_rank};
-  if (!options.json) return print_report(store, experiment.name(), experiment.title(), report);
-  report.format = Format::kJson;
-  std::string text = report_text(store, experiment.name(), experiment.title(), report);
+  ReportOptions report{.results = options.results,
+                       .format = options.json ? Format::kJson : Format::kTable,
+                       .colour = stdout_has_colour()};
+  if (options.per_rank) report.row_kind = RowKind::kRank;
+  std::string text =
+      render(report.format, read_report(store, {experiment.name()}, experiment.title(), report));
+  if (!options.json) {
+    std::cout << text << std::flush;
+    return;
+  }
   std::erase(text, '\n');
   std::cout << R"({"kind":"report","exit_status":)" << static_cast<int>(code) << R"(,"report":)"
             << text << "}\n";

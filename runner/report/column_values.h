@@ -1,10 +1,11 @@
 #pragma once
 
 #include <concepts>
+#include <vector>
 
 #include "runner/report/columns.h"
 
-// What columns of runs and of ranks have in common.
+// What the tables of columns are written with.
 namespace fsdp {
 
 template <typename T>
@@ -36,5 +37,11 @@ auto of(T Owner::*member) {
 
 // "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
 std::string strategy_text(const ReportRow& row);
+
+// The parts of columns().
+std::vector<Column> setting_columns();     // what a run is
+std::vector<Column> provenance_columns();  // where its figures come from
+std::vector<Column> figure_columns();      // what was measured
+std::vector<Column> outcome_columns();     // losses, and how it ended
 
 }  // namespace fsdp

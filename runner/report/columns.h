@@ -4,10 +4,12 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "runner/report/report.h"
+#include "runner/report/series.h"
 
-// The one table of columns that every format draws on.
+// The one table of columns that every format, every option and the documentation draw on.
 namespace fsdp {
 
 // A figure as a program reads it; monostate: not measured.
@@ -15,26 +17,43 @@ using Value = std::variant<std::monostate, int64_t, double, std::string>;
 
 enum class Alignment { kLeft, kRight };
 
+struct Difference;
+struct Verdict;
+
 // What one row of a report is made of.
 struct ReportRow {
+  // The run; where a row is a series, the medians over its repeats.
   const ComparisonRow* run = nullptr;
-  // The run that ratios refer to: the experiment's first that finished; null: none.
-  const ComparisonRow* baseline = nullptr;
-  const RankRow* rank = nullptr;  // with per_rank
+  const Series* series = nullptr;  // that the run belongs to, with its baseline
+  bool is_series = false;
+  const RankRow* rank = nullptr;           // of a row that is a rank
+  const Difference* difference = nullptr;  // of a row that compares two runs
+  const Verdict* verdict = nullptr;        // of a row beside a published figure
 };
 
 struct Column {
   std::string name;     // in csv and json; units last
-  std::string heading;  // in table and markdown, '\n' where the table breaks it; empty: not there
+  std::string heading;  // for people, '\n' where the table breaks it; empty: not among the usual
   std::string documentation;
   Alignment alignment = Alignment::kRight;
   std::function<Value(const ReportRow&)> value;
-  std::function<std::string(const ReportRow&)> text;  // empty when heading is
-  // table and markdown show the column when it holds for one of the runs; empty: always.
-  std::function<bool(const ComparisonRow&)> is_shown_for{};
+  // For people; may be empty where heading is: with_heading() makes both.
+  std::function<std::string(const ReportRow&)> text{};
+  // The column is among the usual ones where it holds for one of the rows; empty: always.
+  std::function<bool(const ReportRow&)> is_shown_for{};
 };
 
 std::span<const Column> columns();
 std::span<const Column> rank_columns();
+
+// The column called `name`; throws ConfigError (place: `option`) with the nearest name.
+const Column& find_column(std::span<const Column> columns, const std::string& name,
+                          const std::string& option);
+
+// Gives a column that has no heading one for people, made from its name: GiB for bytes, and so on.
+Column with_heading(Column column);
+
+// A page that says what each column is.
+std::string columns_reference();
 
 }  // namespace fsdp

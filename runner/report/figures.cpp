@@ -1,10 +1,13 @@
 #include "runner/report/figures.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 namespace fsdp {
 namespace {
@@ -21,6 +24,22 @@ std::string two_parts(int64_t large, const char* large_unit, int64_t small,
   std::snprintf(buffer, sizeof(buffer), "%lld %s %02lld %s", static_cast<long long>(large),
                 large_unit, static_cast<long long>(small), small_unit);
   return buffer;
+}
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+constexpr std::array<Unit, 4> kBytes = {
+    {{"bytes", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}}};
+constexpr std::array<Unit, 4> kTimes = {{{"ms", 1}, {"s", 1e3}, {"min", 60e3}, {"h", 3600e3}}};
+
+// Those that a figure of the column may be given in; the first is the column's own.
+std::span<const Unit> units_of(std::string_view name) {
+  if (name.find("_bytes") != std::string_view::npos) return kBytes;
+  if (name.find("_time_ms") != std::string_view::npos) return kTimes;
+  return {};
 }
 
 }  // namespace
@@ -58,6 +77,37 @@ std::string duration(std::optional<double> time_ms) {
 
 std::string ratio(std::optional<double> value) {
   return value ? std::string("x").append(fixed(*value, 2)) : "-";
+}
+
+std::string ratio(const std::optional<Ratio>& value) {
+  if (!value) return "-";
+  const std::string text = ratio(value->value);
+  if (value->is_no_difference()) return "~ " + text;
+  if (!value->interval) return text;
+  return text + " [" + fixed(value->interval->low, 2) + ", " + fixed(value->interval->high, 2) +
+         "]";
+}
+
+std::optional<double> figure_from_text(std::string_view text, std::string_view name) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  if (text.empty()) return number;
+  for (const Unit& unit : units_of(name)) {
+    if (unit.name == text) return number * unit.factor;
+  }
+  return std::nullopt;
+}
+
+std::string allowed_units(std::string_view name) {
+  std::string text;
+  for (const Unit& unit : units_of(name)) {
+    text += text.empty() ? ", or one with " : ", ";
+    text += unit.name;
+  }
+  return text;
 }
 
 }  // namespace fsdp

@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "runner/report/statistics.h"
 
 // Figures as people read them. What was not measured is "-".
 namespace fsdp {
@@ -20,5 +23,13 @@ std::string duration(std::optional<double> time_ms);
 
 // "x1.25"
 std::string ratio(std::optional<double> value);
+// "x1.25", "x1.25 [1.20, 1.31]" with its interval, "~ x1.02" where that holds 1.
+std::string ratio(const std::optional<Ratio>& value);
+
+// Reads a number for the column called `name`, in the unit at the end of that name unless it has
+// one of its own: "40 GiB" for bytes, "3.5 min" for milliseconds. Absent when it is none.
+std::optional<double> figure_from_text(std::string_view text, std::string_view name);
+// The units that it takes for such a column: ", or one with ms, s, min, h"; nothing for most.
+std::string allowed_units(std::string_view name);
 
 }  // namespace fsdp

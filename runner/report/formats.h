@@ -1,25 +1,46 @@
 #pragma once
 
-#include <span>
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "runner/report/columns.h"
+#include "runner/report/warnings.h"
 
 // Between render() and the formats, one file each.
 namespace fsdp {
 
+// Rows that follow one another and share a baseline per experiment.
+struct Block {
+  std::string title;  // empty when there is only one
+  size_t first_row = 0;
+  size_t row_count = 0;
+};
+
+// Everything that a format prints. Rows point into `series` and into the report, which outlives it.
 struct PreparedReport {
   const Report& report;
-  std::vector<Column> columns;  // all of them; those for people have a heading
+  std::deque<Series> series;
+  std::vector<Column> columns;  // in order; those for people have a heading
   std::vector<ReportRow> rows;
+  std::vector<Block> blocks;  // all of the rows, in their order
+  std::vector<Warning> warnings;
   std::vector<std::string> lines;  // below the table: reasons, then what the figures are
 };
+
+// Throws ConfigError on a mistake in the report's view.
+PreparedReport prepare(const Report& report, RowKind row_kind);
+
+// Of prepare()'s, in a file of its own: the lines below the table.
+std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind);
+
+std::string render(Format format, const PreparedReport& prepared);
 
 std::string render_table(const PreparedReport& prepared);
 std::string render_markdown(const PreparedReport& prepared);
 std::string render_csv(const PreparedReport& prepared);
 std::string render_json(const PreparedReport& prepared);
+std::string render_latex(const PreparedReport& prepared);
 std::string render_html(const PreparedReport& prepared);
 
 }  // namespace fsdp

@@ -165,7 +165,10 @@ std::string page_data(const PreparedReport& prepared) {
   append_pair(data, "results", report.results);
   append_pair(data, "runs_total", report.rows.size());
   append_table(data, prepared);
-  append_list(data, "warnings", std::vector<std::string>());
+  append_key(data, "warnings");
+  append_items(data, prepared.warnings, [](std::string& text, const Warning& warning) {
+    append_json_string(text, warning.text);
+  });
   append_list(data, "notes", prepared.lines);
   append_key(data, "runs");
   append_items(data, report.html.runs, [&](std::string& text, const RunDetail& detail) {

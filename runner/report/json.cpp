@@ -37,6 +37,14 @@ std::string render_json(const PreparedReport& prepared) {
     text += &row == prepared.rows.data() ? "\n" : ",\n";
     append_row(text, prepared, row);
   }
+  text += "],\n\"warnings\":[";
+  for (const Warning& warning : prepared.warnings) {
+    text += &warning == prepared.warnings.data() ? "\n{\"name\":" : ",\n{\"name\":";
+    append_json_string(text, warning.name);
+    text += ",\"text\":";
+    append_json_string(text, warning.text);
+    text += '}';
+  }
   text += "],\n\"notes\":[";
   for (const std::string& line : prepared.lines) {
     text += &line == prepared.lines.data() ? "\n" : ",\n";

@@ -13,10 +13,31 @@ std::string escaped(const std::string& text) {
       result += ' ';
       continue;
     }
-    if (std::string_view("|*_`<[\\").find(c) != std::string_view::npos) result += '\\';
+    if (std::string_view("|*_`<[\\~").find(c) != std::string_view::npos) result += '\\';
     result += c;
   }
   return result;
+}
+
+void append_headings(std::string& text, const std::vector<Column>& columns) {
+  std::string rule = "|";
+  text += '|';
+  for (const Column& column : columns) {
+    if (column.heading.empty()) continue;
+    text += ' ' + escaped(column.heading) + " |";
+    rule += column.alignment == Alignment::kRight ? " ---: |" : " --- |";
+  }
+  text += '\n' + rule + '\n';
+}
+
+void append_rows(std::string& text, const PreparedReport& prepared, const Block& block) {
+  for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
+    text += '|';
+    for (const Column& column : prepared.columns) {
+      if (!column.heading.empty()) text += ' ' + escaped(column.text(prepared.rows[row])) + " |";
+    }
+    text += '\n';
+  }
 }
 
 }  // namespace
@@ -24,20 +45,15 @@ std::string escaped(const std::string& text) {
 std::string render_markdown(const PreparedReport& prepared) {
   std::string text;
   if (!prepared.report.title.empty()) text += "### " + escaped(prepared.report.title) + "\n\n";
-  std::string rule = "|";
-  text += '|';
-  for (const Column& column : prepared.columns) {
-    if (column.heading.empty()) continue;
-    text += ' ' + escaped(column.heading) + " |";
-    rule += column.alignment == Alignment::kRight ? " ---: |" : " --- |";
+  for (const Block& block : prepared.blocks) {
+    if (!block.title.empty()) text += "#### " + escaped(block.title) + "\n\n";
+    append_headings(text, prepared.columns);
+    append_rows(text, prepared, block);
+    if (&block != &prepared.blocks.back()) text += '\n';
   }
-  text += '\n' + rule + '\n';
-  for (const ReportRow& row : prepared.rows) {
-    text += '|';
-    for (const Column& column : prepared.columns) {
-      if (!column.heading.empty()) text += ' ' + escaped(column.text(row)) + " |";
-    }
-    text += '\n';
+  if (prepared.blocks.empty()) append_headings(text, prepared.columns);
+  for (const Warning& warning : prepared.warnings) {
+    text += "\n**Warning:** " + escaped(warning.text) + ".\n";
   }
   for (const std::string& line : prepared.lines) text += '\n' + escaped(line) + '\n';
   return text;

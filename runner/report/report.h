@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,25 +13,40 @@
 // A comparison of runs as text. Pure: reads no database and no terminal.
 namespace fsdp {
 
-enum class Format { kTable, kMarkdown, kCsv, kJson, kHtml };
+enum class Format { kTable, kMarkdown, kCsv, kJson, kLatex, kHtml };
 constexpr auto enum_names(Format) {
-  return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv, "html"sv};
+  return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv, "latex"sv, "html"sv};
 }
+
+// What a row of the report is: the repeats of a point together, a run, or a rank of a run.
+enum class RowKind { kSeries, kRun, kRank };
+
+// What a reader chose. Names of columns are those of columns.h; a mistake is a ConfigError whose
+// place is the option. Only `baseline` and `group` change figures; the others say what is shown.
+struct View {
+  std::vector<std::string> columns{};  // these, in this order; "+name": beside the usual ones
+  std::vector<std::string> where{};    // "COLUMN OP VALUE", as in conditions.h
+  std::string sort{};                  // "name", or "-name" for the largest first
+  std::string baseline{};              // what ratios refer to: a point or a series; else the first
+  std::string group{};                 // a block of rows, with a baseline each, per value of it
+};
 
 struct Report {
   std::string title;
-  std::vector<ComparisonRow> rows;  // in the order shown
-  bool per_rank = false;            // a row per rank instead of one per run
-  std::vector<RankRow> rank_rows;   // of the same runs; used with per_rank
-  std::filesystem::path results;    // where the paths of logs begin
-  std::vector<std::string> notes;   // lines below the table, after the report's own
-  bool colour = false;              // table: ANSI colours, for a terminal
-  HtmlDetail html{};                // html: what it shows beside the table
+  std::vector<ComparisonRow> rows;  // of runs, in the order shown
+  // Absent: people see series, programs runs.
+  std::optional<RowKind> row_kind;
+  std::vector<RankRow> rank_rows;  // of the same runs; used with RowKind::kRank
+  View view;
+  std::filesystem::path results;   // where the paths of logs begin
+  std::vector<std::string> notes;  // lines below the table, after the report's own
+  bool colour = false;             // table: ANSI colours, for a terminal
+  HtmlDetail html{};               // html: what it shows beside the table
 };
 
-// table and markdown are for people: rounded, units in the headings, reasons and notes below.
-// csv (RFC 4180) and json are for programs: every figure in full under a name with its unit; what
-// was not measured is empty or null. Ends with a line feed (csv: CR LF).
+// table, markdown and latex are for people: rounded, units in the headings, reasons, warnings and
+// notes below. csv (RFC 4180) and json are for programs: every figure in full under a name with its
+// unit; what was not measured is empty or null. Ends with a line feed (csv: CR LF).
 std::string render(Format format, const Report& report);
 
 }  // namespace fsdp

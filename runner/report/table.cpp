@@ -46,11 +46,7 @@ class TableWriter {
     const bool is_left = cells.column->alignment == Alignment::kLeft;
     const std::string shown =
         is_left ? display_left(text, cells.columns) : display_right(text, cells.columns);
-    if (colour_ && !style.empty()) {
-      line_ += std::string(style) + shown + std::string(kPlain);
-    } else {
-      line_ += shown;
-    }
+    line_ += styled(shown, style);
   }
   void end_line() {
     line_.erase(line_.find_last_not_of(' ') + 1);
@@ -58,9 +54,19 @@ class TableWriter {
     line_.clear();
   }
   void line(const std::string& text) { text_ += text + '\n'; }
+  void heading(const std::string& text) {
+    line("");
+    line(styled(text, kBold));
+  }
+  void warning(const std::string& text) { line(styled("Warning: ", kYellow) + text + "."); }
   std::string take() { return std::move(text_); }
 
  private:
+  std::string styled(const std::string& text, std::string_view style) const {
+    if (!colour_ || style.empty()) return text;
+    return std::string(style) + text + std::string(kPlain);
+  }
+
   bool colour_;
   std::string line_;
   std::string text_;
@@ -85,15 +91,19 @@ std::string render_table(const PreparedReport& prepared) {
   }
   for (const Cells& cells : all) writer.cell(std::string(cells.columns, '-'), cells, "");
   writer.end_line();
-  for (size_t row = 0; row < prepared.rows.size(); ++row) {
-    for (const Cells& cells : all) {
-      const bool is_status = cells.column->name == "status";
-      writer.cell(cells.texts[row], cells,
-                  is_status ? colour_of(prepared.rows[row].run->status) : "");
+  for (const Block& block : prepared.blocks) {
+    if (!block.title.empty()) writer.heading(block.title);
+    for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
+      for (const Cells& cells : all) {
+        const bool is_status = cells.column->name == "status";
+        writer.cell(cells.texts[row], cells,
+                    is_status ? colour_of(prepared.rows[row].run->status) : "");
+      }
+      writer.end_line();
     }
-    writer.end_line();
   }
-  if (!prepared.lines.empty()) writer.line("");
+  if (!prepared.lines.empty() || !prepared.warnings.empty()) writer.line("");
+  for (const Warning& warning : prepared.warnings) writer.warning(warning.text);
   for (const std::string& line : prepared.lines) writer.line(line);
   return writer.take();
 }

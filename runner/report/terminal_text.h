@@ -12,6 +12,7 @@ namespace fsdp {
 
 inline constexpr std::string_view kBold = "\033[1m";
 inline constexpr std::string_view kDim = "\033[2m";
+inline constexpr std::string_view kYellow = "\033[33m";
 inline constexpr std::string_view kPlain = "\033[0m";
 
 size_t display_width(std::string_view text);

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <set>
+
+#include "runner/report/formats.h"
+#include "runner/report/names.h"
+#include "trainer/contract/run_paths.h"
+
+namespace fsdp {
+namespace {
+
+using Rows = std::span<const ReportRow>;
+using Names = std::vector<std::string>;
+
+// The runs that the rows are made of, each once.
+std::vector<const ComparisonRow*> runs_of(Rows rows) {
+  std::vector<const ComparisonRow*> runs;
+  for (const ReportRow& row : rows) {
+    if (row.is_series) {
+      runs.insert(runs.end(), row.series->runs.begin(), row.series->runs.end());
+    } else if (runs.empty() || runs.back() != row.run) {
+      runs.push_back(row.run);
+    }
+  }
+  return runs;
+}
+
+// "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
+std::string reason_line(const ComparisonRow& run, const std::filesystem::path& results) {
+  std::string line = run.point + ": " + std::string(name_of(run.status)) + ": " + run.reason;
+  if (run.attempt) {
+    const RunPaths paths(results / run.folder);
+    const int attempt = static_cast<int>(*run.attempt);
+    line += run.reason_rank
+                ? "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string()
+                : "; logs: " + paths.attempt(attempt).string();
+  }
+  return line;
+}
+
+// ", the first 2 steps left out as warm-up"; a step time is of all steps where no more were done.
+std::string warmup_remark(Rows rows) {
+  std::set<std::string> warmups;
+  Names without;
+  for (const ReportRow& row : rows) {
+    const std::optional<int64_t> steps = row.rank ? row.rank->steps : row.run->steps;
+    if (steps.value_or(0) == 0) continue;
+    const int64_t warmup = row.run->warmup_steps_excluded;
+    if (*steps > warmup) {
+      warmups.insert(std::to_string(warmup));
+    } else if (without.empty() || without.back() != row.run->point) {
+      without.push_back(row.run->point);
+    }
+  }
+  if (warmups.empty()) {
+    return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
+  }
+  const std::string text = ", the first " + joined_names({warmups.begin(), warmups.end()}) +
+                           " steps left out as warm-up";
+  return without.empty() ? text
+                         : text + " (none of " + joined_names(without) + ", which did no more)";
+}
+
+// What the figures are.
+std::string figures_line(Rows rows, RowKind row_kind) {
+  std::set<std::string> devices;
+  bool measured = false;
+  bool on_cpu = false;
+  for (const ComparisonRow* run : runs_of(rows)) {
+    if (!run->steps) continue;
+    measured = true;
+    if (!run->device_name.empty()) devices.insert(run->device_name);
+    on_cpu = on_cpu || run->device == DeviceKind::kCpu;
+  }
+  if (!measured) return {};
+  const bool per_rank = row_kind == RowKind::kRank;
+  std::string line = per_rank ? "Step time: median of the rank's steps"
+                              : "Step time: median of the slowest rank ± interquartile range";
+  line += warmup_remark(rows) + ". Memory: each rank's ";
+  line += per_rank ? "peak over all steps." : "peak over all steps, least-most.";
+  if (!devices.empty()) {
+    line += " Device: " + joined_names({devices.begin(), devices.end()}) + ".";
+  }
+  if (on_cpu) line += " CPU timings: they say nothing about a GPU.";
+  return line;
+}
+
+std::string repeats_line(Rows rows) {
+  const auto is_repeated = [](const ReportRow& row) {
+    return row.is_series && row.series->runs.size() > 1;
+  };
+  if (std::ranges::none_of(rows, is_repeated)) return {};
+  return "Figures of rows with repeats are medians over those that finished.";
+}
+
+std::string ratios_line(Rows rows, const View& view) {
+  Names names;
+  std::set<const Series*> seen;
+  bool has_interval = false;
+  for (const ReportRow& row : rows) {
+    const Series* baseline = row.series->baseline;
+    if (baseline != nullptr && seen.insert(baseline).second) {
+      names.push_back(baseline->median.point +
+                      (baseline->finished_count > 0 ? "" : ", which has not finished"));
+    }
+    const auto& ratio = row.series->tokens_per_second_ratio;
+    has_interval = has_interval || (row.is_series && ratio && ratio->interval);
+  }
+  if (names.empty()) return {};
+  std::string line = "Ratios are to ";
+  if (view.baseline.empty()) {
+    line += view.group.empty() ? "the first row that finished: "
+                               : "the first row of a block that finished: ";
+  }
+  line += joined_names(names) + ".";
+  if (has_interval) {
+    line +=
+        " [low, high]: 95 % interval of the ratio, bootstrapped over the repeats; ~: it holds 1, "
+        "so the repeats show no difference.";
+  }
+  return line;
+}
+
+// Tokens per second at the quartiles of the step time.
+std::optional<Interval> spread_of_speed(const ComparisonRow& run) {
+  if (!run.tokens_per_second || !run.step_time_ms_median || !run.step_time_ms_p25 ||
+      !run.step_time_ms_p75 || *run.step_time_ms_p25 <= 0) {
+    return std::nullopt;
+  }
+  const double tokens = *run.tokens_per_second * *run.step_time_ms_median;
+  return Interval{.low = tokens / *run.step_time_ms_p75, .high = tokens / *run.step_time_ms_p25};
+}
+
+// Rows that are as fast as their baseline, as far as single runs can tell.
+std::string close_line(Rows rows) {
+  Names close;
+  for (const ReportRow& row : rows) {
+    const Series* baseline = row.series->baseline;
+    if (!row.is_series || baseline == nullptr || baseline == row.series) continue;
+    const auto& ratio = row.series->tokens_per_second_ratio;
+    if (!ratio || ratio->interval) continue;
+    const auto own = spread_of_speed(*row.run);
+    const auto other = spread_of_speed(baseline->median);
+    if (own && other && own->low <= other->high && other->low <= own->high) {
+      close.push_back(row.run->point);
+    }
+  }
+  if (close.empty()) return {};
+  return "tokens/s of " + joined_names(close) +
+         " and of the baseline are within the spread of their steps; repeats: 5 would tell whether "
+         "they differ.";
+}
+
+}  // namespace
+
+std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind) {
+  const Report& report = prepared.report;
+  std::vector<std::string> lines;
+  for (const ComparisonRow* run : runs_of(prepared.rows)) {
+    if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
+  }
+  for (std::string line : {figures_line(prepared.rows, row_kind), repeats_line(prepared.rows),
+                           ratios_line(prepared.rows, report.view), close_line(prepared.rows)}) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  return lines;
+}
+
+}  // namespace fsdp

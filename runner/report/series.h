@@ -1,0 +1,50 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/report/statistics.h"
+#include "runner/store/comparison.h"
+
+// Repeats of one point, taken together.
+namespace fsdp {
+
+// The runs of one series of an experiment and, when `put_ratios` was called, what they compare
+// with.
+struct Series {
+  // Every figure is the median over the runs that finished and measured it; where none finished,
+  // over all. What is no figure is the first run's; `point` is the series' name.
+  ComparisonRow median;
+  std::vector<const ComparisonRow*> runs;
+  size_t finished_count = 0;
+
+  // Series with the same experiment and group compare with the same baseline.
+  std::string group{};
+  const Series* baseline = nullptr;  // null: none has finished
+  std::optional<Ratio> tokens_per_second_ratio{};
+  std::optional<Ratio> step_time_ratio{};
+
+  // "finished"; where the repeats differ, "4 finished, 1 failed".
+  std::string status_text() const;
+};
+
+// In the order in which each first appears; a run without a series is one of its own. `runs`
+// outlive it.
+std::deque<Series> series_of(std::span<const ComparisonRow> runs);
+
+// The figures of a series' runs from which ratios are taken: of those that finished, or of all.
+std::vector<double> figures_of(const Series& series, std::optional<double> AttemptSummary::*figure);
+
+// Chooses the baselines: of an experiment's group its first series of which a run finished, or the
+// one that `name` is the name of, or the beginning of the name up to a space (a point before what a
+// sweep adds to it). Where a group has none called so, another group's of the experiment is taken.
+// Throws ConfigError (place: --baseline) when no experiment has one.
+void put_baselines(std::deque<Series>& all, const std::string& name);
+
+// Fills in the ratios to the baseline, where there is one.
+void put_ratios(std::deque<Series>& all);
+
+}  // namespace fsdp

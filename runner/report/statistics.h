@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+// Figures of repeated runs, and how sure a ratio of two of them is. Pure.
+namespace fsdp {
+
+// The value below which `fraction` of the sorted, not empty `values` lie, interpolated linearly
+// between neighbours.
+double quantile(const std::vector<double>& values, double fraction);
+
+// The median; of an even number of values the mean of the middle two. `values` is not empty.
+double median(std::vector<double> values);
+
+// A 95 % confidence interval.
+struct Interval {
+  double low = 0;
+  double high = 0;
+  bool contains(double value) const { return low <= value && value <= high; }
+};
+
+// The median of a row's repeats over that of the baseline's, with an interval where both sides have
+// kLeastRepeats.
+struct Ratio {
+  double value = 0;
+  std::optional<Interval> interval{};
+  // Whether the interval says that the ratio may as well be 1.
+  bool is_no_difference() const { return interval && interval->contains(1); }
+};
+
+// Below this an interval would say more about luck than about the runs.
+inline constexpr size_t kLeastRepeats = 3;
+
+// Ratios of medians with percentile bootstrap intervals (B. Efron, R. Tibshirani: An Introduction
+// to the Bootstrap, 1993, chapter 13): both sides are drawn anew from their own repeats kResamples
+// times, with replacement; the interval is from the 2.5th to the 97.5th percentile of the ratios.
+// The draws depend on the number of repeats only, with a fixed seed, so the same runs give the same
+// interval in every report, and many rows share them: a draw of a sorted sample has its median at
+// places that the sample's values do not change.
+class Bootstrap {
+ public:
+  static constexpr size_t kResamples = 4'000;
+
+  // Sorted values of a side, not empty, positive.
+  Ratio ratio(std::vector<double> values, std::vector<double> baseline);
+
+ private:
+  // For each resample the two places (equal when their number is odd) in the sorted sample whose
+  // mean is its median.
+  struct MiddlePlaces {
+    uint32_t below, above;
+  };
+  enum class Side { kRow, kBaseline };
+  const std::vector<MiddlePlaces>& draws(Side side, size_t count);
+
+  std::map<std::pair<Side, size_t>, std::vector<MiddlePlaces>> draws_;
+  std::vector<double> ratios_;  // kept to be filled again
+};
+
+}  // namespace fsdp
