@@ -11,21 +11,28 @@
 namespace fsdp {
 namespace {
 
-// A file's name is at most 255 bytes; the rest is for the hash and for comfort.
-constexpr size_t kLongestPointInFolder = 120;
+// A file's name is at most 255 bytes; the rest is for the repeat, the hash and for comfort.
+constexpr size_t kLongestSeriesInFolder = 120;
+
+// What tells a run from others of its series is kept, however long the series' name.
+std::string folder_name(const Run& run) {
+  std::string name = safe_file_name(run.series).substr(0, kLongestSeriesInFolder);
+  const std::string of_run = run.point.substr(run.series.size());
+  return of_run.empty() ? name : name + '-' + safe_file_name(of_run);
+}
 
 Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
   const std::string hash = run_hash(run.spec, digest);
-  const std::string name =
-      safe_file_name(run.point).substr(0, kLongestPointInFolder) + '-' + hash.substr(0, 8);
+  const std::string name = folder_name(run) + '-' + hash.substr(0, 8);
   const std::string data = data_digest(run.spec, digest);
   const std::string losses = loss_digest(run.spec, digest);
-  return {.point = run.point,
+  return {.point = std::move(run.point),
           .spec = std::move(run.spec),
           .hash = hash,
           .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
           .position = run.position,
-          .series = run.point,
+          .series = std::move(run.series),
+          .repeat = run.repeat,
           .data_digest = data,
           .loss_digest = losses};
 }

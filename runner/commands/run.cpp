@@ -166,13 +166,15 @@ ExitCode run(const RunArguments& options) {
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(),
                    [&](const std::string& line) { progress.say(line); });
-  std::vector<RunRecord> records = store.plan({.name = experiment.name(),
-                                               .title = experiment.title(),
-                                               .file = absolute_file(experiment),
-                                               .text = experiment.text(),
-                                               .text_digest = provenance.experiment_text_digest,
-                                               .profile = expansion.profile},
-                                              planned);
+  std::vector<RunRecord> records =
+      store.plan({.name = experiment.name(),
+                  .title = experiment.title(),
+                  .file = absolute_file(experiment),
+                  .text = experiment.text(),
+                  .text_digest = provenance.experiment_text_digest,
+                  .profile = expansion.profile,
+                  .compare = std::string(name_of(experiment.compare()))},
+                 planned);
   records.resize(chosen);
   std::vector<RunToLaunch> runs = without_result(records, planned, options.rerun);
   const std::vector<Gpu> gpus = gpus_for(runs, host);

@@ -21,17 +21,21 @@ void visit_combinations(const ExperimentFile& file, Visit visit) {
   }
 }
 
-void check_count(const ExperimentFile& file) {
-  size_t count = 0;
+// Throws when there are too many runs. Returns the number of combinations.
+size_t count_combinations(const ExperimentFile& file) {
+  size_t combinations = 0;
+  size_t runs = 0;
   for (const Point& point : file.points) {
     for (const SweepBlock& block : file.sweep_of(point)) {
-      count += block.combinations.size() * static_cast<size_t>(block.repeats.count);
-      if (count <= kMaximumRuns) continue;
+      combinations += block.combinations.size();
+      runs += block.combinations.size() * static_cast<size_t>(block.repeats.count);
+      if (runs <= kMaximumRuns) continue;
       throw ConfigError(
           block.place.empty() ? point.place : block.place, "",
           "the experiment has more runs than allowed: at most " + std::to_string(kMaximumRuns));
     }
   }
+  return combinations;
 }
 
 Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device) {
@@ -116,8 +120,8 @@ std::string Draft::place() const {
 }
 
 std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, DeviceKind device) {
-  check_count(file);
   std::vector<Draft> drafts;
+  drafts.reserve(count_combinations(file));
   std::unordered_set<const Exclusion*> matched;
   visit_combinations(file, [&](const RunOrigin& origin) {
     Draft draft = draft_of(origin, layers, device);

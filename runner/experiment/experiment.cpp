@@ -142,7 +142,9 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
       const auto position = static_cast<int64_t>(origins.size());
       origins.push_back(draft.origin);
       if (draft.problem) continue;
-      Run run{draft.name(repeat), draft.series, repeat, draft.spec, position};
+      const bool is_last = repeat + 1 == draft.repeats();
+      Run run{draft.name(repeat), draft.series, repeat,
+              is_last ? std::move(draft.spec) : draft.spec, position};
       if (draft.origin.block->repeats.change_seed) add_to_seed(run, *layers, draft.origin);
       const bool is_chosen = only.chooses(draft, repeat);
       if (options.check_gpus && is_chosen) check_ranks(run, resources, *layers, draft.origin);

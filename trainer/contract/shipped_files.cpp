@@ -24,13 +24,17 @@ path find_shipped(const std::string& name, const std::string& key) {
 
 }  // namespace
 
+// Looked for once: a sweep asks for every one of its runs.
 path training_file(const DataSpec& data) {
-  return data.train.empty() ? find_shipped("games.csv", "data.train") : data.train;
+  if (!data.train.empty()) return data.train;
+  static const path kShipped = find_shipped("games.csv", "data.train");
+  return kShipped;
 }
 
 path tokenizer_file(const DataSpec& data) {
-  return data.tokenizer.empty() ? find_shipped("tokenizer.model", "data.tokenizer")
-                                : data.tokenizer;
+  if (!data.tokenizer.empty()) return data.tokenizer;
+  static const path kShipped = find_shipped("tokenizer.model", "data.tokenizer");
+  return kShipped;
 }
 
 }  // namespace fsdp
