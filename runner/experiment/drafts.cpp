@@ -39,16 +39,19 @@ size_t count_combinations(const ExperimentFile& file) {
 }
 
 Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device) {
+  const SpecDraft given = layers.spec_draft_of(origin);
   Draft draft{.origin = origin,
               .series = origin.point->name + origin.block->suffix(*origin.combination),
-              .spec = layers.spec_of(origin),
+              .spec = given.plain(),
               .problem = std::nullopt};
-  if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device;
   try {
+    draft.spec = given.evaluated();
+    if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device;
     draft.spec = resolved(draft.spec);
   } catch (const ConfigError& error) {
-    draft.problem.emplace(layers.place(origin, error.key()), error.key(),
-                          error.problem() + " (in '" + draft.series + "')");
+    const std::string place =
+        error.place().empty() ? layers.place(origin, error.key()) : error.place();
+    draft.problem.emplace(place, error.key(), error.problem() + " (in '" + draft.series + "')");
   }
   return draft;
 }

@@ -44,7 +44,12 @@ void Exclusion::read_key(const YamlEntry& entry) {
     return;
   }
   std::vector<Overrides>& values = keys_.emplace_back();
-  for (const YamlEntry& value : values_of(entry)) values.emplace_back().add(value);
+  for (const YamlEntry& value : values_of(entry)) {
+    if (Expression::is_meant(value.value)) {
+      refuse_value(value, "'" + value.value.Scalar() + "' is an expression; allowed: a value");
+    }
+    values.emplace_back().add(value);
+  }
 }
 
 void Exclusion::check_points(const std::vector<std::string>& names) const {

@@ -8,8 +8,8 @@ Layers::Layers(const ExperimentFile& file, const Profile* profile, Overrides set
     : file_(file), profile_(profile), set_(std::move(set)) {
   points_.reserve(file.points.size());
   for (const Point& point : file.points) {
-    RunSpec& spec = points_.emplace_back();
-    for (const Overrides* layer : below_sweep(point)) layer->apply(spec);
+    SpecDraft& draft = points_.emplace_back();
+    for (const Overrides* layer : below_sweep(point)) draft.apply(*layer);
   }
 }
 
@@ -18,13 +18,13 @@ std::vector<const Overrides*> Layers::below_sweep(const Point& point) const {
   return {&file_.base, &profile_->set, &point.overrides};
 }
 
-RunSpec Layers::spec_of(const RunOrigin& origin) const {
-  RunSpec spec = points_[static_cast<size_t>(origin.point - file_.points.data())];
+SpecDraft Layers::spec_draft_of(const RunOrigin& origin) const {
+  SpecDraft draft = points_[static_cast<size_t>(origin.point - file_.points.data())];
   for (const size_t number : *origin.combination) {
-    origin.block->values[number].overrides.apply(spec);
+    draft.apply(origin.block->values[number].overrides);
   }
-  set_.apply(spec);
-  return spec;
+  draft.apply(set_);
+  return draft;
 }
 
 std::string Layers::place(const RunOrigin& origin, std::string key) const {

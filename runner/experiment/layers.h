@@ -5,6 +5,7 @@
 
 #include "runner/experiment/experiment_file.h"
 #include "trainer/contract/overrides.h"
+#include "trainer/contract/spec_draft.h"
 
 namespace fsdp {
 
@@ -21,8 +22,12 @@ class Layers {
  public:
   Layers(const ExperimentFile& file, const Profile* profile, Overrides set);
 
-  // The specification as the layers give it, not yet resolved.
-  RunSpec spec_of(const RunOrigin& origin) const;
+  // What the layers give.
+  SpecDraft spec_draft_of(const RunOrigin& origin) const;
+
+  // The specification as the layers give it, not yet resolved. Throws ConfigError with the place of
+  // an expression that has no result.
+  RunSpec spec_of(const RunOrigin& origin) const { return spec_draft_of(origin).evaluated(); }
 
   // Where the run's `key`, or the nearest section around it, was given last; else the file.
   std::string place(const RunOrigin& origin, std::string key) const;
@@ -36,7 +41,7 @@ class Layers {
   const ExperimentFile& file_;
   const Profile* profile_;
   Overrides set_;
-  std::vector<RunSpec> points_;  // each point before the sweep's values and --set
+  std::vector<SpecDraft> points_;  // each point before the sweep's values and --set
 };
 
 }  // namespace fsdp

@@ -40,7 +40,10 @@ std::string experiment_reference() {
   }
   text +=
       "\nA run's keys, nested or dotted; later ones win: base, the profile's set, the point, the\n"
-      "sweep's values, --set\n\n";
+      "sweep's values, --set. A value may follow from other keys of the run: ${strategy.ranks}, or "
+      "a\n"
+      "product or quotient of such references and numbers, ${batch.size_per_rank} * 1e-4. In\n"
+      "[...] and {...} it stands in quotes.\n\n";
   append_fields(text, RunSpec{}, "");
   return text;
 }

@@ -6,24 +6,26 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/contract/expression.h"
 #include "trainer/contract/run_spec.h"
+#include "trainer/contract/run_spec_keys.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 
-// Every key of a RunSpec that holds a value, dotted ("strategy.kind"), in the order of the struct.
-const std::vector<std::string>& run_spec_keys();
-// Whether one of them has this name and holds an integer, or optionally one.
-bool is_integer_key(std::string_view key);
-// Gives one of them the value that it has when nobody gives it one.
-void set_to_default(RunSpec& spec, std::string_view key);
+// A key whose value follows from others.
+struct DerivedValue {
+  size_t key;  // its number
+  Expression expression;
+};
 
 // One layer of overrides: read from YAML and checked once, then applied to any number of RunSpecs.
 //
 // Keys are nested ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed; null clears an
-// optional. Some keys are alternatives: batch.total and batch.gradient_accumulation_steps,
-// train.steps and train.epochs, model.source and model.config. A layer that gives one clears the
-// other when it came from an earlier layer.
+// optional, and a value with a reference (${strategy.ranks} * 2) is an expression. Some keys are
+// alternatives: batch.total and batch.gradient_accumulation_steps, train.steps and train.epochs,
+// model.source and model.config. A layer that gives one clears the other when it came from an
+// earlier layer.
 class Overrides {
  public:
   // Adds what `map` names. Throws ConfigError with place, key, what is wrong, what is allowed and
@@ -34,10 +36,17 @@ class Overrides {
   // Adds a whole specification, in which both of two alternatives may stand.
   void add_complete(const YAML::Node& map, const YamlOrigin& origin);
 
+  // Leaves out expressions: those keys get their defaults (see SpecDraft).
   void apply(RunSpec& spec) const;
 
-  // Whether every key given here has the same value in `spec`.
+  // Whether every key given here, none by an expression, has the same value in `spec`, and has a
+  // meaning there: model.config's keys have none beside model.source.
   bool matches(const RunSpec& spec) const;
+
+  const std::vector<DerivedValue>& derived() const { return derived_; }
+
+  // Whether this layer gives the key of this number, or clears it because it gives its alternative.
+  bool changes(size_t key) const { return changed_[key]; }
 
   // Where this layer gives `key` or the first key below it; empty when it does neither.
   std::string place(std::string_view key) const;
@@ -53,12 +62,15 @@ class Overrides {
                 const std::string& place);
   void read_entry(const YamlEntry& entry);
   void read_value_of(size_t key, const YamlEntry& entry);
+  // Returns whether the value is null.
+  bool read_plain_value_of(size_t key, const YamlEntry& entry);
   void settle_alternatives(const YamlEntry& entry);
 
   RunSpec values_;
   // By number of key: given here, or cleared because its alternative is.
   std::vector<bool> changed_ = std::vector<bool>(run_spec_keys().size());
   std::vector<Given> given_;
+  std::vector<DerivedValue> derived_;
   bool is_complete_ = false;
 };
 

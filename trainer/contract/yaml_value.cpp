@@ -1,5 +1,6 @@
 #include "trainer/contract/yaml_value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -34,6 +35,15 @@ std::string_view number_text(const YAML::Node& value) {
   return text;
 }
 
+// What to do about a mistake in the syntax, where a common cause is seen.
+std::string remedy(const std::string& text, const YAML::Mark& mark) {
+  const auto at = static_cast<size_t>(std::max(mark.pos, 0));
+  if (at > 0 && text.compare(at - 1, 2, "${") == 0) {
+    return "; inside [...] and {...} a value with ${...} stands in quotes";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin) {
@@ -57,7 +67,8 @@ YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
     }
     return documents[0];
   } catch (const YAML::Exception& error) {
-    throw ConfigError(place_of(error.mark, origin), "", "not well-formed YAML: " + error.msg);
+    throw ConfigError(place_of(error.mark, origin), "",
+                      "not well-formed YAML: " + error.msg + remedy(text, error.mark));
   }
 }
 

@@ -114,6 +114,15 @@ sweep:
 )")) == Names{"lab size_per_rank=1", "lab size_per_rank=2"});
 }
 
+TEST_CASE("a default that another key has taken the place of is no match for exclude") {
+  CHECK(names(expanded(R"(
+experiment: lab
+sweep:
+  include: [{strategy.wrap: transformer_block}, {strategy.wrap.blocks: 2}]
+  exclude: [{strategy.wrap: transformer_block}]
+)")) == Names{"lab blocks=2"});
+}
+
 TEST_CASE("an exclude that matches nothing is refused, unless with another profile it does") {
   const std::string head = kLab + "sweep:\n  product: {train.seed: [1, 2]}\n  exclude:\n";
   CHECK(message(head + "    - {train.seed: 1}\n    - {train.seed: [3, 4]}\n") ==
