@@ -35,15 +35,15 @@ def open_report(browser, results):
     """Opens the report in a window of its own; whatever it complains of or asks for fails the test."""
     opened = []
 
-    def open_it(**window):
-        opened.append(open_page(browser, results.page, **window))
+    def open_it(file=results.page, **window):
+        opened.append(open_page(browser, file, **window))
         return opened[-1].page
 
     yield open_it
     for window in opened:
         window.page.context.close()
         assert window.complaints == []
-        assert window.requests == [results.page.as_uri()]
+        assert window.requests == [window.file.as_uri()]
 
 
 @pytest.fixture

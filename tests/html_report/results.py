@@ -4,6 +4,7 @@ given what the stub does not measure."""
 import json
 import math
 import os
+import shutil
 import sqlite3
 import subprocess
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ FILE_TEXT = f"# {HOSTILE}\nexperiment: trial\n"
 class Results:
     folder: Path
     page: Path
+    large_page: Path  # of 1,100 runs more
     database: sqlite3.Connection
 
     def rows(self, query, *values):
@@ -85,6 +87,17 @@ def make_up_what_the_stub_does_not_measure(database):
     database.execute("update steps set loss = 5.0 / step + (step % 7) / 10.0 where loss > 0")
 
 
+def plan_many_more_runs(database, count):
+    """Copies of the last run that have not been started."""
+    columns = [column["name"] for column in database.execute("pragma table_info(runs)")]
+    changed = {"id": "id + :n", "hash": "hash || :n", "position": "position + :n",
+               "point": "'another ' || :n", "series": "'another ' || :n", "status": "'planned'"}
+    database.executemany(
+        f"insert into runs select {', '.join(changed.get(name, name) for name in columns)} from runs "
+        "where id = (select max(id) from runs where point not like 'another%')",
+        [{"n": n} for n in range(1, count + 1)])
+
+
 def run_program(runner, folder, arguments, **variables):
     done = subprocess.run([runner, *arguments], cwd=folder, capture_output=True,
                           env=os.environ | variables)
@@ -100,6 +113,16 @@ def make_results(folder, runner, stub_trainer):
     database.row_factory = sqlite3.Row
     make_up_what_the_stub_does_not_measure(database)
     database.commit()
+    report = ["report", "experiment.yaml", "--format", "html"]
     page = folder / "report.html"
-    page.write_bytes(run_program(runner, folder, ["report", "experiment.yaml", "--format", "html"]))
-    return Results(folder, page, database)
+    page.write_bytes(run_program(runner, folder, report))
+
+    shutil.copytree(folder / "results", folder / "many")
+    many = sqlite3.connect(folder / "many/results.sqlite")
+    many.row_factory = sqlite3.Row
+    with many:
+        plan_many_more_runs(many, 1100)
+    many.close()
+    large_page = folder / "large.html"
+    large_page.write_bytes(run_program(runner, folder, [*report, "--results", "many"]))
+    return Results(folder, page, large_page, database)

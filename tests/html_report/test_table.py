@@ -100,3 +100,20 @@ def test_hostile_names_stay_text(page):
     assert page.locator(".run summary", has_text=HOSTILE).count() == 1
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 3
+
+
+def test_of_very_many_runs_the_first_are_shown_and_all_on_request(open_report, results):
+    page = open_report(results.large_page)
+    rows = page.locator("#table tbody tr")
+    assert rows.count() == 1000
+    notes = page.locator(".notes").text_content()
+    assert "of the first 32 of the 1111 runs" in notes
+    assert page.locator(".run", has_text=")").count() == 32
+    for _ in range(2):
+        heading(page, "point").locator("button").click()
+    assert page.evaluate(POINTS)[:2] == ["plain size_per_rank=4", "plain size_per_rank=2"]
+    page.get_by_role("button", name="Show all 1111 rows").press("Enter")
+    assert rows.count() == 1111
+    assert page.evaluate(POINTS)[-1] == HOSTILE
+    heading(page, "point").locator("button").click()
+    assert page.evaluate(POINTS)[-1] == "another 1100"

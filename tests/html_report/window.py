@@ -1,12 +1,14 @@
 """A report in Chromium, without a network."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
 @dataclass
 class Window:
     page: Any
+    file: Path
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -15,7 +17,7 @@ def open_page(browser, file, width=1280, height=900, color_scheme="light"):
     context = browser.new_context(
         offline=True, viewport={"width": width, "height": height}, color_scheme=color_scheme)
     page = context.new_page()
-    window = Window(page)
+    window = Window(page, file)
     page.on("console", lambda message: window.complaints.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: window.complaints.append(str(error)))
     page.on("dialog", lambda dialog: window.complaints.append(f"dialog: {dialog.message}"))

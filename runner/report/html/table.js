@@ -1,12 +1,15 @@
 // The comparison, sorted by click or by keyboard.
 
+const MOST_ROWS_SHOWN = 1000;
 const NEXT_ORDER = {none: "ascending", ascending: "descending", descending: "none"};
+
+const compareTexts = new Intl.Collator("en", {numeric: true}).compare;
 
 // Numbers by size, texts as people sort them; what was not measured comes last in either order.
 function compareValues(a, b, order) {
   if (a === null || b === null) return (a === null) - (b === null);
   const difference = typeof a === "number" && typeof b === "number"
-    ? a - b : String(a).localeCompare(String(b), "en", {numeric: true});
+    ? a - b : compareTexts(String(a), String(b));
   return order === "descending" ? -difference : difference;
 }
 
@@ -26,10 +29,34 @@ function bodyRow(columns, cells) {
   }));
 }
 
-function comparisonTable(report) {
-  const rows = report.rows.map((cells) => ({cells, row: bodyRow(report.columns, cells)}));
-  const headings = report.columns.map(headingCell);
-  const body = element("tbody", {}, ...rows.map(({row}) => row));
+// The first of `rows`, in the order given; all of them once the button below was pressed.
+class TableBody {
+  constructor(columns, rows) {
+    this.columns = columns;
+    this.made = new Map();
+    this.body = element("tbody");
+    this.showAll = element("button", {type: "button", class: "more"}, `Show all ${rows.length} rows`);
+    this.showAll.hidden = rows.length <= MOST_ROWS_SHOWN;
+    this.showAll.addEventListener("click", () => {
+      this.showAll.hidden = true;
+      this.show(this.rows);
+    });
+    this.show(rows);
+  }
+
+  show(rows) {
+    this.rows = rows;
+    const shown = this.showAll.hidden ? rows : rows.slice(0, MOST_ROWS_SHOWN);
+    this.body.replaceChildren(...shown.map((cells) => {
+      if (!this.made.has(cells)) this.made.set(cells, bodyRow(this.columns, cells));
+      return this.made.get(cells);
+    }));
+  }
+}
+
+function comparisonTable({columns, rows}) {
+  const headings = columns.map(headingCell);
+  const body = new TableBody(columns, rows);
   const announced = element("p", {class: "visually-hidden", role: "status"});
 
   headings.forEach((heading, index) => {
@@ -37,10 +64,9 @@ function comparisonTable(report) {
       const order = NEXT_ORDER[heading.getAttribute("aria-sort")];
       for (const other of headings) other.setAttribute("aria-sort", "none");
       heading.setAttribute("aria-sort", order);
-      const sorted = order === "none" ? rows : [...rows].sort((a, b) =>
-        compareValues(a.cells[index][0], b.cells[index][0], order));
-      body.replaceChildren(...sorted.map(({row}) => row));
-      const name = report.columns[index].heading.replaceAll("\n", " ");
+      body.show(order === "none" ? rows : [...rows].sort((a, b) =>
+        compareValues(a[index][0], b[index][0], order)));
+      const name = columns[index].heading.replaceAll("\n", " ");
       announced.textContent =
         order === "none" ? "In the report's own order" : `Sorted by ${name}, ${order}`;
     });
@@ -49,8 +75,8 @@ function comparisonTable(report) {
   const table = element("table", {id: "table", class: "comparison"},
     element("caption", {}, "A heading sorts the table by its column: ascending, descending, and " +
       "back to the report's own order."),
-    element("thead", {}, element("tr", {}, ...headings)), body);
-  return [scrollBox("Comparison of the runs", table), announced];
+    element("thead", {}, element("tr", {}, ...headings)), body.body);
+  return [scrollBox("Comparison of the runs", table), body.showAll, announced];
 }
 
 function columnDocumentation(columns) {
