@@ -72,16 +72,16 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
 
 }  // namespace
 
-HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow> runs) {
+HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> runs) {
   HtmlDetail html;
   std::map<int64_t, size_t> place;
-  for (const ComparisonRow& run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
-    place[run.run] = html.runs.size();
-    html.runs.push_back(read_run(store, run));
+  for (const ComparisonRow* run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
+    place[run->run] = html.runs.size();
+    html.runs.push_back(read_run(store, *run));
     const std::string& digest = html.runs.back().provenance.experiment_text_digest;
     if (!digest.empty() && !html.experiment_texts.contains(digest)) {
       html.experiment_texts[digest] =
-          store.experiment_text(run.run, static_cast<int>(*run.attempt));
+          store.experiment_text(run->run, static_cast<int>(*run->attempt));
     }
   }
   for (RankRow& rank : store.comparison_per_rank("")) {

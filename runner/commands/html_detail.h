@@ -8,6 +8,6 @@
 namespace fsdp {
 
 // What the page shows of the first kMostDetailedRuns of `runs`.
-HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow> runs);
+HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> runs);
 
 }  // namespace fsdp

@@ -36,7 +36,9 @@ Report read_report(Store& store, const std::vector<std::string>& experiments, st
       return run.started_unix_ms.value_or(0) < *options.since_unix_ms;
     });
   }
-  if (options.format == Format::kHtml) report.html = read_html_detail(store, report.rows);
+  if (options.format == Format::kHtml) {
+    report.html = read_html_detail(store, shown_runs(options.format, report));
+  }
   return report;
 }
 

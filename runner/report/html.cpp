@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
@@ -134,6 +135,18 @@ std::vector<const Column*> columns_for_people(const PreparedReport& prepared) {
   return columns;
 }
 
+// [[value, text], ...]
+void append_row(std::string& out, const std::vector<const Column*>& columns, const ReportRow& row) {
+  append_items(out, columns, [&](std::string& cell, const Column* column) {
+    cell += '[';
+    append_value(cell, column->value(row));
+    cell += ',';
+    append_json_string(cell, column->text(row));
+    cell += ']';
+  });
+  out += '\n';
+}
+
 void append_table(std::string& out, const PreparedReport& prepared) {
   const std::vector<const Column*> columns = columns_for_people(prepared);
   append_key(out, "columns");
@@ -145,16 +158,14 @@ void append_table(std::string& out, const PreparedReport& prepared) {
     append_pair(text, "right", column->alignment == Alignment::kRight);
     text += '}';
   });
-  append_key(out, "rows");
-  append_items(out, prepared.rows, [&](std::string& text, const ReportRow& row) {
-    append_items(text, columns, [&](std::string& cell, const Column* column) {
-      cell += '[';
-      append_value(cell, column->value(row));
-      cell += ',';
-      append_json_string(cell, column->text(row));
-      cell += ']';
-    });
-    text += '\n';
+  append_key(out, "blocks");
+  append_items(out, prepared.blocks, [&](std::string& text, const Block& block) {
+    text += '{';
+    append_pair(text, "title", block.title);
+    append_key(text, "rows");
+    append_items(text, std::span(prepared.rows).subspan(block.first_row, block.row_count),
+                 [&](std::string& line, const ReportRow& row) { append_row(line, columns, row); });
+    text += '}';
   });
 }
 
@@ -163,7 +174,7 @@ std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::string data = "{";
   append_pair(data, "results", report.results);
-  append_pair(data, "runs_total", report.rows.size());
+  append_pair(data, "runs_total", shown_runs(prepared).size());
   append_table(data, prepared);
   append_key(data, "warnings");
   append_items(data, prepared.warnings, [](std::string& text, const Warning& warning) {

@@ -1,15 +1,45 @@
 #include "runner/report/report.h"
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "runner/report/formats.h"
 
 namespace fsdp {
 
-std::string render(Format format, const Report& report) {
+namespace {
+
+PreparedReport prepare(Format format, const Report& report) {
   const bool is_for_programs = format == Format::kCsv || format == Format::kJson;
   const RowKind usual = is_for_programs ? RowKind::kRun : RowKind::kSeries;
-  return render(format, prepare(report, report.row_kind.value_or(usual)));
+  return prepare(report, report.row_kind.value_or(usual));
+}
+
+}  // namespace
+
+std::string render(Format format, const Report& report) {
+  return render(format, prepare(format, report));
+}
+
+std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report) {
+  return shown_runs(prepare(format, report));
+}
+
+std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared) {
+  std::vector<const ComparisonRow*> runs;
+  std::set<const ComparisonRow*> known;
+  const auto add = [&](const ComparisonRow* run) {
+    if (known.insert(run).second) runs.push_back(run);
+  };
+  for (const ReportRow& row : prepared.rows) {
+    if (row.is_series) {
+      std::ranges::for_each(row.series->runs, add);
+    } else {
+      add(row.run);
+    }
+  }
+  return runs;
 }
 
 std::string render(Format format, const PreparedReport& prepared) {

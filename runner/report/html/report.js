@@ -80,7 +80,7 @@ function showPage(report) {
   const runs = namedRuns(report);
   const notes = notesOf(report);
   document.getElementById("measured").textContent = measuredText(report, runs);
-  document.getElementById("comparison").append(...comparisonTable(report),
+  document.getElementById("comparison").append(...comparisonTables(report),
     ...(report.warnings.length > 0 ? [element("h3", {}, "Warnings"),
       list("warnings", report.warnings)] : []),
     ...(notes.length > 0 ? [list("notes", notes)] : []),

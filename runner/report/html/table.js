@@ -54,7 +54,7 @@ class TableBody {
   }
 }
 
-function comparisonTable({columns, rows}) {
+function comparisonTable(columns, {title, rows}, id) {
   const headings = columns.map(headingCell);
   const body = new TableBody(columns, rows);
   const announced = element("p", {class: "visually-hidden", role: "status"});
@@ -72,11 +72,18 @@ function comparisonTable({columns, rows}) {
     });
   });
 
-  const table = element("table", {id: "table", class: "comparison"},
+  const table = element("table", {id, class: "comparison"},
     element("caption", {}, "A heading sorts the table by its column: ascending, descending, and " +
       "back to the report's own order."),
     element("thead", {}, element("tr", {}, ...headings)), body.body);
-  return [scrollBox("Comparison of the runs", table), body.showAll, announced];
+  return [...(title === "" ? [] : [element("h3", {class: "group"}, title)]),
+    scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
+}
+
+function comparisonTables({columns, blocks}) {
+  const shown = blocks.length > 0 ? blocks : [{title: "", rows: []}];
+  return shown.flatMap((block, index) =>
+    comparisonTable(columns, block, index === 0 ? "table" : `table-${index + 1}`));
 }
 
 function columnDocumentation(columns) {

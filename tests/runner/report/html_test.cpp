@@ -65,8 +65,10 @@ TEST_CASE("the page's data hold every figure in full") {
   CHECK(run["figures"]["step_time_ms_median"] == 0.1);
   CHECK(run["figures"]["loss_last"].is_null());
   CHECK(run["training_loss"]["y"] == nlohmann::json::parse("[2.5, null]"));
-  CHECK(data["rows"].size() == 1);
-  CHECK(data["rows"].at(0).size() == data["columns"].size());
+  REQUIRE(data["blocks"].size() == 1);
+  const auto rows = data["blocks"].at(0)["rows"];
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.at(0).size() == data["columns"].size());
 }
 
 TEST_CASE("the page loads nothing") {
