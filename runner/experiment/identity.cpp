@@ -30,6 +30,7 @@ RunSpec without_execution(RunSpec spec) {
   spec.resume = {};
   spec.communication = {};
   spec.device_samples = {};
+  spec.wandb = {};
   return spec;
 }
 

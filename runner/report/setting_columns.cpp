@@ -95,6 +95,8 @@ std::vector<Column> provenance_columns() {
        of(&Run::device_memory_bytes)},
       {"other_processes", "", "Processes of others on a rank's GPU when it started, the most.",
        kRight, of(&Run::other_processes)},
+      {"source", "", "Whose results the run was merged from; empty: it ran here.", kLeft,
+       of(&Run::source)},
       {"host", "", "Where the attempt was started.", kLeft, of(&Run::host)},
       {"started_unix_ms", "", "When the attempt was started.", kRight, of(&Run::started_unix_ms)},
       {"git_commit", "", "Commit that fsdp-run was started from.", kLeft, of(&Run::git_commit)},

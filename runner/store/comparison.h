@@ -16,6 +16,7 @@ namespace fsdp {
 // current list and its newest attempt. It has no figures until an attempt was begun.
 struct ComparisonRow : AttemptSummary {
   std::string experiment;
+  std::string source;  // whose results it was merged from; empty: it ran here
   int64_t run = 0;
   std::string hash8;
   int64_t position = 0;
@@ -70,6 +71,7 @@ struct ComparisonRow : AttemptSummary {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("experiment", self.experiment);
+    visit("source", self.source);
     visit("run", self.run);
     visit("hash8", self.hash8);
     visit("position", self.position);

@@ -10,6 +10,7 @@ drop view comparison_per_rank;
 drop view comparison;
 
 alter table experiments add column compare text not null default 'loss';
+alter table experiments add column source text not null default '';
 
 create table experiment_texts (
   digest text primary key,
@@ -77,7 +78,7 @@ update summaries set cpu_utilization_percent_mean = (
 alter table summaries add column energy_joules real;
 
 create view comparison as
-select r.experiment, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point, r.series,
+select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point, r.series,
   r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
   r.memory_limit_gib, e.compare,
   r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,

@@ -37,8 +37,10 @@ struct RunRecord {
   std::string hash;
   std::filesystem::path folder;  // relative to the results folder
   RunStatus status = RunStatus::kPlanned;
-  std::string reason;  // one line, empty when there is nothing to say
-  int attempt = 0;     // the newest, 0: none
+  std::string reason;         // one line, empty when there is nothing to say
+  int attempt = 0;            // the newest, 0: none
+  bool current = true;        // whether it is in its experiment's list as last planned
+  std::string data_digest{};  // of the contents of all input files
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -50,6 +52,8 @@ struct RunRecord {
     visit("status", self.status);
     visit("reason", self.reason);
     visit("attempt", self.attempt);
+    visit("current", self.current);
+    visit("data_digest", self.data_digest);
   }
 };
 
@@ -141,6 +145,8 @@ class Store {
                                                       std::string_view device_kind) const;
   // Gives the run this status without an attempt.
   void record_out_of_memory(int64_t run_id, std::string_view reason);
+  // Every run of every experiment, also those that left their experiment's list.
+  std::vector<RunRecord> runs() const;
   // The file that the experiment was last planned from, if it ever was.
   std::optional<std::filesystem::path> experiment_file(std::string_view experiment) const;
 

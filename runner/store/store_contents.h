@@ -9,7 +9,7 @@ namespace fsdp {
 // RunRecord's fields, of the table `runs r`.
 inline constexpr const char* kRunRecordColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
-    "coalesce((select max(attempt) from attempts where run = r.id), 0)";
+    "coalesce((select max(attempt) from attempts where run = r.id), 0), r.current, r.data_digest";
 
 struct Store::Contents {
   explicit Contents(const std::filesystem::path& results);

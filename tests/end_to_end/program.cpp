@@ -109,6 +109,11 @@ Ended Workplace::run(const std::vector<std::string>& arguments,
   return Program(folder_.path(), command(arguments), environment).wait();
 }
 
+Ended Workplace::call(std::vector<std::string> arguments, const Variables& environment) const {
+  arguments.insert(arguments.begin(), FSDP_RUN_PROGRAM);
+  return Program(folder_.path(), arguments, environment).wait();
+}
+
 std::vector<pid_t> Workplace::reported_processes() const {
   std::vector<pid_t> processes;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(results())) {

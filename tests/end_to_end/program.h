@@ -66,6 +66,8 @@ class Workplace {
   std::vector<std::string> command(const std::vector<std::string>& arguments) const;
   Ended run(const std::vector<std::string>& arguments = {"experiment.yaml"},
             const Variables& environment = {}) const;
+  // fsdp-run with another command, such as report.
+  Ended call(std::vector<std::string> arguments, const Variables& environment = {}) const;
   // The process ids that ranks reported, of all attempts.
   std::vector<pid_t> reported_processes() const;
 

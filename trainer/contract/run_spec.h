@@ -90,6 +90,30 @@ struct DeviceSamplesSpec {
   }
 };
 
+// What `fsdp-run export --format wandb` writes for an upload to Weights & Biases.
+struct WandbSpec {
+  std::optional<std::string> entity;
+  std::optional<std::string> project;
+  std::optional<std::string> name;
+  bool log_model = false;
+
+  bool operator==(const WandbSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("entity", self.entity,
+          "User or team; absent: WANDB_ENTITY at the time of the export, else the default of who "
+          "uploads.",
+          any_value());
+    visit("project", self.project,
+          "Project; absent: WANDB_PROJECT at the time of the export, else the experiment's name.",
+          any_value());
+    visit("name", self.name, "Name of the run; absent: its point.", any_value());
+    visit("log_model", self.log_model, "Whether the newest checkpoint is uploaded too.",
+          any_value());
+  }
+};
+
 struct RunSpec {
   ModelSpec model;
   DataSpec data;
@@ -105,6 +129,7 @@ struct RunSpec {
   AutoOrPath resume;
   CommunicationSpec communication;
   DeviceSamplesSpec device_samples;
+  WandbSpec wandb;
   DeviceKind device = DeviceKind::kAuto;
   std::optional<int64_t> threads_per_rank;
   double memory_limit_gib = 0.0;
@@ -136,6 +161,9 @@ struct RunSpec {
     visit("device_samples", self.device_samples,
           "Utilization, memory, power, temperature and clocks of every GPU of the node, idle ones "
           "too; CPU and memory of the node.",
+          any_value());
+    visit("wandb", self.wandb,
+          "Names for Weights & Biases; nothing is sent, `fsdp-run export` writes what to upload.",
           any_value());
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value());
     visit("threads_per_rank", self.threads_per_rank,

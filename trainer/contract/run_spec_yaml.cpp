@@ -20,6 +20,18 @@ void append_yaml(std::string& out, const Section& section, const std::string& in
 }
 
 template <Fields Section>
+void append_keys(std::vector<std::pair<std::string, std::string>>& keys, const Section& section,
+                 const std::string& prefix) {
+  Section::visit_fields(section, [&](const char* name, const auto& member, auto&&...) {
+    if constexpr (Fields<std::remove_cvref_t<decltype(member)>>) {
+      append_keys(keys, member, prefix + name + '.');
+    } else {
+      keys.emplace_back(prefix + name, yaml_text(member));
+    }
+  });
+}
+
+template <Fields Section>
 void append_differences(std::string& out, const Section& section, const Section& default_section,
                         const std::string& prefix) {
   std::vector<const void*> defaults;
@@ -52,9 +64,13 @@ void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigi
 }
 
 RunSpec read_run_spec(const std::filesystem::path& file) {
-  const YamlOrigin origin{.name = file.string(), .folder = file.parent_path()};
+  return run_spec_from_yaml(read_text_file(file),
+                            {.name = file.string(), .folder = file.parent_path()});
+}
+
+RunSpec run_spec_from_yaml(const std::string& text, const YamlOrigin& origin) {
   Overrides values;
-  values.add_complete(parse_yaml(read_text_file(file), origin), origin);
+  values.add_complete(parse_yaml(text, origin), origin);
   RunSpec spec;
   values.apply(spec);
   try {
@@ -69,6 +85,12 @@ std::string to_yaml(const RunSpec& spec) {
   std::string text;
   append_yaml(text, spec, "");
   return text;
+}
+
+std::vector<std::pair<std::string, std::string>> keys_and_values(const RunSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  append_keys(keys, spec, "");
+  return keys;
 }
 
 std::string differences_from_default(const RunSpec& spec) {

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/contract/run_spec.h"
 #include "trainer/contract/yaml_value.h"
@@ -20,9 +22,14 @@ void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigi
 
 // Reads a run.yaml as to_yaml wrote it (or by hand), resolved. Throws ConfigError.
 RunSpec read_run_spec(const std::filesystem::path& file);
+// The same from the text of one.
+RunSpec run_spec_from_yaml(const std::string& text, const YamlOrigin& origin);
 
 // Canonical YAML: every key in the order of the struct, defaults included.
 std::string to_yaml(const RunSpec& spec);
+
+// Every key, dotted, with its value in canonical YAML, in the order of the struct.
+std::vector<std::pair<std::string, std::string>> keys_and_values(const RunSpec& spec);
 
 // The dotted keys that differ from a default RunSpec, one `key=value` a line, input paths left out:
 // what a run's identity is computed from, together with digests of the input files.

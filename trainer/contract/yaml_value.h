@@ -146,7 +146,8 @@ void read_value(T& member, const YamlEntry& entry, const Range& range) {
   read_value(member, entry, range, allowed_values<T>(range));
 }
 
-// A value as canonical YAML: floats in the fewest digits, paths quoted, null for what is absent.
+// A value as canonical YAML: floats in the fewest digits, paths and text quoted, null for what is
+// absent.
 template <typename T>
 std::string yaml_text(const T& value) {
   if constexpr (is_optional<T>) {
@@ -162,10 +163,14 @@ std::string yaml_text(const T& value) {
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     return value.is_auto ? "auto" : yaml_text(value.path);
   } else {
-    static_assert(std::same_as<T, std::filesystem::path>);
-    if (value.empty()) return "null";
     std::string text;
-    append_json_string(text, value.string());  // YAML's double quotes allow all that JSON's do
+    if constexpr (std::same_as<T, std::filesystem::path>) {
+      if (value.empty()) return "null";
+      append_json_string(text, value.string());  // YAML's double quotes allow all that JSON's do
+    } else {
+      static_assert(std::same_as<T, std::string>);
+      append_json_string(text, value);
+    }
     return text;
   }
 }

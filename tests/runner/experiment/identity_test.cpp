@@ -55,6 +55,7 @@ TEST_CASE("a run is the same run however it is carried out") {
   other.resume.is_auto = true;
   other.communication.timeout_s = 5;
   other.device_samples.every_s = 1;
+  other.wandb.project = "class of 2026";
   CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
   other.resume = {.is_auto = false, .path = "/checkpoints/step-3"};
   CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));

@@ -31,6 +31,7 @@ checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sha
 resume: auto
 communication: {timeout_s: 30}
 device_samples: {every_s: 0.5}
+wandb: {entity: "a #team", project: lab, name: "null", log_model: true}
 device: cuda
 threads_per_rank: 2
 memory_limit_gib: 0.1

@@ -1,0 +1,74 @@
+#include "runner/commands/find_run.h"
+
+#include <algorithm>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kShortestHash = 8;
+constexpr size_t kMostCandidates = 10;
+
+bool is_named_by_point(const RunRecord& run, const std::string& word) {
+  return word == run.point || word == run.experiment + '/' + run.point;
+}
+
+bool is_named_by_number_or_hash(const RunRecord& run, const std::string& word) {
+  return word == std::to_string(run.id) ||
+         (word.size() >= kShortestHash && run.hash.starts_with(word));
+}
+
+std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std::string& word) {
+  const bool has_current_point = std::ranges::any_of(
+      runs, [&](const RunRecord& run) { return run.current && is_named_by_point(run, word); });
+  std::vector<RunRecord> found;
+  std::ranges::copy_if(runs, std::back_inserter(found), [&](const RunRecord& run) {
+    return is_named_by_number_or_hash(run, word) ||
+           (is_named_by_point(run, word) && (run.current || !has_current_point));
+  });
+  return found;
+}
+
+[[noreturn]] void refuse_unknown(const std::vector<RunRecord>& runs, const std::string& word) {
+  if (runs.empty()) throw ConfigError("", word, "there is no run in the results yet");
+  std::vector<std::string> points;
+  for (const RunRecord& run : runs) points.push_back(run.point);
+  throw ConfigError("", word,
+                    "names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
+                    "first 8 digits of its hash" +
+                        suggestion(word, points));
+}
+
+[[noreturn]] void refuse_ambiguous(const std::vector<RunRecord>& found, const std::string& word) {
+  std::vector<std::string> labels;
+  for (const RunRecord& run : found) {
+    if (labels.size() == kMostCandidates) break;
+    labels.push_back(run_label(run));
+  }
+  std::string list = joined(labels);
+  if (found.size() > labels.size()) {
+    list += " and " + std::to_string(found.size() - labels.size()) + " more";
+  }
+  throw ConfigError("", word,
+                    "names " + counted(std::ssize(found), "run") + ": " + list +
+                        "; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a hash");
+}
+
+}  // namespace
+
+std::string run_label(const RunRecord& run) {
+  return std::to_string(run.id) + " (" + run.experiment + '/' + run.point + ", " +
+         run.hash.substr(0, kShortestHash) + ')';
+}
+
+RunRecord find_run(const Store& store, const std::string& word) {
+  const std::vector<RunRecord> runs = store.runs();
+  const std::vector<RunRecord> found = runs_named(runs, word);
+  if (found.empty()) refuse_unknown(runs, word);
+  if (found.size() > 1) refuse_ambiguous(found, word);
+  return found.front();
+}
+
+}  // namespace fsdp

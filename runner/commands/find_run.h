@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// What a command's help says of a word that find_run takes.
+inline constexpr const char* kRunWordHelp =
+    "A run: its number, its point, EXPERIMENT/POINT, or 8 digits of its hash";
+
+// The run that `word` names: by its number, by its point, by EXPERIMENT/POINT, or by the first 8 or
+// more digits of its hash. A point means a run of its experiment's current list when there is one.
+// Throws ConfigError with the candidates when several runs are meant, or with the nearest name when
+// none is.
+RunRecord find_run(const Store& store, const std::string& word);
+
+// "12 (lab/4xFSDP, 0123abcd)", as it stands in messages: the number, and two other ways to name it.
+std::string run_label(const RunRecord& run);
+
+}  // namespace fsdp

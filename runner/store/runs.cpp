@@ -1,0 +1,13 @@
+#include "runner/store/store_contents.h"
+
+namespace fsdp {
+
+std::vector<RunRecord> Store::runs() const {
+  std::vector<RunRecord> records;
+  Statement(contents_->database, std::string("select ") + kRunRecordColumns +
+                                     " from runs r order by experiment, position, id")
+      .query([&](Statement& row) { records.push_back(row.next<RunRecord>()); });
+  return records;
+}
+
+}  // namespace fsdp

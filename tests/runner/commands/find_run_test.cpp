@@ -1,0 +1,68 @@
+#include "runner/commands/find_run.h"
+
+#include "tests/runner/store/store_fixture.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Message;
+
+const std::string kHashA = "aaaaaaaa11111111";
+const std::string kHashB = "bbbbbbbb22222222";
+const std::string kHashC = "aaaaaaaa33333333";
+
+// Runs 1 to 4: lab/one, lab/two, then lab/one with another hash, which takes the first one's place
+// in the list, and batch/one.
+void fill(Store& store) {
+  store.plan(experiment("lab"),
+             in_order({planned_run("one", 1, kHashA), planned_run("two", 1, kHashB)}));
+  store.plan(experiment("lab"),
+             in_order({planned_run("one", 1, kHashB), planned_run("two", 1, kHashB)}));
+  store.plan(experiment("batch"), in_order({planned_run("two", 1, kHashC)}));
+}
+
+TEST_CASE("a run is found by its number, its point, its experiment and point, or its hash") {
+  const ResultsFolder results;
+  Store store(results.path());
+  fill(store);
+  CHECK(find_run(store, "1").hash == kHashA);
+  CHECK(find_run(store, "lab/two").id == 2);
+  CHECK(find_run(store, "batch/two").id == 4);
+  CHECK(find_run(store, kHashC).id == 4);
+  CHECK(find_run(store, kHashC.substr(0, 9)).id == 4);
+  CHECK_FALSE(find_run(store, "1").current);
+}
+
+TEST_CASE("a point means the run of the current list; an older one has its number and hash") {
+  const ResultsFolder results;
+  Store store(results.path());
+  fill(store);
+  CHECK(find_run(store, "one").id == 3);
+  store.plan(experiment("lab"), in_order({planned_run("two", 1, kHashB)}));
+  CHECK_THROWS_AS(find_run(store, "one"), ConfigError);  // two old ones, none is newer in rank
+}
+
+TEST_CASE("a word that names several runs or none is refused with what there is") {
+  const ResultsFolder results;
+  Store store(results.path());
+  CHECK_THROWS_MATCHES(find_run(store, "one"), ConfigError,
+                       Message("'one': there is no run in the results yet"));
+  fill(store);
+  CHECK_THROWS_MATCHES(
+      find_run(store, "two"), ConfigError,
+      Message("'two': names 2 runs: 4 (batch/two, aaaaaaaa), 2 (lab/two, bbbbbbbb); give one of "
+              "these numbers, EXPERIMENT/POINT, or 8 digits of a hash"));
+  CHECK_THROWS_MATCHES(find_run(store, "aaaaaaaa"), ConfigError,
+                       Catch::Matchers::Predicate<ConfigError>([](const ConfigError& error) {
+                         return error.problem().starts_with("names 2 runs: ");
+                       }));
+  CHECK_THROWS_MATCHES(
+      find_run(store, "twoo"), ConfigError,
+      Message("'twoo': names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
+              "first 8 digits of its hash; did you mean 'two'?"));
+  CHECK_THROWS_AS(find_run(store, "aaaaaaa"), ConfigError);  // seven digits
+}
+
+}  // namespace
+}  // namespace fsdp
