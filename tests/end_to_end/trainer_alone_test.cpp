@@ -14,15 +14,16 @@ using Catch::Matchers::Matches;
 
 namespace {
 
-// A folder with a run.yaml of two ranks.
+// A folder with a run.yaml.
 class RunFolder : public Workplace {
  public:
   explicit RunFolder(const std::string& steps = "5", const std::string& strategy = "ddp",
-                     const std::string& more_keys = "")
+                     const std::string& more_keys = "", int ranks = 2)
       : Workplace("") {
     std::string run = kTinyRun;
     run.replace(run.find("steps: 5"), 8, "steps: " + steps);
-    run.insert(1, more_keys + "strategy: {kind: " + strategy + ", ranks: 2}, ");
+    run.insert(1, more_keys + "strategy: {kind: " + strategy + ", ranks: " + std::to_string(ranks) +
+                      "}, ");
     std::ofstream(*this / "run.yaml") << run << '\n';
   }
 
@@ -46,6 +47,14 @@ Variables as_srun(int rank, int ranks, const std::string& port) {
       {"SLURM_PROCID", std::to_string(rank)},  {"SLURM_LOCALID", std::to_string(rank)},
       {"SLURM_NTASKS", std::to_string(ranks)}, {"SLURM_STEP_TASKS_PER_NODE", std::to_string(ranks)},
       {"SLURM_STEP_NODELIST", "localhost"},    {"MASTER_PORT", port}};
+}
+
+std::vector<StepDone> steps_in(const std::filesystem::path& events_file) {
+  std::vector<StepDone> steps;
+  for (const Event& event : events_in(events_file)) {
+    if (const auto* step = std::get_if<StepDone>(&event.body)) steps.push_back(*step);
+  }
+  return steps;
 }
 
 void check_finished(const RunFolder& folder, int attempt) {
@@ -74,6 +83,37 @@ TEST_CASE("ranks started by hand agree on the first free attempt") {
     CHECK(rank_1->wait().status == 0);
     check_finished(folder, ++attempt);
   }
+}
+
+TEST_CASE("a step's communication is that of its collectives, on every rank") {
+  const RunFolder folder(
+      "5", "fsdp",
+      "optimizer.gradient_clip_norm: 1.0, evaluation.every_steps: 1, "
+      "evaluation.fraction: 0.5, evaluation.batches: 20, checkpoint.every_steps: 1, ");
+  const std::string port = free_port();
+  const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+  const Ended rank_0 = folder.start(as_torchrun(0, 2, port))->wait();
+  INFO(rank_0.errors);
+  CHECK(rank_0.status == 0);
+  CHECK(rank_1->wait().status == 0);
+  for (const int rank : {0, 1}) {
+    const auto steps = steps_in(events_file(folder / "attempt-1", rank));
+    CHECK(steps.size() == 5);
+    for (const StepDone& step : steps) {
+      CHECK(step.communication_time_ms.value() > 0);
+      // One group, one thread: its operations follow each other within the step.
+      CHECK(step.communication_time_ms.value() <= step.step_time_ms);
+    }
+  }
+}
+
+TEST_CASE("a rank alone communicates for 0 ms") {
+  const std::string strategy = GENERATE("single", "ddp", "fsdp");
+  const RunFolder folder("3", strategy, "", 1);
+  CHECK(folder.start({})->wait().status == 0);
+  const auto steps = steps_in(events_file(folder / "attempt-1", 0));
+  CHECK(steps.size() == 3);
+  for (const StepDone& step : steps) CHECK(step.communication_time_ms.value() == 0);
 }
 
 TEST_CASE("torchrun starts the trainer") {

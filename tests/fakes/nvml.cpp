@@ -11,11 +11,18 @@
 //
 //   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB
 //   FAKE_NVML_PROCESSES="1 4242 3 ..."  per process: GPU, process id, GiB
+//
+//   FAKE_NVML_MIG=1                     GPUs are cut: "MIG-aaaaaaaa" is a slice of GPU 0, and its
+//                                       number in FAKE_NVML_PROCESSES is 100
+//
+// The UUID of GPU 0 is "GPU-aaaaaaaa", of GPU 1 "GPU-bbbbbbbb", and so on.
 namespace {
 
 constexpr unsigned long long kGib = 1ULL << 30;
 constexpr int kSuccess = 0;
+constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
+constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
 
 struct Memory {
@@ -38,8 +45,13 @@ std::vector<unsigned long long> numbers(const char* variable) {
   return values;
 }
 
+constexpr size_t kFirstSlice = 100;
+
 // A device's handle is its index + 1.
 size_t index_of(const void* device) { return reinterpret_cast<size_t>(device) - 1; }
+void* handle_of(size_t index) { return reinterpret_cast<void*>(index + 1); }
+
+std::string uuid_of(size_t index) { return std::string(8, static_cast<char>('a' + index)); }
 
 }  // namespace
 
@@ -55,7 +67,7 @@ int nvmlDeviceGetCount_v2(unsigned int* count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
-  *device = reinterpret_cast<void*>(static_cast<size_t>(index) + 1);
+  *device = handle_of(index);
   return kSuccess;
 }
 
@@ -65,7 +77,33 @@ int nvmlDeviceGetName(void*, char* name, unsigned int size) {
 }
 
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned int size) {
-  std::strncpy(uuid, ("GPU-" + std::string(8, char('a' + index_of(device)))).c_str(), size);
+  std::strncpy(uuid, ("GPU-" + uuid_of(index_of(device))).c_str(), size);
+  return kSuccess;
+}
+
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  const bool is_cut = std::getenv("FAKE_NVML_MIG") != nullptr;
+  for (size_t i = 0; i < numbers("FAKE_NVML_GPUS").size(); ++i) {
+    if (uuid != (is_cut ? "MIG-" : "GPU-") + uuid_of(i)) continue;
+    *device = handle_of(is_cut ? kFirstSlice + i : i);
+    return kSuccess;
+  }
+  return kNotFound;
+}
+
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void* slice, void** device) {
+  if (index_of(slice) < kFirstSlice) return kInvalidArgument;
+  *device = handle_of(index_of(slice) - kFirstSlice);
+  return kSuccess;
+}
+
+int nvmlDeviceGetIndex(void* device, unsigned int* index) {
+  *index = static_cast<unsigned int>(index_of(device));
+  return kSuccess;
+}
+
+int nvmlSystemGetDriverVersion(char* version, unsigned int size) {
+  std::strncpy(version, "580.65.06", size);
   return kSuccess;
 }
 
@@ -87,6 +125,13 @@ int nvmlDeviceGetPowerUsage(void* device, unsigned int* milliwatts) {
   return kSuccess;
 }
 
+int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned int* milliwatts) {
+  unsigned int drawn = 0;
+  if (nvmlDeviceGetPowerUsage(device, &drawn) != kSuccess) return kNotSupported;
+  *milliwatts = 699'500 + 1000 * static_cast<unsigned int>(index_of(device));
+  return kSuccess;
+}
+
 int nvmlDeviceGetTemperature(void* device, int sensor, unsigned int* celsius) {
   if (sensor != 0) return kNotSupported;
   *celsius = 60 + static_cast<unsigned int>(index_of(device));
@@ -96,6 +141,12 @@ int nvmlDeviceGetTemperature(void* device, int sensor, unsigned int* celsius) {
 int nvmlDeviceGetClockInfo(void* device, int clock, unsigned int* mhz) {
   if (clock != 1 && clock != 2) return kNotSupported;
   *mhz = (clock == 1 ? 1400 : 2600) + static_cast<unsigned int>(index_of(device));
+  return kSuccess;
+}
+
+int nvmlDeviceGetMaxClockInfo(void* device, int clock, unsigned int* mhz) {
+  if (clock != 1) return kNotSupported;
+  *mhz = 1980 + static_cast<unsigned int>(index_of(device));
   return kSuccess;
 }
 

@@ -73,7 +73,7 @@ void check_pair(const at::Tensor& shard, const at::Tensor& whole, int ranks) {
 }  // namespace
 
 ExchangeGroup::ExchangeGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend)
-    : ProcessGroup(backend->getRank(), backend->getSize()),
+    : ProcessGroup(backend->getRank(), backend->getSize(), membership.clock),
       membership_(std::move(membership)),
       backend_(std::move(backend)),
       chunk_bytes_(chunk_bytes_for(size())),
@@ -185,8 +185,11 @@ void ExchangeGroup::work() {
     lock.unlock();
     try {
       if (failure_.empty()) {
+        const auto begin = std::chrono::steady_clock::now();
         const Watchdog::Watched watched = membership_.watch(operation.name, operation.unit);
         operation.run();
+        const auto elapsed = std::chrono::steady_clock::now() - begin;
+        clock().add(std::chrono::duration<double, std::milli>(elapsed).count());
       }
     } catch (const std::exception& error) {
       failure_ = membership_.describe_failure(operation.name, operation.unit, error);

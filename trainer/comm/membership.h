@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "trainer/comm/communication_clock.h"
 #include "trainer/comm/watchdog.h"
 
 namespace fsdp {
@@ -21,6 +22,7 @@ struct Membership {
   // After which a transport gives up by itself; later than the watchdog, if that does something.
   std::chrono::milliseconds transport_timeout{};
   std::shared_ptr<Watchdog> watchdog;
+  std::shared_ptr<CommunicationClock> clock = std::make_shared<CommunicationClock>();
   int agreements = 0;
   int subgroups = 0;
 

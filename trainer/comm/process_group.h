@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/comm/communication_clock.h"
 #include "trainer/comm/communication_error.h"
 #include "trainer/comm/environment.h"
 #include "trainer/comm/pending.h"
@@ -27,13 +28,19 @@ inline constexpr int kNoUnit = -1;
 // store. After an error end the process instead.
 class ProcessGroup {
  public:
-  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+  // `clock` is what the group's operations add their time to.
+  ProcessGroup(int rank, int size,
+               std::shared_ptr<CommunicationClock> clock = std::make_shared<CommunicationClock>())
+      : rank_(rank), size_(size), clock_(std::move(clock)) {}
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  // Times the operations of all ranks' group and of every group made of it; those of a group of one
+  // rank take no time.
+  CommunicationClock& clock() const { return *clock_; }
 
   // output [size * n] = every rank's shard [n] in rank order; `shard` may be its part of `output`.
   virtual Pending all_gather(at::Tensor output, at::Tensor shard, int unit = kNoUnit) = 0;
@@ -56,6 +63,7 @@ class ProcessGroup {
  private:
   int rank_;
   int size_;
+  std::shared_ptr<CommunicationClock> clock_;
 };
 
 struct ProcessGroupOptions {

@@ -9,12 +9,53 @@
 namespace fsdp {
 namespace {
 
+// The time between two points of a stream.
+class StreamInterval : public CommunicationClock::Interval {
+ public:
+  void record_begin(const c10::Stream& stream) { begin_.record(stream); }
+  void record_end(const c10::Stream& stream) { end_.record(stream); }
+  bool is_begun() const { return begin_.query(); }
+  bool is_ended() const { return end_.query(); }
+  double milliseconds() const override {
+    end_.synchronize();
+    return begin_.elapsedTime(end_);
+  }
+
+ private:
+  c10::Event begin_{c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT};
+  c10::Event end_{c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT};
+};
+
+// Intervals that come back when their last user lets go, on any thread: an event is made by a call
+// of the driver.
+class IntervalPool : public std::enable_shared_from_this<IntervalPool> {
+ public:
+  std::shared_ptr<StreamInterval> take() {
+    return {take_free().release(), [pool = shared_from_this()](StreamInterval* interval) {
+              const std::lock_guard lock(pool->mutex_);
+              pool->free_.emplace_back(interval);
+            }};
+  }
+
+ private:
+  std::unique_ptr<StreamInterval> take_free() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return std::make_unique<StreamInterval>();
+    std::unique_ptr<StreamInterval> interval = std::move(free_.back());
+    free_.pop_back();
+    return interval;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<StreamInterval>> free_;
+};
+
 // With asyncOp false NCCL runs an operation on the caller's current stream and gives no Work back,
 // so that streams and events order it like any kernel.
 class NcclGroup : public ProcessGroup {
  public:
   NcclGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend, at::Device device)
-      : ProcessGroup(membership.rank, membership.size()),
+      : ProcessGroup(membership.rank, membership.size(), membership.clock),
         membership_(std::move(membership)),
         backend_(std::move(backend)),
         device_(device) {}
@@ -71,31 +112,30 @@ class NcclGroup : public ProcessGroup {
     }
   }
 
-  // Puts what `run` does on the current stream, and has the stream's progress watched.
+  // Puts what `run` does on the current stream, and has the stream's progress watched and timed.
   template <typename Run>
   Pending issue(const char* operation, int unit, Run run) {
     const c10::Stream stream = c10::cuda::getCurrentCUDAStream(device_.index()).unwrap();
-    const auto begin = std::make_shared<c10::Event>(c10::DeviceType::CUDA);
-    const auto end = std::make_shared<c10::Event>(c10::DeviceType::CUDA);
-    begin->record(stream);
+    const std::shared_ptr<StreamInterval> interval = intervals_->take();
+    interval->record_begin(stream);
     call(operation, unit, [&] {
       TORCH_CHECK(!run(), "NCCL gave a Work for an operation on the current stream");
-      end->record(stream);
+      interval->record_end(stream);
     });
     membership_.watchdog->watch_device(
         membership_.describe(operation, unit),
-        [begin, end, device = device_] { return progress(*begin, *end, device); });
+        [interval, device = device_] { return progress(*interval, device); });
+    if (size() > 1) clock().add(interval);
     return {};
   }
 
-  static Watchdog::Progress progress(const c10::Event& begin, const c10::Event& end,
-                                     at::Device device) {
+  static Watchdog::Progress progress(const StreamInterval& interval, at::Device device) {
     try {
       // Stays: to go back to device 0, or to destroy an event from there, would make a context on
       // it.
       c10::cuda::set_device(device.index(), /*force=*/true);
-      if (end.query()) return Watchdog::Progress::kComplete;
-      return begin.query() ? Watchdog::Progress::kRunning : Watchdog::Progress::kQueued;
+      if (interval.is_ended()) return Watchdog::Progress::kComplete;
+      return interval.is_begun() ? Watchdog::Progress::kRunning : Watchdog::Progress::kQueued;
     } catch (const std::exception&) {
       return Watchdog::Progress::kComplete;  // the device has failed; its user is told
     }
@@ -104,6 +144,7 @@ class NcclGroup : public ProcessGroup {
   Membership membership_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   at::Device device_;
+  std::shared_ptr<IntervalPool> intervals_ = std::make_shared<IntervalPool>();
 };
 
 }  // namespace

@@ -30,10 +30,10 @@ struct RunStarted {
   int64_t resumed_from_step = 0;
   std::string warning;
   std::string torch_version;
-  std::string cuda_version;  // empty on the CPU, as the next two
-  std::string nccl_version;
-  std::string driver_version;
-  std::string gpu;  // the rank's, as device samples name it: "gpu:3"; empty on the CPU
+  std::string cuda_version;    // empty on the CPU, as the next three
+  std::string nccl_version;    // "2.28.9"
+  std::string driver_version;  // "580.65.06"
+  std::string gpu;             // "gpu:3" as device samples name it; of a MIG slice, its GPU
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;
   std::optional<double> sm_clock_mhz_max;
@@ -121,8 +121,8 @@ struct StepDone {
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak of the step.",
           any_value());
     visit("communication_time_ms", self.communication_time_ms,
-          "Time in which collectives were under way on this rank, their durations added; null when "
-          "not measured.",
+          "Durations of the step's collectives on this rank, added: waiting for slower ranks "
+          "counts, and those that overlap count each. 0 with one rank; null: not measured.",
           any_value());
   }
 };

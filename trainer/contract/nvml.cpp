@@ -123,6 +123,50 @@ DeviceSample Nvml::sample(const Gpu& gpu) const {
   return sample;
 }
 
+std::string Nvml::driver_version() const {
+  std::array<char, 96> version{};
+  call<int(char*, unsigned int)>("nvmlSystemGetDriverVersion", version.data(),
+                                 unsigned(version.size()));
+  return version.data();
+}
+
+std::optional<GpuFacts> Nvml::facts_of(const std::string& uuid) const {
+  const auto find_device = [&](const std::string& full_uuid, Device* device) {
+    return try_call<int(const char*, Device*)>("nvmlDeviceGetHandleByUUID", full_uuid.c_str(),
+                                               device);
+  };
+  Device part = nullptr;
+  if (!find_device("GPU-" + uuid, &part) && !find_device("MIG-" + uuid, &part)) return std::nullopt;
+  Device gpu = nullptr;
+  if (!try_call<int(Device, Device*)>("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part, &gpu)) {
+    gpu = part;  // it is no MIG slice
+  }
+  GpuFacts facts;
+  unsigned int figure = 0;
+  if (try_call<int(Device, unsigned int*)>("nvmlDeviceGetIndex", gpu, &figure)) {
+    facts.device = "gpu:" + std::to_string(figure);
+  }
+  if (try_call<int(Device, unsigned int*)>("nvmlDeviceGetEnforcedPowerLimit", gpu, &figure)) {
+    facts.power_limit_watts = figure / 1000.0;  // from milliwatts
+  }
+  if (try_call<int(Device, int, unsigned int*)>("nvmlDeviceGetMaxClockInfo", gpu, kNvmlClockSm,
+                                                &figure)) {
+    facts.sm_clock_mhz_max = figure;
+  }
+  facts.process_count = process_count(part);
+  return facts;
+}
+
+// Without a list to fill the library says only how long it would be.
+std::optional<int64_t> Nvml::process_count(Device device) const {
+  const auto list = function<int(Device, unsigned int*, NvmlProcessInfo*)>(
+      "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2");
+  unsigned int count = 0;
+  const int result = list(device, &count, nullptr);
+  if (result != kNvmlSuccess && result != kNvmlInsufficientSize) return std::nullopt;
+  return count;
+}
+
 Nvml::Device Nvml::device_at(unsigned int index) const {
   Device device = nullptr;
   call<int(unsigned int, Device*)>("nvmlDeviceGetHandleByIndex_v2", index, &device);

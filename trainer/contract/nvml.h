@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,16 @@ struct NvmlProcessInfo {
 };
 inline constexpr unsigned long long kNvmlValueNotAvailable = ~0ULL;
 
+// What a process has of the GPU that it computes on. What the driver does not say is absent.
+struct GpuFacts {
+  // "gpu:3" as device samples name it; of a MIG slice, the GPU it is cut from.
+  std::string device;
+  std::optional<double> power_limit_watts;
+  std::optional<double> sm_clock_mhz_max;
+  // With a context on the GPU, or on the MIG slice, the caller's own included.
+  std::optional<int64_t> process_count;
+};
+
 // The library between nvmlInit and nvmlShutdown. Functions throw std::runtime_error when the driver
 // refuses, unless they say otherwise. GPUs are named by their index.
 class Nvml {
@@ -42,6 +53,11 @@ class Nvml {
   std::string process_name(unsigned int process_id) const;
   // What the GPU does now; figures that the driver refuses are absent. `host` is left empty.
   DeviceSample sample(const Gpu& gpu) const;
+  std::string driver_version() const;
+  // Of the GPU or MIG slice with this UUID, given as CUDA does: without "GPU-" or "MIG-". CUDA's
+  // own numbers do not say which GPU it is: CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG change
+  // them. Nullopt when the driver knows none.
+  std::optional<GpuFacts> facts_of(const std::string& uuid) const;
 
  private:
   using Device = struct NvmlDeviceStruct*;
@@ -49,6 +65,7 @@ class Nvml {
   explicit Nvml(void* library) : library_(library) {}
 
   Device device_at(unsigned int index) const;
+  std::optional<int64_t> process_count(Device device) const;
   template <typename Signature>
   Signature* find(const char* name) const;
   template <typename Signature>

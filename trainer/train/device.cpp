@@ -10,10 +10,13 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <iostream>
 
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/nvml.h"
 #include "trainer/engine/counting_allocator.h"
 #include "trainer/train/cuda_device.h"
+#include "trainer/train/device_samples.h"
 
 namespace fsdp {
 namespace {
@@ -75,6 +78,18 @@ double cgroup_quota() {
   return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank)};
 }
 
+std::optional<int64_t> memory_bytes(at::Device device) {
+#ifdef FSDP_CUDA
+  if (device.is_cuda()) return cuda_memory_bytes(device);
+#endif
+  TORCH_CHECK(device.is_cpu(), "no size of memory for ", device);
+  return NodeProbe().sample().memory_total_bytes;
+}
+
+int64_t memory_limit_bytes(const RunSpec& spec) {
+  return static_cast<int64_t>(spec.memory_limit_gib * (int64_t{1} << 30));
+}
+
 }  // namespace
 
 at::Device pick_device(DeviceKind kind, [[maybe_unused]] int local_rank) {
@@ -131,7 +146,7 @@ void set_threads(const RunSpec& spec, const WorldEnvironment& world) {
 }
 
 void set_memory_limit(const RunSpec& spec, at::Device device) {
-  const auto bytes = static_cast<int64_t>(spec.memory_limit_gib * (int64_t{1} << 30));
+  const int64_t bytes = memory_limit_bytes(spec);
 #ifdef FSDP_CUDA
   if (device.is_cuda()) {
     if (bytes > 0) set_cuda_memory_limit(device, bytes);
@@ -143,7 +158,7 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
   CountingAllocator::instance().set_limit(bytes);
 }
 
-RunStarted describe_rank(const WorldEnvironment& world, at::Device device) {
+RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   RunStarted started;
@@ -156,7 +171,34 @@ RunStarted describe_rank(const WorldEnvironment& world, at::Device device) {
   started.device_name = device_name(device);
   started.threads = at::get_num_threads();
   started.torch_version = TORCH_VERSION;
+  started.device_memory_bytes = memory_bytes(device);
+  if (const int64_t limit = memory_limit_bytes(spec); limit > 0) {
+    started.device_memory_bytes = std::min(limit, started.device_memory_bytes.value_or(limit));
+  }
+#ifdef FSDP_CUDA
+  if (device.is_cuda()) {
+    started.cuda_version = cuda_version();
+    started.nccl_version = nccl_version();
+    describe_gpu(started, cuda_device_uuid(device));
+  }
+#endif
   return started;
+}
+
+void describe_gpu(RunStarted& started, const std::string& uuid) {
+  try {
+    const std::unique_ptr<Nvml> nvml = Nvml::open();
+    if (!nvml) return;
+    started.driver_version = nvml->driver_version();
+    const std::optional<GpuFacts> facts = nvml->facts_of(uuid);
+    if (!facts) return;
+    started.gpu = facts->device;
+    started.power_limit_watts = facts->power_limit_watts;
+    started.sm_clock_mhz_max = facts->sm_clock_mhz_max;
+    if (facts->process_count > 0) started.other_processes = *facts->process_count - 1;
+  } catch (const std::exception& error) {
+    std::cerr << "fsdp-train: no facts of the GPU: " << error.what() << std::endl;
+  }
 }
 
 }  // namespace fsdp

@@ -34,7 +34,16 @@ void set_threads(const RunSpec& spec, const WorldEnvironment& world);
 // allocator, so call it before the first tensor is made.
 void set_memory_limit(const RunSpec& spec, at::Device device);
 
-// The rank's first event, but for what the trainer knows (steps, parameters).
-RunStarted describe_rank(const WorldEnvironment& world, at::Device device);
+// The rank's first event, but for what the trainer knows (steps, parameters). Call it when the
+// rank's tensors are on the device: then its own process is among those that compute there.
+RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
+
+// Fills in what NVIDIA's driver says of the GPU on which this process computes, and which CUDA
+// knows by this UUID (see Nvml::facts_of). What it does not say stays empty or absent.
+//
+// Processes of others are all but one of those that it counts: this process is among them, but not
+// always to be told from them, as a container has process numbers of its own. Where the driver
+// shows a container no process at all, their number is absent.
+void describe_gpu(RunStarted& started, const std::string& uuid);
 
 }  // namespace fsdp

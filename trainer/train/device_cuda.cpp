@@ -4,6 +4,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 
 #include "trainer/train/cuda_device.h"
 
@@ -15,10 +16,34 @@ std::string cuda_device_name(c10::Device device) {
   return at::cuda::getDeviceProperties(device.index())->name;
 }
 
+int64_t cuda_memory_bytes(c10::Device device) {
+  return static_cast<int64_t>(at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
+}
+
+std::string cuda_device_uuid(c10::Device device) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const cudaUUID_t& uuid = at::cuda::getDeviceProperties(device.index())->uuid;
+  std::string text;
+  for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
+    text += kHex[byte >> 4];
+    text += kHex[byte & 15];
+  }
+  return text;
+}
+
+std::string cuda_version() {
+  int version = 0;
+  C10_CUDA_CHECK(cudaRuntimeGetVersion(&version));  // 13010 is 13.1
+  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
+}
+
+std::string nccl_version() { return c10d::getNcclVersion(); }
+
 void set_cuda_memory_limit(c10::Device device, int64_t bytes) {
   at::globalContext().lazyInitDevice(at::kCUDA);  // the allocator takes no limit before that
-  const double total_bytes =
-      static_cast<double>(at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
+  const auto total_bytes = static_cast<double>(cuda_memory_bytes(device));
   c10::cuda::CUDACachingAllocator::setMemoryFraction(
       std::min(1.0, static_cast<double>(bytes) / total_bytes), device.index());
 }

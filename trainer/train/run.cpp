@@ -88,7 +88,7 @@ ExitCode RankRun::run() {
   }
 
   trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), device, *group_, *events_);
-  RunStarted started = describe_rank(world, device);
+  RunStarted started = describe_rank(spec, world, device);
   trainer_->describe(started);
   events_->write(started);
   if (spec.device_samples.every_s && world.local_rank == 0) {

@@ -104,6 +104,7 @@ int64_t Trainer::run() {
 Trainer::Report Trainer::do_step(int64_t step) {
   Report report;
   memory_->reset_peaks();
+  group_.clock().start();
   StepBatches batches =
       load_step(*data_.training().data_set, sampler_, step - 1, group_.rank(), spec_, device_);
   if (scaler_) {
@@ -131,6 +132,7 @@ Trainer::Report Trainer::do_step(int64_t step) {
     leave_out_ = std::move(leave_out);
   }
   store_.finish_step();
+  report.communication = group_.clock().stop();
 
   const at::Tensor none = at::zeros_like(loss);
   statistics =
@@ -173,6 +175,7 @@ void Trainer::write_report() {
   Report report = std::move(reports_.front());
   reports_.pop_front();
   report.event.step_time_ms = report.end->milliseconds_since(*last_mark_);
+  report.event.communication_time_ms = report.communication.milliseconds();
   last_mark_ = std::move(report.end);
   const float* statistics = report.statistics.const_data_ptr<float>();
   report.event.non_finite = !std::isfinite(statistics[0]);

@@ -44,6 +44,7 @@ class Trainer {
   struct Report {
     StepDone event;
     at::Tensor statistics;  // on the host: see do_step
+    CommunicationClock::Sum communication;
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);

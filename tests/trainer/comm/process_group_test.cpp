@@ -19,10 +19,12 @@ TEST_CASE("a single rank communicates with nobody") {
   const at::Tensor input = at::randn({100});
   const at::Tensor shard = at::empty({100});
   const at::Tensor whole = at::empty({100});
+  group->clock().start();
   group->reduce_scatter(shard, input).wait();
   group->all_gather(whole, shard).wait();
   group->all_reduce(whole).wait();
   group->barrier();
+  CHECK(group->clock().stop().milliseconds() == 0);
   CHECK(whole.equal(input));
   CHECK(group->agree("key", "value") == "value");
   CHECK(group->subgroup("itself", {0})->size() == 1);

@@ -109,6 +109,25 @@ TEST_CASE("operations may be in flight together and be waited for in any order")
   CHECK(sums_to(other, expected_sum(5, at::kDouble)));
 }
 
+TEST_CASE("the time of every collective is known") {
+  const auto measured_ms = [](const std::function<void()>& operation) {
+    group->clock().start();
+    operation();
+    return group->clock().stop().milliseconds();
+  };
+  const at::Tensor shard = at::ones({1000});
+  const at::Tensor whole = at::ones({1000 * group->size()});
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<double> times_ms{
+      measured_ms([&] { group->all_gather(whole, shard).wait(); }),
+      measured_ms([&] { group->reduce_scatter(shard, whole).wait(); }),
+      measured_ms([&] { group->all_reduce(shard).wait(); })};
+  const std::chrono::duration<double, std::milli> all = std::chrono::steady_clock::now() - begin;
+  CHECK(*std::min_element(times_ms.begin(), times_ms.end()) > 0);
+  CHECK(std::accumulate(times_ms.begin(), times_ms.end(), 0.0) <= all.count());
+  CHECK(measured_ms([] {}) == 0);
+}
+
 TEST_CASE("ranks agree on rank 0's value, each time anew") {
   const std::string mine = "from " + std::to_string(group->rank());
   CHECK(group->agree("folder", mine) == "from 0");
@@ -235,11 +254,15 @@ TEST_CASE("what waits too long for another rank is named: operation, unit, rank,
 
   held_up("agree on folder" + place, [&] { watched->agree("folder", "value"); });
   held_up("barrier" + place, [&] { watched->barrier(); });
+  watched->clock().start();
   held_up("all_gather of unit 3" + place, [&] { watched->all_gather(whole, shard, 3).wait(); });
   held_up("connect" + place_in_part, [&] { part = watched->subgroup("part", all); });
   held_up("reduce_scatter of unit 0" + place_in_part,
           [&] { part->reduce_scatter(shard, whole, 0).wait(); });
   held_up("all_reduce" + place_in_part, [&] { part->all_reduce(whole).wait(); });
+  // Waiting is communication: three operations of both groups were too long on all ranks but one.
+  const double communication_time_ms = watched->clock().stop().milliseconds();
+  CHECK(communication_time_ms > (group->rank() == 0 ? 0 : 3 * 50));
   watched->barrier();
 }
 

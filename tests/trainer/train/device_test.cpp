@@ -1,6 +1,7 @@
 #include "trainer/train/device.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <thread>
@@ -67,11 +68,26 @@ TEST_CASE("the device that was asked for") {
 }
 
 TEST_CASE("a rank describes itself") {
-  const RunStarted started = describe_rank({1, 2, 1, 2, "127.0.0.1", 1}, at::kCPU);
+  RunSpec spec;
+  const WorldEnvironment world{1, 2, 1, 2, "127.0.0.1", 1};
+  const RunStarted started = describe_rank(spec, world, at::kCPU);
   CHECK(started.rank == 1);
   CHECK(started.world_size == 2);
   CHECK(started.device == "cpu");
   CHECK_FALSE(started.device_name.empty());
   CHECK_FALSE(started.host.empty());
   CHECK(started.threads >= 1);
+  CHECK_FALSE(started.torch_version.empty());
+  CHECK(started.cuda_version.empty());
+  CHECK(started.nccl_version.empty());
+  CHECK(started.driver_version.empty());
+  CHECK(started.gpu.empty());
+  CHECK_FALSE(started.other_processes);
+
+  const int64_t node_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  CHECK(started.device_memory_bytes == node_bytes);
+  spec.memory_limit_gib = 0.5;
+  CHECK(describe_rank(spec, world, at::kCPU).device_memory_bytes == 512ll << 20);
+  spec.memory_limit_gib = 1e9;
+  CHECK(describe_rank(spec, world, at::kCPU).device_memory_bytes == node_bytes);
 }
