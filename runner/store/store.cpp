@@ -96,8 +96,8 @@ class RunPlanning {
 
 Store::Contents::Contents(const std::filesystem::path& results)
     : database(open_migrated(results)),
-      last_sequence(database,
-                    "select last_sequence from ranks where run = ? and attempt = ? and rank = ?"),
+      last_sequences(database,
+                     "select rank, last_sequence from ranks where run = ? and attempt = ?"),
       insert_rank(database,
                   "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"),
       insert_step(database, insert_event<StepDone>("steps")),
@@ -113,7 +113,12 @@ Store::Contents::Contents(const std::filesystem::path& results)
       update_last_sequence(
           database,
           "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
-          "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?") {}
+          "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?"),
+      update_rank_summary(database, "update ranks set " + field_columns<RankSummary>(" = ?") +
+                                        " where run = ? and attempt = ? and rank = ?"),
+      write_summary(database, "insert or replace into summaries (run, attempt, " +
+                                  field_columns<AttemptSummary>() + ") values (?, ?, " +
+                                  field_parameters<AttemptSummary>() + ")") {}
 
 Store::Store(const std::filesystem::path& results)
     : contents_(std::make_unique<Contents>(results)) {}
@@ -213,8 +218,9 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
             "  where run = runs.id order by status = 'interrupted', attempt desc limit 1) "
             "where id = ?")
       .run(run_id);
-  contents_->update_summary(run_id, attempt);
+  contents_->write(run_id, attempt, contents_->figures_of(run_id, attempt), ended_unix_ms);
   transaction.commit();
+  contents_->figures.erase({run_id, attempt});
 }
 
 std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {

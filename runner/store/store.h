@@ -172,10 +172,10 @@ class Store {
   std::vector<RankEnd> rank_ends(int64_t run_id, int attempt) const;
 
   // The views `comparison` and `comparison_per_rank`, of one experiment or (empty) of all, in
-  // order. First brings the figures of running attempts up to date, unless the database is
-  // read-only.
-  std::vector<ComparisonRow> comparison(std::string_view experiment);
-  std::vector<RankRow> comparison_per_rank(std::string_view experiment);
+  // order. Reads no steps: figures are kept up to date by ingest, those of a running attempt as of
+  // 1/64 of its events ago at most.
+  std::vector<ComparisonRow> comparison(std::string_view experiment) const;
+  std::vector<RankRow> comparison_per_rank(std::string_view experiment) const;
 
   // Every run of the current lists of one experiment or (empty) of all, in order. Reads no steps.
   std::vector<StatusRow> statuses(std::string_view experiment) const;

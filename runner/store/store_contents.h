@@ -1,5 +1,9 @@
 #pragma once
 
+#include <map>
+#include <utility>
+
+#include "runner/store/attempt_figures.h"
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 
@@ -14,11 +18,21 @@ inline constexpr const char* kRunRecordColumns =
 struct Store::Contents {
   explicit Contents(const std::filesystem::path& results);
 
-  // Within a transaction of the caller's.
-  void ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events);
-  // Computes the figures of the attempt from its steps; within a transaction of the caller's.
-  void update_summary(int64_t run_id, int attempt);
-  void update_running_summaries(std::string_view experiment);
+  // An attempt and what is computed from its events so far.
+  struct Figures {
+    AttemptFigures computed;
+    std::map<int64_t, int64_t> last_sequences;  // by rank, of the last event in them
+    int64_t events = 0;
+    int64_t events_written = 0;  // how many there were when they were last written to the database
+  };
+
+  // These work within a transaction of the caller's.
+  void ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events,
+                   Figures& figures);
+  // Those in memory where they are of the same events as the database holds, else computed anew:
+  // another process may have written, or a transaction have been rolled back.
+  Figures& figures_of(int64_t run_id, int attempt);
+  void write(int64_t run_id, int attempt, Figures& figures, std::optional<int64_t> ended_unix_ms);
 
   // The rows of one experiment or (empty) of all.
   template <typename Row>
@@ -35,8 +49,9 @@ struct Store::Contents {
   }
 
   Database database;
+  std::map<std::pair<int64_t, int>, Figures> figures;  // of attempts that are being ingested
   // Kept prepared because they run once per event.
-  Statement last_sequence;
+  Statement last_sequences;
   Statement insert_rank;
   Statement insert_step;
   Statement insert_evaluation;
@@ -45,6 +60,8 @@ struct Store::Contents {
   Statement update_start;
   Statement update_end;
   Statement update_last_sequence;
+  Statement update_rank_summary;
+  Statement write_summary;
 };
 
 }  // namespace fsdp

@@ -2,46 +2,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "trainer/contract/event.h"
-
-// What a table shows of an attempt, computed from its steps. Pure.
+// What a table shows of an attempt and of its ranks.
 namespace fsdp {
-
-struct MeasuredStep {
-  int64_t time_unix_ms = 0;  // when the step's event was written
-  StepDone done;
-};
-
-// What one rank reported, steps in their order.
-struct MeasuredRank {
-  std::string host;
-  std::string gpu;  // as its device samples name it; empty: none
-  std::vector<MeasuredStep> steps;
-  std::optional<int64_t> ended_unix_ms;  // of its last event; absent: still running or killed
-};
-
-struct MeasuredSample {
-  int64_t time_unix_ms = 0;
-  std::string host;
-  std::string device;  // "gpu:0", "cpu"
-  std::optional<double> utilization_percent;
-  std::optional<double> power_watts;
-};
-
-struct MeasuredAttempt {
-  int64_t warmup_steps_excluded = 0;
-  int64_t gradient_accumulation_steps = 1;
-  int64_t started_unix_ms = 0;
-  std::optional<int64_t> ended_unix_ms;  // as the runner saw it
-  std::vector<MeasuredRank> ranks;       // one per rank of the run
-  // What rank 0 reported, in the order of the steps: the figures are of all ranks.
-  std::vector<EvaluationDone> evaluations;
-  std::vector<CheckpointDone> checkpoints;
-  std::vector<MeasuredSample> samples;  // of all nodes' devices, each device's in order of time
-};
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
 // neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or
@@ -134,8 +97,5 @@ struct RankSummary {
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
   }
 };
-
-AttemptSummary summarise(const MeasuredAttempt& attempt);
-RankSummary summarise(const MeasuredRank& rank, int64_t warmup_steps_excluded);
 
 }  // namespace fsdp

@@ -17,7 +17,7 @@
 // How fast results are recorded and read back. By hand:
 //
 //     cmake --build --preset release --target store_speed fsdp-run-program
-//     build/release/store_speed [runs] [steps of each]
+//     build/release/store_speed [steps to ingest] [runs] [steps of each run]
 //
 // prints a table in Markdown. Beside the wall time stands the processor time, which tells how far
 // the machine was busy with something else.
@@ -27,13 +27,17 @@ using namespace fsdp;
 
 constexpr int kRanks = 4;
 
+// Of this process and of those that it started and waited for.
 double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  double seconds = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      seconds += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    }
+  }
+  return seconds;
 }
 
 void print_line(const std::string& what, double seconds, double processor, int64_t rows) {
@@ -73,27 +77,33 @@ StepDone made_up_step(int64_t step, int rank) {
   return done;
 }
 
+std::vector<Event> events_of(int rank, int64_t steps) {
+  RunStarted started;
+  started.rank = rank;
+  started.world_size = kRanks;
+  started.steps_planned = steps;
+  std::vector<Event> events;
+  events.push_back({.time_unix_ms = 1'000, .body = started});
+  for (int64_t step = 1; step <= steps; ++step) {
+    events.push_back(
+        {.sequence = step, .time_unix_ms = 1'000 + 120 * step, .body = made_up_step(step, rank)});
+  }
+  events.push_back({.sequence = steps + 1,
+                    .time_unix_ms = 2'000 + 120 * steps,
+                    .body = RunFinished{.steps = steps}});
+  return events;
+}
+
 void write_events(const RunPaths& paths, int64_t steps) {
   std::filesystem::create_directories(paths.attempt(1));
   for (int rank = 0; rank < kRanks; ++rank) {
     std::ofstream file(paths.events(1, rank));
-    RunStarted started;
-    started.rank = rank;
-    started.world_size = kRanks;
-    started.steps_planned = steps;
-    file << to_json_line({.time_unix_ms = 1'000, .body = started}) << '\n';
-    for (int64_t step = 1; step <= steps; ++step) {
-      file << to_json_line({.sequence = step,
-                            .time_unix_ms = 1'000 + 120 * step,
-                            .body = made_up_step(step, rank)})
-           << '\n';
-    }
-    file << to_json_line({.sequence = steps + 1,
-                          .time_unix_ms = 2'000 + 120 * steps,
-                          .body = RunFinished{.steps = steps}})
-         << '\n';
+    for (const Event& event : events_of(rank, steps)) file << to_json_line(event) << '\n';
   }
 }
+
+const ExperimentRecord kExperiment{
+    .name = "speed", .title = "", .file = "", .text = "", .text_digest = "", .profile = ""};
 
 Store::PlannedRun planned(const std::string& point, int64_t position) {
   RunSpec spec;
@@ -169,10 +179,52 @@ void ingest_speed(int64_t steps) {
           [&] { store.end_attempt(run_id, 1, RunStatus::kFinished, "", 5'000); });
 }
 
+// The runs as a sweep would leave them, a hundred in a transaction.
+void fill(Store& store, int64_t run_count, int64_t steps) {
+  std::vector<Store::PlannedRun> runs;
+  for (int64_t i = 0; i < run_count; ++i) runs.push_back(planned("point " + std::to_string(i), i));
+  const std::vector<RunRecord> records = store.plan(kExperiment, runs);
+  for (size_t i = 0; i < records.size();) {
+    Store::Batch batch(store);
+    for (const size_t end = std::min(i + 100, records.size()); i < end; ++i) {
+      const int attempt = store.begin_attempt(records[i].id, {.host = "here"});
+      std::vector<std::vector<Event>> events(kRanks);
+      for (int rank = 0; rank < kRanks; ++rank)
+        events[static_cast<size_t>(rank)] = events_of(rank, steps);
+      store.ingest(records[i].id, attempt, events);
+      store.end_attempt(records[i].id, attempt, RunStatus::kFinished, "", 5'000);
+    }
+    batch.commit();
+  }
+}
+
+void report_speed(const std::filesystem::path& runner, int64_t run_count, int64_t steps) {
+  const TemporaryFolder folder;
+  const std::string runs = std::to_string(run_count) + " runs";
+  measure("recording " + runs, run_count * steps * kRanks, [&] {
+    Store store(folder.path());
+    fill(store, run_count, steps);
+  });
+  printf("%ju MiB in the database\n",
+         std::filesystem::file_size(folder.path() / "results.sqlite") >> 20);
+  measure("standing of " + runs, 0, [&] { Store(folder.path()).statuses(""); });
+  for (const std::string command : {"report --format table", "report --format json"}) {
+    measure("fsdp-run " + command + ", " + runs, 0, [&] {
+      const std::string line =
+          runner.string() + " " + command + " --results " + folder.path().string() + " > /dev/null";
+      if (std::system(line.c_str()) != 0) throw std::runtime_error(line);
+    });
+  }
+}
+
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  const int64_t steps = argument_count > 1 ? std::stoll(arguments[1]) : 100'000;
+  const auto argument = [&](int i, int64_t otherwise) {
+    return argument_count > i ? std::stoll(arguments[i]) : otherwise;
+  };
   printf("| %-44s | wall s   | cpu s    | rows/s     | rows/cpu s |\n|---|---|---|---|---|\n", "");
-  ingest_speed(steps);
+  ingest_speed(argument(1, 100'000));
+  report_speed(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fsdp-run",
+               argument(2, 10'000), argument(3, 250));
 }

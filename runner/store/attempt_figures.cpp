@@ -1,0 +1,233 @@
+#include "runner/store/attempt_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+
+namespace fsdp {
+namespace {
+
+// The value below which `fraction` of the not empty `values` lie; reorders them.
+double quantile(std::span<double> values, double fraction) {
+  const double position = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<ptrdiff_t>(position);
+  const auto at = values.begin() + below;
+  std::nth_element(values.begin(), at, values.end());
+  if (at + 1 == values.end()) return *at;
+  const double above = *std::min_element(at + 1, values.end());
+  return std::lerp(*at, above, position - static_cast<double>(below));
+}
+
+// Of values in the order of their steps: those after the warm-up, or all when no more were done.
+std::span<double> without_warmup(std::vector<double>& values, int64_t warmup_steps_excluded) {
+  const bool has_more = std::ssize(values) > warmup_steps_excluded;
+  return std::span(values).subspan(has_more ? static_cast<size_t>(warmup_steps_excluded) : 0);
+}
+
+void include(std::optional<int64_t>& largest, std::optional<int64_t> value) {
+  largest = std::max(largest, value);
+}
+
+template <typename T>
+void include_least(std::optional<T>& least, std::optional<T> value) {
+  if (value && (!least || *value < *least)) least = value;
+}
+
+}  // namespace
+
+AttemptFigures::AttemptFigures(const Attempt& attempt)
+    : attempt_(attempt), ranks_(static_cast<size_t>(attempt.ranks)) {}
+
+void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body) {
+  Rank& own = ranks_.at(static_cast<size_t>(rank));
+  if (const auto* done = std::get_if<StepDone>(&body)) {
+    add_step(rank, time_unix_ms, *done);
+  } else if (const auto* sample = std::get_if<DeviceSample>(&body)) {
+    add_sample(time_unix_ms, *sample);
+  } else if (const auto* started = std::get_if<RunStarted>(&body)) {
+    own.host = started->host;
+    own.gpu = started->gpu;
+  } else if (const auto* evaluation = std::get_if<EvaluationDone>(&body)) {
+    if (rank == 0) add_evaluation(*evaluation);  // all ranks report the same
+  } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&body)) {
+    if (rank == 0) checkpoint_times_ms_.push_back(checkpoint->write_time_ms);
+  } else {
+    own.ended_unix_ms = time_unix_ms;
+  }
+}
+
+void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone& done) {
+  Rank& own = ranks_[static_cast<size_t>(rank)];
+  if (!own.step_times_ms.empty() && done.step <= own.last_step) return;
+  own.last_step = done.step;
+  own.step_times_ms.push_back(done.step_time_ms);
+  RankSummary& largest = own.largest;
+  include(largest.memory_allocated_bytes_forward, done.memory_allocated_bytes_forward);
+  include(largest.memory_reserved_bytes_forward, done.memory_reserved_bytes_forward);
+  include(largest.memory_allocated_bytes_max, done.memory_allocated_bytes_max);
+  include(largest.memory_reserved_bytes_max, done.memory_reserved_bytes_max);
+
+  Step& step = step_numbered(done.step);
+  if (step.rank_count == 0 || done.step_time_ms > step.step_time_ms) {
+    step.step_time_ms = done.step_time_ms;
+    step.communication_time_ms = done.communication_time_ms;
+  }
+  step.tokens = done.tokens;
+  ++step.rank_count;
+
+  if (rank != 0) return;
+  if (!losses_) {
+    losses_.emplace();
+    losses_->first = done.loss;
+    losses_->start_up_time_ms =
+        static_cast<double>(time_unix_ms - attempt_.started_unix_ms) - done.step_time_ms;
+  }
+  losses_->last = done.loss;
+  losses_->skipped_steps += done.skipped ? 1 : 0;
+  losses_->non_finite_steps += done.non_finite ? 1 : 0;
+}
+
+AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
+  // Numbers mostly follow each other, so the place is known.
+  const int64_t guess = steps_.empty() ? 0 : step - steps_.front().step;
+  if (guess >= 0 && guess < std::ssize(steps_)) {
+    Step& guessed = steps_[static_cast<size_t>(guess)];
+    if (guessed.step == step) return guessed;
+  }
+  const auto at = std::ranges::lower_bound(steps_, step, {}, &Step::step);
+  if (at != steps_.end() && at->step == step) return *at;
+  return *steps_.insert(at, Step{.step = step});
+}
+
+void AttemptFigures::add_evaluation(const EvaluationDone& evaluation) {
+  if (!evaluations_.token_accuracy_last) evaluations_.validation_loss_first = evaluation.loss;
+  evaluations_.validation_loss_last = evaluation.loss;
+  evaluations_.token_accuracy_last = evaluation.token_accuracy;
+  include_least(evaluations_.validation_loss_best, evaluation.loss);
+}
+
+void AttemptFigures::add_sample(int64_t time_unix_ms, const DeviceSample& sample) {
+  Device& device = devices_[{sample.host, sample.device}];
+  if (sample.utilization_percent) {
+    device.utilization_percent_sum += *sample.utilization_percent;
+    ++device.utilization_count;
+  }
+  if (!sample.power_watts) return;
+  if (device.last_power_watts) {
+    const double seconds = static_cast<double>(time_unix_ms - device.last_power_unix_ms) / 1000;
+    device.energy_joules = device.energy_joules.value_or(0) +
+                           seconds * (*device.last_power_watts + *sample.power_watts) / 2;
+  }
+  device.last_power_watts = sample.power_watts;
+  device.last_power_unix_ms = time_unix_ms;
+}
+
+RankSummary AttemptFigures::rank_summary(int64_t rank) const {
+  const Rank& own = ranks_.at(static_cast<size_t>(rank));
+  RankSummary summary = own.largest;
+  summary.steps = std::ssize(own.step_times_ms);
+  if (!own.step_times_ms.empty()) {
+    std::vector<double> times = own.step_times_ms;
+    summary.step_time_ms_median =
+        quantile(without_warmup(times, attempt_.warmup_steps_excluded), 0.5);
+  }
+  return summary;
+}
+
+AttemptSummary AttemptFigures::summary(std::optional<int64_t> ended_unix_ms) const {
+  if (ranks_.empty()) return {};
+  AttemptSummary summary = evaluations_;
+  summarise_steps(summary);
+  summarise_ranks(summary, ended_unix_ms);
+  summarise_devices(summary);
+  if (!checkpoint_times_ms_.empty()) {
+    std::vector<double> times = checkpoint_times_ms_;
+    summary.checkpoint_write_time_ms_median = quantile(times, 0.5);
+  }
+  if (losses_) {
+    summary.loss_first = losses_->first;
+    summary.loss_last = losses_->last;
+    summary.skipped_steps = losses_->skipped_steps;
+    summary.non_finite_steps = losses_->non_finite_steps;
+    summary.start_up_time_ms = losses_->start_up_time_ms;
+  }
+  return summary;
+}
+
+void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
+  std::vector<double> all_times;
+  std::vector<double> all_communication_times;
+  std::vector<double> all_tokens;
+  for (const Step& step : steps_) {
+    if (step.rank_count < attempt_.ranks) continue;
+    all_times.push_back(step.step_time_ms);
+    all_tokens.push_back(static_cast<double>(step.tokens));
+    if (step.communication_time_ms) all_communication_times.push_back(*step.communication_time_ms);
+  }
+  if (all_times.empty()) return;
+  const int64_t warmup = attempt_.warmup_steps_excluded;
+  const std::span times = without_warmup(all_times, warmup);
+  const double median = quantile(times, 0.5);
+  summary.step_time_ms_median = median;
+  summary.step_time_ms_p25 = quantile(times, 0.25);
+  summary.step_time_ms_p75 = quantile(times, 0.75);
+  if (all_communication_times.size() == all_times.size()) {
+    summary.communication_time_ms_median =
+        quantile(without_warmup(all_communication_times, warmup), 0.5);
+  }
+  if (median <= 0) return;
+  summary.steps_per_second = 1000 / median;
+  summary.micro_batches_per_second =
+      *summary.steps_per_second * static_cast<double>(attempt_.gradient_accumulation_steps);
+  summary.tokens_per_second =
+      *summary.steps_per_second * quantile(without_warmup(all_tokens, warmup), 0.5);
+}
+
+void AttemptFigures::summarise_ranks(AttemptSummary& summary,
+                                     std::optional<int64_t> ended_unix_ms) const {
+  bool all_ended = true;
+  std::optional<int64_t> last_end;
+  for (const Rank& rank : ranks_) {
+    const RankSummary& own = rank.largest;
+    include_least(summary.steps, std::optional<int64_t>(std::ssize(rank.step_times_ms)));
+    include(summary.memory_allocated_bytes_max, own.memory_allocated_bytes_max);
+    include(summary.memory_reserved_bytes_max, own.memory_reserved_bytes_max);
+    include_least(summary.memory_allocated_bytes_min, own.memory_allocated_bytes_max);
+    include_least(summary.memory_reserved_bytes_min, own.memory_reserved_bytes_max);
+    include(summary.memory_allocated_bytes_forward_max, own.memory_allocated_bytes_forward);
+    include_least(summary.memory_allocated_bytes_forward_min, own.memory_allocated_bytes_forward);
+    include(summary.memory_reserved_bytes_forward_max, own.memory_reserved_bytes_forward);
+    all_ended = all_ended && rank.ended_unix_ms;
+    include(last_end, rank.ended_unix_ms);
+  }
+  if (!all_ended) last_end = ended_unix_ms;
+  if (last_end) summary.total_time_ms = *last_end - attempt_.started_unix_ms;
+}
+
+void AttemptFigures::summarise_devices(AttemptSummary& summary) const {
+  std::set<std::pair<std::string, std::string>> own_gpus;
+  for (const Rank& rank : ranks_) {
+    if (!rank.gpu.empty()) own_gpus.emplace(rank.host, rank.gpu);
+  }
+  Device gpus;
+  Device processors;
+  for (const auto& [name, device] : devices_) {
+    const bool is_own_gpu = own_gpus.contains(name);
+    if (!is_own_gpu && name.second != "cpu") continue;
+    Device& sum = is_own_gpu ? gpus : processors;
+    sum.utilization_percent_sum += device.utilization_percent_sum;
+    sum.utilization_count += device.utilization_count;
+    if (is_own_gpu && device.energy_joules) {
+      summary.energy_joules = summary.energy_joules.value_or(0) + *device.energy_joules;
+    }
+  }
+  const auto mean = [](const Device& sum) -> std::optional<double> {
+    if (sum.utilization_count == 0) return std::nullopt;
+    return sum.utilization_percent_sum / static_cast<double>(sum.utilization_count);
+  };
+  summary.gpu_utilization_percent_mean = mean(gpus);
+  summary.cpu_utilization_percent_mean = mean(processors);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,282 @@
+#include "runner/store/attempt_figures.h"
+
+#include <catch2/catch.hpp>
+
+namespace fsdp {
+namespace {
+
+// Steps first_step.. of a rank, which take these times, each event written `time_ms` after the one
+// before.
+struct StepsOfRank {
+  std::vector<double> step_times_ms;
+  int64_t memory_bytes = 1;
+  int64_t first_step = 1;
+};
+
+std::vector<StepDone> steps_of(const StepsOfRank& rank) {
+  std::vector<StepDone> steps;
+  for (const double step_time_ms : rank.step_times_ms) {
+    StepDone& done = steps.emplace_back();
+    done.step = rank.first_step + std::ssize(steps) - 1;
+    done.step_time_ms = step_time_ms;
+    done.tokens = 600;
+    done.loss = 5.0 - static_cast<double>(steps.size());
+    done.memory_allocated_bytes_forward = rank.memory_bytes / 2;
+    done.memory_allocated_bytes_max = rank.memory_bytes;
+    done.memory_reserved_bytes_forward = rank.memory_bytes - 1;
+    done.memory_reserved_bytes_max = 2 * rank.memory_bytes;
+  }
+  return steps;
+}
+
+void add(AttemptFigures& figures, int64_t rank, const std::vector<StepDone>& steps) {
+  double time_unix_ms = 2'000;
+  for (const StepDone& done : steps) {
+    time_unix_ms += done.step_time_ms;
+    figures.add(rank, static_cast<int64_t>(time_unix_ms), done);
+  }
+}
+
+AttemptFigures figures_of(const std::vector<StepsOfRank>& ranks,
+                          AttemptFigures::Attempt attempt = {}) {
+  attempt.ranks = std::ssize(ranks);
+  AttemptFigures figures(attempt);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    add(figures, static_cast<int64_t>(rank), steps_of(ranks[rank]));
+  }
+  return figures;
+}
+
+TEST_CASE("step times are those of the slowest rank, without the warm-up") {
+  AttemptFigures figures = figures_of(
+      {{.step_times_ms = {900, 10, 20, 30, 40}, .memory_bytes = 70},
+       {.step_times_ms = {100, 15, 12, 50, 35}, .memory_bytes = 90}},
+      {.warmup_steps_excluded = 1, .gradient_accumulation_steps = 4, .started_unix_ms = 1'000});
+  figures.add(0, 4'000, RunFinished{});
+  figures.add(1, 4'500, RunFailed{});
+
+  // Slowest: 15, 20, 50, 40.
+  const AttemptSummary summary = figures.summary(std::nullopt);
+  CHECK(summary.steps == 5);
+  CHECK(summary.step_time_ms_median == 30);
+  CHECK(summary.step_time_ms_p25 == 18.75);
+  CHECK(summary.step_time_ms_p75 == 42.5);
+  CHECK(summary.steps_per_second.value() == Approx(1000.0 / 30));
+  CHECK(summary.micro_batches_per_second.value() == Approx(4000.0 / 30));
+  CHECK(summary.tokens_per_second.value() == Approx(600 * 1000.0 / 30));
+  CHECK(summary.memory_allocated_bytes_max == 90);
+  CHECK(summary.memory_allocated_bytes_min == 70);
+  CHECK(summary.memory_reserved_bytes_max == 180);
+  CHECK(summary.memory_reserved_bytes_min == 140);
+  CHECK(summary.memory_allocated_bytes_forward_max == 45);
+  CHECK(summary.memory_allocated_bytes_forward_min == 35);
+  CHECK(summary.memory_reserved_bytes_forward_max == 89);
+  CHECK(summary.loss_first == 4.0);
+  CHECK(summary.loss_last == 0.0);
+  CHECK(summary.total_time_ms == 3'500);
+  CHECK(summary.start_up_time_ms == 1'000);
+
+  const RankSummary rank = figures.rank_summary(1);
+  CHECK(rank.steps == 5);
+  CHECK(rank.step_time_ms_median == 25);
+  CHECK(rank.memory_allocated_bytes_forward == 45);
+  CHECK(rank.memory_allocated_bytes_max == 90);
+}
+
+TEST_CASE("figures are the same however the ranks' events are mixed") {
+  const std::vector<StepDone> first = steps_of({.step_times_ms = {9, 1, 2, 3}});
+  const std::vector<StepDone> second = steps_of({.step_times_ms = {1, 5, 1, 1}, .memory_bytes = 9});
+  AttemptFigures mixed({.ranks = 2});
+  for (const size_t step : {0, 1, 2, 3}) {
+    mixed.add(1, 1'000, second[step]);
+    mixed.add(0, 1'000, first[step]);
+  }
+  AttemptFigures one_by_one({.ranks = 2});
+  add(one_by_one, 0, first);
+  add(one_by_one, 1, second);
+  const auto median = [](AttemptFigures& figures) {
+    return figures.summary({}).step_time_ms_median;
+  };
+  CHECK(median(mixed) == 4);
+  CHECK(median(one_by_one) == 4);
+  mixed.add(0, 1'000, first[3]);  // reported twice
+  CHECK(mixed.summary({}).steps == 4);
+  CHECK(mixed.rank_summary(0).steps == 4);
+}
+
+TEST_CASE("with no more steps than the warm-up all of them count") {
+  const auto median = [](int64_t warmup_steps_excluded) {
+    return figures_of({{.step_times_ms = {30, 10, 20}}},
+                      {.warmup_steps_excluded = warmup_steps_excluded})
+        .summary({})
+        .step_time_ms_median;
+  };
+  CHECK(median(3) == 20);
+  CHECK(median(2) == 20);
+  CHECK(median(1) == 15);
+}
+
+TEST_CASE("only steps that every rank did count, memory and losses are of all") {
+  const std::vector<StepsOfRank> three{{.step_times_ms = {10, 20, 1000}, .memory_bytes = 50},
+                                       {.step_times_ms = {11, 19}, .memory_bytes = 40},
+                                       {.step_times_ms = {5, 6, 7}, .memory_bytes = 60}};
+  AttemptSummary summary = figures_of(three).summary({});
+  CHECK(summary.steps == 2);
+  CHECK(summary.step_time_ms_median == 15.5);
+  CHECK(summary.memory_allocated_bytes_min == 40);
+  CHECK(summary.loss_last == 2.0);
+
+  std::vector<StepsOfRank> four = three;
+  four.emplace_back();
+  summary = figures_of(four).summary({});
+  CHECK(summary.steps == 0);
+  CHECK_FALSE(summary.step_time_ms_median);
+  CHECK_FALSE(summary.steps_per_second);
+  CHECK(summary.memory_allocated_bytes_max == 60);
+}
+
+TEST_CASE("the total time of an attempt with a killed rank lasts until the runner saw its end") {
+  AttemptFigures figures =
+      figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}}, {.started_unix_ms = 1'000});
+  figures.add(0, 3'000, RunInterrupted{});
+  CHECK_FALSE(figures.summary(std::nullopt).total_time_ms);
+  CHECK(figures.summary(8'000).total_time_ms == 7'000);
+}
+
+TEST_CASE("steps are those of the attempt, whatever their numbers") {
+  const AttemptFigures figures = figures_of({{.step_times_ms = {30, 10, 20}, .first_step = 101},
+                                             {.step_times_ms = {1, 1, 1, 40}, .first_step = 99}});
+  CHECK(figures.summary({}).steps == 3);
+  CHECK(figures.summary({}).step_time_ms_median == 35);  // of the steps 101 and 102
+  CHECK(figures.rank_summary(0).steps == 3);
+}
+
+TEST_CASE("steps that were skipped or not finite are counted") {
+  CHECK_FALSE(figures_of({{}}).summary({}).skipped_steps);
+  CHECK(figures_of({{.step_times_ms = {10}}}).summary({}).skipped_steps == 0);
+  CHECK(figures_of({{.step_times_ms = {10}}}).summary({}).non_finite_steps == 0);
+  std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 10, 10, 10}});
+  for (const size_t step : {0, 1, 3}) steps[step].skipped = true;
+  steps[3].non_finite = true;
+  AttemptFigures figures({.ranks = 2});
+  add(figures, 0, steps);
+  add(figures, 1, steps);
+  CHECK(figures.summary({}).skipped_steps == 3);
+  CHECK(figures.summary({}).non_finite_steps == 1);
+}
+
+TEST_CASE("the time of communication is of each step's slowest rank, and of all steps or absent") {
+  std::vector<StepDone> first = steps_of({.step_times_ms = {10, 20, 30, 10}});
+  std::vector<StepDone> second = steps_of({.step_times_ms = {11, 19, 29, 9}});
+  const std::vector<double> times_ms{100, 1, 2, 4};
+  for (size_t step = 0; step < first.size(); ++step) {
+    first[step].communication_time_ms = times_ms[step];
+    second[step].communication_time_ms = 50;
+  }
+  const auto median = [&] {
+    AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1});
+    add(figures, 0, first);
+    add(figures, 1, second);
+    return figures.summary({}).communication_time_ms_median;
+  };
+  CHECK(median() == 2);
+  first[2].communication_time_ms.reset();
+  CHECK_FALSE(median());
+}
+
+TEST_CASE("validation figures are of the first, the last and the best evaluation") {
+  AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
+  CHECK_FALSE(figures.summary({}).validation_loss_best);
+  CHECK_FALSE(figures.summary({}).token_accuracy_last);
+  const auto evaluation = [&](std::optional<double> loss, double accuracy) {
+    EvaluationDone done;
+    done.loss = loss;
+    done.token_accuracy = accuracy;
+    figures.add(0, 0, done);
+    figures.add(1, 0, done);
+  };
+  evaluation(4, 0.1);
+  evaluation(std::nullopt, 0);
+  evaluation(2, 0.5);
+  evaluation(3, 0.4);
+  const AttemptSummary summary = figures.summary({});
+  CHECK(summary.validation_loss_first == 4);
+  CHECK(summary.validation_loss_last == 3);
+  CHECK(summary.validation_loss_best == 2);
+  CHECK(summary.token_accuracy_last == 0.4);
+}
+
+TEST_CASE("the time of writing a checkpoint is the median") {
+  AttemptFigures figures = figures_of({{.step_times_ms = {10}}});
+  CHECK_FALSE(figures.summary({}).checkpoint_write_time_ms_median);
+  for (const double time_ms : {90, 10, 40}) {
+    CheckpointDone checkpoint;
+    checkpoint.write_time_ms = time_ms;
+    figures.add(0, 0, checkpoint);
+  }
+  CHECK(figures.summary({}).checkpoint_write_time_ms_median == 40);
+}
+
+TEST_CASE("a loss that is not finite is absent") {
+  std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 10}});
+  steps.back().loss.reset();
+  AttemptFigures figures({.ranks = 1});
+  add(figures, 0, steps);
+  CHECK(figures.summary({}).loss_first == 4.0);
+  CHECK_FALSE(figures.summary({}).loss_last);
+}
+
+DeviceSample sample(const std::string& host, const std::string& device,
+                    std::optional<double> utilization_percent,
+                    std::optional<double> power_watts = {}) {
+  DeviceSample sample;
+  sample.host = host;
+  sample.device = device;
+  sample.utilization_percent = utilization_percent;
+  sample.power_watts = power_watts;
+  return sample;
+}
+
+RunStarted started(const std::string& host, const std::string& gpu) {
+  RunStarted started;
+  started.host = host;
+  started.gpu = gpu;
+  return started;
+}
+
+TEST_CASE("energy and utilization are of the GPUs that the ranks use, not of the others") {
+  AttemptFigures figures({.ranks = 2});
+  figures.add(0, 0, started("a", "gpu:1"));
+  // The first node's samples come before the second node's rank says which GPU it has.
+  figures.add(0, 10'000, sample("a", "gpu:0", 100, 1'000));
+  figures.add(0, 10'000, sample("a", "gpu:1", std::nullopt, 100));
+  figures.add(0, 10'000, sample("a", "cpu", 10, 70));
+  figures.add(0, 12'000, sample("a", "gpu:1", 50, 200));
+  figures.add(0, 15'000, sample("a", "gpu:1", 70));
+  figures.add(0, 16'000, sample("a", "gpu:1", 60, 100));
+  figures.add(1, 20'000, sample("b", "gpu:0", 20, 50));
+  figures.add(1, 21'000, sample("b", "gpu:0", 30, 50));
+  figures.add(1, 21'000, sample("b", "gpu:1", 100, 5'000));
+  figures.add(1, 21'000, sample("b", "cpu", 30));
+  figures.add(1, 0, started("b", "gpu:0"));
+  const AttemptSummary summary = figures.summary({});
+  CHECK(summary.energy_joules == 2 * 150 + 4 * 150 + 1 * 50);
+  CHECK(summary.gpu_utilization_percent_mean == (50.0 + 70 + 60 + 20 + 30) / 5);
+  CHECK(summary.cpu_utilization_percent_mean == 20);
+}
+
+TEST_CASE("without GPUs or power figures there is no energy") {
+  AttemptFigures figures({.ranks = 1});
+  figures.add(0, 0, started("a", ""));
+  figures.add(0, 0, sample("a", "cpu", std::nullopt, 100));
+  figures.add(0, 1'000, sample("a", "cpu", std::nullopt, 100));
+  CHECK_FALSE(figures.summary({}).energy_joules);
+  CHECK_FALSE(figures.summary({}).cpu_utilization_percent_mean);
+  figures.add(0, 0, started("a", "gpu:0"));
+  figures.add(0, 1'000, sample("a", "gpu:0", 5, 100));
+  CHECK_FALSE(figures.summary({}).energy_joules);
+  CHECK(figures.summary({}).gpu_utilization_percent_mean == 5);
+}
+
+}  // namespace
+}  // namespace fsdp
