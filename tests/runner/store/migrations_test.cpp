@@ -5,49 +5,98 @@
 #include "runner/store/database.h"
 #include "tests/runner/store/store_fixture.h"
 
-// Results of earlier versions, in tests/golden as the sqlite3 program dumped them.
+// Results of earlier versions, in tests/golden as the sqlite3 program dumped them, and beside them
+// the rows that a comparison must have.
 namespace fsdp {
 namespace {
 
-void write_version_2(const ResultsFolder& results) {
-  std::stringstream sql;
-  sql << std::ifstream(std::string(FSDP_GOLDEN_FOLDER) + "/results_version2.sql").rdbuf();
-  Database(results.database()).execute(sql.str());
+std::string golden(const std::string& name) {
+  std::stringstream text;
+  text << std::ifstream(std::string(FSDP_GOLDEN_FOLDER) + "/" + name).rdbuf();
+  REQUIRE_FALSE(text.str().empty());
+  return text.str();
+}
+
+void write_version(const ResultsFolder& results, int version) {
+  const std::string name = "results_version" + std::to_string(version) + ".sql";
+  Database(results.database()).execute(golden(name));
+}
+
+// The rows of the view `comparison`, their columns in the order of the versions that added them.
+std::string comparison_of(const ResultsFolder& results) {
+  return sqlite3(
+      results,
+      "select experiment,run,hash8,position,point,strategy,offload,ranks,batch_size_per_rank,"
+      "gradient_accumulation_steps,total_batch,precision,device,sequence_length,"
+      "activation_checkpointing_every,warmup_steps_excluded,folder,attempt,status,reason,"
+      "reason_rank,device_name,steps,step_time_ms_median,step_time_ms_p25,step_time_ms_p75,"
+      "steps_per_second,micro_batches_per_second,tokens_per_second,memory_allocated_bytes_max,"
+      "memory_allocated_bytes_min,memory_reserved_bytes_max,memory_reserved_bytes_min,loss_first,"
+      "loss_last,total_time_ms,start_up_time_ms, "
+      "sharding,wrap,prefetch,limit_all_gathers,optimizer,schedule,resumed_from_step,skipped_steps,"
+      "non_finite_steps,validation_loss_first,validation_loss_last,validation_loss_best,"
+      "token_accuracy_last,checkpoint_write_time_ms_median, "
+      "series,repeat,data_digest,loss_digest,family,family_key,family_value,memory_limit_gib,"
+      "compare,host,git_commit,git_dirty,trainer_digest,torch_version,cuda_version,driver_version,"
+      "steps_planned,device_memory_bytes,other_processes,memory_allocated_bytes_forward_max,"
+      "memory_allocated_bytes_forward_min,memory_reserved_bytes_forward_max,"
+      "communication_time_ms_median,gpu_utilization_percent_mean,cpu_utilization_percent_mean,"
+      "energy_joules from comparison");
+}
+
+void check_is_whole(const ResultsFolder& results) {
+  Database database(results.database());
+  CHECK(Statement(database, "pragma user_version").value<int>() == 4);
+  CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
+  CHECK_FALSE(Statement(database, "pragma foreign_key_check").value<std::string>());
 }
 
 }  // namespace
 
+TEST_CASE("results of version 1 keep every figure") {
+  const ResultsFolder results;
+  write_version(results, 1);
+  const Store store(results.path());
+  CHECK(comparison_of(results) == golden("results_version1.csv"));
+  const auto ranks = store.comparison_per_rank("lab");
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[0].rank == 0);
+  CHECK(ranks[1].attempt == 1);
+  CHECK_FALSE(ranks[1].rank);
+  CHECK_THAT(store.spec_text(3),
+             Catch::StartsWith("model:\n") && Catch::EndsWith("memory_limit_gib: 0.25\n"));
+  check_is_whole(results);
+}
+
+TEST_CASE("results of version 3 keep every figure, and new columns say what was recorded") {
+  const ResultsFolder results;
+  write_version(results, 3);
+  const Store store(results.path());
+  CHECK(comparison_of(results) == golden("results_version3.csv"));
+  CHECK(count(results, "steps") == 23);
+  CHECK(store.steps(2, 1).at(5).body.memory_allocated_bytes_forward == 1'500'000);
+  CHECK(store.evaluations(1, 1).size() == 2);
+  CHECK(store.checkpoints(2, 1).at(1).body.path == "checkpoints/step-4");
+  CHECK(store.device_samples(1, 1).size() == 3);
+  CHECK(store.rank_facts(2, 1).at(1).device_name == "stub");
+  CHECK(store.attempts(4).at(0).reason_rank == 1);
+  CHECK(store.provenance(1, 1).environment == "{}");
+  CHECK(store.experiment_text(1, 1).empty());
+  check_is_whole(results);
+}
+
 TEST_CASE("results of version 2 keep every figure, and new columns say what those runs did") {
   const ResultsFolder results;
-  write_version_2(results);
-  const auto rows = Store(results.path()).comparison("lab");
-  REQUIRE(rows.size() == 3);
-  CHECK(rows[0].point == "1 GPU");
-  CHECK(rows[0].steps == 3);
-  CHECK(rows[0].loss_last == 5.0 / 3);
-  CHECK(rows[0].sharding.empty());
-  CHECK(rows[1].sharding == "full_shard");
-  CHECK(rows[1].precision == "bf16_true");
-  CHECK(rows[1].wrap == "transformer_block");
-  CHECK(rows[1].prefetch == 1);
-  CHECK(rows[1].limit_all_gathers);
-  CHECK(rows[1].optimizer == OptimizerKind::kAdamW);
-  CHECK(rows[1].schedule == ScheduleKind::kConstant);
-  CHECK(rows[1].resumed_from_step == 0);
-  CHECK(rows[1].skipped_steps == 0);
-  CHECK(rows[1].non_finite_steps == 1);
-  CHECK_FALSE(rows[1].validation_loss_last);
-  CHECK(rows[2].status == RunStatus::kFailed);
-  CHECK(rows[2].reason_rank == 1);
-  Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 4);
-  CHECK(Statement(database, "select count(*) from steps where not skipped").value<int>() == 13);
-  CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
+  write_version(results, 2);
+  { const Store store(results.path()); }
+  CHECK(comparison_of(results) == golden("results_version2.csv"));
+  CHECK(count(results, "steps where not skipped") == 13);
+  check_is_whole(results);
 }
 
 TEST_CASE("a run of version 2 gets another attempt, with what it can report now") {
   const ResultsFolder results;
-  write_version_2(results);
+  write_version(results, 2);
   Store store(results.path());
   CHECK(store.begin_attempt(3, attempt_start()) == 2);
   StepDone done = step_done(1, 10);
@@ -61,25 +110,6 @@ TEST_CASE("a run of version 2 gets another attempt, with what it can report now"
   CHECK(row.status == RunStatus::kFinished);
   CHECK(row.skipped_steps == 1);
   CHECK(row.validation_loss_best == 2.5);
-}
-
-TEST_CASE("a database of version 1 is brought up to date and keeps what it holds") {
-  const ResultsFolder results;
-  write_version_2(results);
-  Database(results.database())
-      .execute(
-          "drop view comparison_per_rank; "
-          "create view comparison_per_rank as select c.*, k.rank from comparison c "
-          "join ranks k on k.run = c.run and k.attempt = c.attempt; "
-          "delete from steps where run = 1; delete from ranks where run = 1; "
-          "pragma user_version = 1");
-  Store store(results.path());
-  const auto rows = store.comparison_per_rank("lab");
-  REQUIRE(rows.size() == 5);
-  CHECK(rows[0].attempt == 1);
-  CHECK_FALSE(rows[0].rank);
-  CHECK(rows[1].rank == 0);
-  CHECK(store.comparison("lab").at(1).sharding == "full_shard");
 }
 
 }  // namespace fsdp
