@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/commands/commands.h"
+#include "runner/source_excerpt.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
 
@@ -91,6 +92,9 @@ int main(int argument_count, char** argument_values) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     std::cerr << "fsdp-run: " << error.what() << "; see fsdp-run --help\n";
+    return static_cast<int>(ExitCode::kBadConfiguration);
+  } catch (const ConfigError& error) {
+    std::cerr << "fsdp-run: " << error.what() << '\n' << source_excerpt(error.place());
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
     std::cerr << "fsdp-run: " << error.what() << '\n';

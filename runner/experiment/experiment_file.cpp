@@ -6,6 +6,7 @@
 
 #include "runner/experiment/experiment_keys.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {

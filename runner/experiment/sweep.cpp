@@ -5,6 +5,7 @@
 
 #include "runner/experiment/experiment_keys.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

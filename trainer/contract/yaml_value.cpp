@@ -123,16 +123,6 @@ std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
   return result;
 }
 
-bool holds_control_characters(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x20 || byte == 0x7f) return true;
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    if (byte == 0xc2 && next >= 0x80 && next < 0xa0) return true;
-  }
-  return false;
-}
-
 void require_list(const YamlEntry& entry, const std::string& contents) {
   if (!entry.value.IsSequence()) refuse_type(entry, "a list", "a list of " + contents);
 }

@@ -56,9 +56,6 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& ca
 std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
                                const std::string& prefix, const std::string& place);
 
-// Whether `text` holds a character that a terminal would obey: C0, DEL, or C1.
-bool holds_control_characters(std::string_view text);
-
 // Throws unless `entry.value` is a list or is a map, respectively; `contents` says of what.
 void require_list(const YamlEntry& entry, const std::string& contents);
 void require_map(const YamlEntry& entry, const std::string& contents);
