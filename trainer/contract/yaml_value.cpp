@@ -1,17 +1,18 @@
 #include "trainer/contract/yaml_value.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <system_error>
 
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_syntax.h"
 
 namespace fsdp {
 namespace {
+
+constexpr size_t kLargestTextFileBytes = 8 << 20;
 
 // "'12abc'", "a list", "a map", "null"
 std::string found(const YAML::Node& value) {
@@ -35,15 +36,6 @@ std::string_view number_text(const YAML::Node& value) {
   return text;
 }
 
-// What to do about a mistake in the syntax, where a common cause is seen.
-std::string remedy(const std::string& text, const YAML::Mark& mark) {
-  const auto at = static_cast<size_t>(std::max(mark.pos, 0));
-  if (at > 0 && text.compare(at - 1, 2, "${") == 0) {
-    return "; inside [...] and {...} a value with ${...} stands in quotes";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin) {
@@ -58,30 +50,33 @@ std::string YamlEntry::value_place() const {
 }
 
 YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty()) return YAML::Node();
-    if (documents.size() > 1) {
-      throw ConfigError(place_of(documents[1].Mark(), origin), "",
-                        "a second document begins; allowed: one");
-    }
-    return documents[0];
-  } catch (const YAML::Exception& error) {
-    throw ConfigError(place_of(error.mark, origin), "",
-                      "not well-formed YAML: " + error.msg + remedy(text, error.mark));
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) {
+    return parse_yaml(text.substr(kByteOrderMark.size()), origin);
   }
+  check_yaml_syntax(text, origin);
+  return YAML::Load(text);
 }
 
 std::string read_text_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
   if (!stream || std::filesystem::is_directory(file)) {
     const int error = std::filesystem::is_directory(file) ? EISDIR : errno;
     throw ConfigError(file.string(), "",
                       "cannot be read: " + std::generic_category().message(error));
   }
-  return text.str();
+  std::string text;
+  std::vector<char> block(64 << 10);
+  while (stream.read(block.data(), std::ssize(block)) || stream.gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(stream.gcount()));
+    if (text.size() > kLargestTextFileBytes) {
+      throw ConfigError(file.string(), "",
+                        "is larger than allowed: at most " +
+                            std::to_string(kLargestTextFileBytes >> 20) +
+                            " MiB (is this a YAML file?)");
+    }
+  }
+  return text;
 }
 
 std::string counted(int64_t count, const std::string& noun) {

@@ -39,7 +39,8 @@ std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin);
 // Reads text that holds one document. Throws ConfigError with the place of a mistake in its syntax.
 YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin);
 
-// The bytes of a file. Throws ConfigError (place: the file) when it cannot be read.
+// The bytes of a file. Throws ConfigError (place: the file) when it cannot be read, or holds more
+// than any file of YAML would.
 std::string read_text_file(const std::filesystem::path& file);
 
 // "1 run", "2 runs"
