@@ -126,18 +126,24 @@ std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, 
   std::vector<Draft> drafts;
   drafts.reserve(count_combinations(file));
   std::unordered_set<const Exclusion*> matched;
+  const Exclusion* last_matched = nullptr;
   visit_combinations(file, [&](const RunOrigin& origin) {
     Draft draft = draft_of(origin, layers, device);
     bool is_excluded = false;
     for (const Exclusion& exclusion : origin.block->exclusions) {
       if (!exclusion.matches(origin.point->name, draft.spec)) continue;
       matched.insert(&exclusion);
+      last_matched = &exclusion;
       is_excluded = true;
     }
     if (!is_excluded) drafts.push_back(std::move(draft));
   });
   check_exclusions_match(file, matched);
   check_names_differ(drafts);
+  if (drafts.empty()) {
+    throw ConfigError(last_matched->place(), "sweep.exclude",
+                      "with this no run is left; allowed: exclusions that leave at least one");
+  }
   return drafts;
 }
 

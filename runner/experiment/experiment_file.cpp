@@ -6,6 +6,7 @@
 
 #include "runner/experiment/experiment_keys.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/run_spec_keys.h"
 #include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
@@ -22,7 +23,10 @@ Section read_section(const YAML::Node& map, const YamlOrigin& origin, const std:
   for (const YamlEntry& entry : entries(map, origin, prefix, place)) {
     const std::string& name = entry.key.Scalar();
     if (std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {
-      refuse_unknown_key(entry, allowed, suggestion(name, allowed));
+      const bool is_of_a_run = section.empty() && is_key_of_a_run(name);
+      refuse_unknown_key(entry, allowed,
+                         is_of_a_run ? "; '" + name + "' is a run's key, and stands below 'base'"
+                                     : suggestion(name, allowed));
     }
     result.emplace(name, entry);
   }
@@ -36,7 +40,9 @@ Section read_section(const YamlEntry& entry, std::string_view section) {
 std::string read_line(const YamlEntry& entry) {
   std::string text = read_text(entry);
   if (text.empty() || holds_control_characters(text)) {
-    refuse_value(entry, "is not a line of text; allowed: one line that is not empty");
+    refuse_value(entry,
+                 "is not a line of text; allowed: one line that is not empty, without control "
+                 "characters");
   }
   return text;
 }
@@ -144,13 +150,14 @@ ExperimentFile read_experiment_file(const std::filesystem::path& path) {
   ExperimentFile file;
   file.path = path;
   file.text = read_text_file(path);
-  const Section keys = read_section(parse_yaml(file.text, origin), origin, "", origin.name, "");
+  const YAML::Node map = parse_yaml(file.text, origin);
+  const Section keys = read_section(map, origin, "", place_of(map.Mark(), origin), "");
   const auto find = [&](const char* name) {
     const auto found = keys.find(name);
     return found == keys.end() ? nullptr : &found->second;
   };
   const YamlEntry* name = find("experiment");
-  if (!name) throw ConfigError(origin.name, "experiment", "is missing; allowed: the name");
+  if (!name) throw ConfigError(origin.name, "experiment", "is missing; allowed: experiment: NAME");
   file.name = read_line(*name);
   if (const YamlEntry* title = find("title")) file.title = read_line(*title);
   if (const YamlEntry* compare = find("compare")) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "runner/experiment/experiment_keys.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/run_spec_keys.h"
 #include "trainer/contract/utf8.h"
 
 namespace fsdp {
@@ -56,15 +58,14 @@ std::vector<YamlEntry> read_lists(const YamlEntry& form) {
 
 Axis read_product_key(const YamlEntry& list) {
   Axis axis;
-  std::vector<std::string> texts;
+  std::unordered_set<std::string> texts;
   for (const YAML::Node& value : list.value) {
     const YamlEntry item = item_of(list, value);
     axis.push_back({item});
     if (!value.IsScalar() && !value.IsNull()) continue;  // refused when it is read
-    if (std::ranges::find(texts, text_of(value)) != texts.end()) {
+    if (!texts.insert(text_of(value)).second) {
       refuse_value(item, "'" + text_of(value) + "' comes twice; allowed: once");
     }
-    texts.push_back(text_of(value));
   }
   return axis;
 }
@@ -205,7 +206,9 @@ SweepBlock read_block(const YamlEntry& entry) {
     } else if (name == "repeats") {
       block.repeats = read_repeats(form);
     } else {
-      refuse_unknown_key(form, forms, suggestion(name, forms));
+      refuse_unknown_key(
+          form, forms,
+          is_key_of_a_run(name) ? "; its values stand below 'product'" : suggestion(name, forms));
     }
   }
   if (axes.empty() && !included.empty()) block.combinations.clear();

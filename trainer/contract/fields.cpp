@@ -1,8 +1,10 @@
 #include "trainer/contract/fields.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 namespace fsdp {
@@ -14,13 +16,20 @@ bool Range::contains(double value) const {
 }
 
 std::string Range::description() const {
+  const auto limit = [](double value) {
+    char buffer[400];  // large numbers in digits: 100000, not 1e+05
+    const auto format = std::fabs(value) < 1e15 && value == std::floor(value)
+                            ? std::chars_format::fixed
+                            : std::chars_format::general;
+    return std::string(buffer, std::to_chars(buffer, std::end(buffer), value, format).ptr);
+  };
   std::string text;
   if (std::isfinite(minimum)) {
-    text += (minimum_excluded ? "greater than " : "at least ") + shortest(minimum);
+    text += (minimum_excluded ? "greater than " : "at least ") + limit(minimum);
   }
   if (std::isfinite(maximum)) {
     if (!text.empty()) text += " and ";
-    text += (maximum_excluded ? "less than " : "at most ") + shortest(maximum);
+    text += (maximum_excluded ? "less than " : "at most ") + limit(maximum);
   }
   return text;
 }
@@ -33,7 +42,12 @@ std::string shortest(double value) {
 
 namespace {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+bool is_same_letter(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
+
+// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`, but for
+// capitals.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -42,9 +56,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     last.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitute = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      const size_t substitute = last[j - 1] + (is_same_letter(a[i - 1], b[j - 1]) ? 0 : 1);
       row[j] = std::min({substitute, last[j] + 1, row[j - 1] + 1});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      const bool swapped = i > 1 && j > 1 && is_same_letter(a[i - 1], b[j - 2]) &&
+                           is_same_letter(a[i - 2], b[j - 1]);
       if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
     }
   }

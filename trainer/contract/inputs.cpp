@@ -89,7 +89,7 @@ void check_weights(const path& folder, const ModelConfig& config) {
 void check_row_count(const path& file, int64_t rows, const RunSpec& spec) {
   const int64_t held_out = held_out_rows(spec.evaluation, rows);
   if (rows - held_out < total_batch(spec)) {
-    throw ConfigError(file.string(), "data.train",
+    throw ConfigError(file.string(), spec.data.train.empty() ? "batch.total" : "data.train",
                       "has " + std::to_string(rows) + " rows" +
                           (held_out > 0 ? ", " + std::to_string(held_out) +
                                               " of them held out by evaluation.fraction"
@@ -166,7 +166,9 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
     });
   }
   if (spec.data.kind == DataKind::kChess) {
-    with_key("data.tokenizer", [&] { check_tokenizer(tokenizer_file(spec.data), vocab_size); });
+    const bool both_are_chosen = !spec.data.tokenizer.empty() || !spec.model.source.empty();
+    with_key(both_are_chosen ? "data.tokenizer" : "model.config.vocab_size",
+             [&] { check_tokenizer(tokenizer_file(spec.data), vocab_size); });
   }
 }
 

@@ -94,6 +94,10 @@ void set_to_default(RunSpec& spec, std::string_view key) {
 
 const RunSpecNames& run_spec_names() { return all_names(); }
 
+bool is_key_of_a_run(std::string_view name) {
+  return run_spec_names().numbers.contains(name) || run_spec_names().sections.contains(name);
+}
+
 std::string allowed_instead_of(const std::string& path) {
   const RunSpecNames& names = run_spec_names();
   std::string section = path;

@@ -29,6 +29,9 @@ struct RunSpecNames {
 
 const RunSpecNames& run_spec_names();
 
+// Whether a run has a key or a section of this dotted name.
+bool is_key_of_a_run(std::string_view name);
+
 // What to add to "unknown key" for the dotted name `path`: "; allowed: kind, ranks; did you mean
 // 'ranks'?". Looks for the wrong name in the deepest section that the path enters and, failing
 // that, anywhere (a `ranks` outside of `strategy`).

@@ -1,5 +1,7 @@
 #include "trainer/contract/yaml_value.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -100,7 +102,10 @@ std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
   if (map.IsNull()) return result;
   if (!map.IsMap()) {
     const std::string key = prefix.substr(0, prefix.size() - (prefix.empty() ? 0 : 1));
-    throw ConfigError(place, key, found(map) + " is not a map; allowed: a map of keys to values");
+    const bool lacks_space = map.IsScalar() && map.Scalar().find(':') != std::string::npos;
+    throw ConfigError(place, key,
+                      found(map) + " is not a map; allowed: a map of keys to values" +
+                          (lacks_space ? "; a space is missing behind its ':'" : ""));
   }
   std::map<std::string, std::string> seen;
   for (const auto& pair : map) {
@@ -143,12 +148,31 @@ void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names) 
       entry, found(entry.value) + " is not one of its values; allowed: " + joined(names) + nearest);
 }
 
+namespace {
+
+// What to write instead of a number that is nearly right: "1000" for 1e3, no unit for 40GB.
+std::string remedy_for_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return "";
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  if (rest.empty() && value == std::floor(value) && std::fabs(value) < 1e15) {
+    return "; write " + std::to_string(static_cast<int64_t>(value));
+  }
+  const bool is_unit = !rest.empty() && std::ranges::all_of(rest, [](unsigned char c) {
+    return std::isalpha(c) || c == '%' || c == ' ' || c == '/';
+  });
+  return is_unit ? "; write the number without a unit" : "";
+}
+
+}  // namespace
+
 int64_t read_integer(const YamlEntry& entry, const std::string& allowed) {
   const std::string_view text = number_text(entry.value);
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
-    refuse_type(entry, "an integer", allowed);
+    refuse_type(entry, "an integer", allowed + remedy_for_number(text));
   }
   if (error == std::errc::result_out_of_range) {
     refuse_value(entry, std::string(text) + " does not fit into 64 bits; allowed: " + allowed);
@@ -165,7 +189,7 @@ double read_number(const YamlEntry& entry, const std::string& allowed) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
-    refuse_type(entry, "a number", allowed);
+    refuse_type(entry, "a number", allowed + remedy_for_number(text));
   }
   if (error == std::errc::result_out_of_range) {
     refuse_value(entry, std::string(text) + " does not fit into a double; allowed: " + allowed);

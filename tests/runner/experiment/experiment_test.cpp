@@ -158,8 +158,8 @@ TEST_CASE("a contradiction between layers names the one that came last") {
 }
 
 TEST_CASE("a malformed experiment names the place and what is allowed") {
-  CHECK(message("title: x") == "lab.yaml: 'experiment': is missing; allowed: the name");
-  CHECK(message("") == "lab.yaml: 'experiment': is missing; allowed: the name");
+  CHECK(message("title: x") == "lab.yaml: 'experiment': is missing; allowed: experiment: NAME");
+  CHECK(message("") == "lab.yaml: 'experiment': is missing; allowed: experiment: NAME");
   CHECK(message("experiment: lab\npoint: []") ==
         "lab.yaml:2:1: 'point': unknown key; allowed: experiment, title, compare, profiles, base, "
         "points, sweep; did you mean 'points'?");

@@ -138,8 +138,13 @@ TEST_CASE("a key that comes twice is refused, however it is spelled") {
 TEST_CASE("a value of the wrong type is refused") {
   const std::string allowed = "; allowed: an integer, at least 1";
   CHECK(message("strategy:\n  ranks: 12abc") ==
-        "lab.yaml:2:10: 'strategy.ranks': '12abc' is not an integer" + allowed);
-  for (const std::string text : {"4.0", "1e3", "true", "four", "0x10", "--4", "''"}) {
+        "lab.yaml:2:10: 'strategy.ranks': '12abc' is not an integer" + allowed +
+            "; write the number without a unit");
+  CHECK(message("strategy.ranks: 4.0") ==
+        "lab.yaml:1:17: 'strategy.ranks': '4.0' is not an integer" + allowed + "; write 4");
+  CHECK(message("strategy.ranks: 1e3") ==
+        "lab.yaml:1:17: 'strategy.ranks': '1e3' is not an integer" + allowed + "; write 1000");
+  for (const std::string text : {"true", "four", "0x10", "--4", "''"}) {
     INFO(text);
     CHECK_THAT(message("strategy.ranks: " + text),
                Catch::StartsWith("lab.yaml:1:17: 'strategy.ranks': ") && Catch::EndsWith(allowed));
