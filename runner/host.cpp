@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 namespace fsdp {
@@ -25,6 +26,16 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+std::string device_kinds(std::span<const Gpu> gpus) {
+  std::set<std::string> kinds;
+  for (const Gpu& gpu : gpus) {
+    kinds.insert(gpu.name + ' ' + std::to_string(gpu.memory_bytes >> 20) + " MiB");
+  }
+  std::string text;
+  for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind;
+  return text;
 }
 
 Host find_host(const std::optional<std::string>& gpus_option) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct Host {
   std::vector<Gpu> gpus;  // those of --gpus, else of CUDA_VISIBLE_DEVICES, else all
   Resources resources;
 };
+
+// The kinds of the GPUs and their memory: "NVIDIA A100-SXM4-80GB 81920 MiB"; empty: none.
+std::string device_kinds(std::span<const Gpu> gpus);
 
 // Throws ConfigError when `gpus_option` (or CUDA_VISIBLE_DEVICES on a host with GPUs) names a GPU
 // that is not here.

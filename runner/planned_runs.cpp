@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "runner/experiment/doubling_series.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
@@ -21,23 +22,30 @@ std::string folder_name(const Run& run) {
   return of_run.empty() ? name : name + '-' + safe_file_name(of_run);
 }
 
+}  // namespace
+
 Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
   const std::string hash = run_hash(run.spec, digest);
   const std::string name = folder_name(run) + '-' + hash.substr(0, 8);
   const std::string data = data_digest(run.spec, digest);
   const std::string losses = loss_digest(run.spec, digest);
-  return {.point = std::move(run.point),
-          .spec = std::move(run.spec),
-          .hash = hash,
-          .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
-          .position = run.position,
-          .series = std::move(run.series),
-          .repeat = run.repeat,
-          .data_digest = data,
-          .loss_digest = losses};
+  Store::PlannedRun planned{
+      .point = std::move(run.point),
+      .spec = std::move(run.spec),
+      .hash = hash,
+      .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
+      .position = run.position,
+      .series = std::move(run.series),
+      .repeat = run.repeat,
+      .data_digest = data,
+      .loss_digest = losses};
+  if (run.doubling) {
+    planned.family = run.doubling->family(digest);
+    planned.family_key = run.doubling->key();
+    planned.family_value = run.doubled_value;
+  }
+  return planned;
 }
-
-}  // namespace
 
 void check_inputs_of(const Expansion& expansion) {
   // What check_inputs looks at is the model, the data, the validation set and the total batch, and

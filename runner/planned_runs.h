@@ -13,7 +13,9 @@ namespace fsdp {
 // not fit it. Runs that read the same files with the same model are checked once.
 void check_inputs_of(const Expansion& expansion);
 
-// The runs with their identity and folder, runs/<experiment>/<point>-<hash8> below the results.
+// A run with its identity and folder, runs/<experiment>/<point>-<hash8> below the results.
+Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
+
 // Throws ConfigError when two of them would share a folder.
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest);

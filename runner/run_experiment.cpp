@@ -67,6 +67,10 @@ int64_t known_steps(const TrainSpec& train) {
 
 }  // namespace
 
+std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
+  return spec.device == DeviceKind::kCuda ? gpu_kinds : "cpu";
+}
+
 Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings)
     : store_(store), launcher_(launcher), progress_(progress), settings_(std::move(settings)) {}
 
@@ -136,13 +140,14 @@ std::optional<Sweep::Begun> Sweep::begin_next() {
   waiting_.erase(next);
   // Recorded before it is started: a runner that is killed from here on leaves an attempt that the
   // next one closes.
+  AttemptStart start;
+  start.runner_process_id = getpid();
+  start.started_unix_ms = now_unix_ms();
+  start.host = settings_.host;
+  start.provenance = settings_.provenance;
+  start.device_kind = device_kind(run.spec, settings_.gpu_kinds);
   const int attempt = store_.begin_attempt(
-      run.record.id,
-      {.runner_process_id = getpid(),
-       .started_unix_ms = now_unix_ms(),
-       .host = settings_.host,
-       .provenance = settings_.provenance},
-      first_free_attempt(RunPaths(settings_.results / run.record.folder)));
+      run.record.id, start, first_free_attempt(RunPaths(settings_.results / run.record.folder)));
   return Begun{std::move(run), attempt};
 }
 
@@ -178,6 +183,15 @@ void Sweep::finish(const LaunchResult& result) {
   const AttemptOutcome outcome =
       attempt_outcome(result, store_.rank_ends(result.id, running.attempt));
   end_attempt(running.run, running.attempt, outcome.status, outcome.reason, outcome.reason_rank);
+  if (settings_.follow_up && !stopping_) follow_up(running.run, outcome.status);
+}
+
+void Sweep::follow_up(const RunToLaunch& ended, RunStatus status) {
+  std::optional<RunToLaunch> next = settings_.follow_up(ended, status);
+  if (!next) return;
+  progress_.expect(next->record.id, next->record.point, next->spec.strategy.ranks,
+                   known_steps(next->spec.train));
+  waiting_.push_front(std::move(*next));
 }
 
 void Sweep::end_attempt(const RunToLaunch& run, int attempt, RunStatus status,

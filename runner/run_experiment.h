@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -30,7 +31,13 @@ struct SweepSettings {
   std::string host;  // name of this one
   Provenance provenance{};
   std::optional<std::chrono::seconds> time_limit;  // of each run
+  std::string gpu_kinds{};                         // device_kinds of the GPUs that runs use
+  // The run that follows one which has ended, if there is one.
+  std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
 };
+
+// What a run with this specification uses: the kinds of GPUs, or "cpu".
+std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
 
 // The loop over an experiment's runs: starts each when the launcher has room, records what its
 // ranks report while it runs, and how it ended. A run that fails does not end the loop; SIGINT,
@@ -61,6 +68,7 @@ class Sweep {
   void launch(Begun begun);
   void ingest(int64_t id, Running& running);
   void finish(const LaunchResult& result);
+  void follow_up(const RunToLaunch& ended, RunStatus status);
   void end_attempt(const RunToLaunch& run, int attempt, RunStatus status, const std::string& reason,
                    int reason_rank);
   void stop_when_asked();

@@ -3,6 +3,7 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
+#include "runner/experiment/doubling_series.h"
 #include "runner/host.h"
 #include "runner/planned_runs.h"
 #include "trainer/contract/yaml_value.h"
@@ -15,10 +16,14 @@ ExitCode check(const Choice& choice) {
   Expansion expansion = experiment.expand(choice.expand, find_host(choice.gpus).resources);
   check_inputs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
-      planned_runs(experiment, std::move(expansion.runs), remembered(file_digest));
-  std::cout << choice.file.string() << ": " << counted(std::ssize(planned), "run") << ", no mistake found\n";
+      planned_runs(experiment, expansion.runs, remembered(file_digest));
+  std::cout << choice.file.string() << ": " << counted(std::ssize(planned), "run")
+            << ", no mistake found\n";
   if (!expansion.profile_reason.empty())
     std::cout << "profile " << expansion.profile_reason << '\n';
+  for (const Run& run : expansion.runs) {
+    if (run.doubling) std::cout << run.point << ": " << run.doubling->outlook() << '\n';
+  }
   return ExitCode::kOk;
 }
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "runner/commands/html_detail.h"
+#include "runner/report/doubling_notes.h"
 
 namespace fsdp {
 
@@ -36,6 +37,7 @@ Report read_report(Store& store, const std::vector<std::string>& experiments, st
       return run.started_unix_ms.value_or(0) < *options.since_unix_ms;
     });
   }
+  report.notes = doubling_notes(report.rows);
   if (options.format == Format::kHtml) {
     report.html = read_html_detail(store, shown_runs(options.format, report));
   }

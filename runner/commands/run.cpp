@@ -14,6 +14,7 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
+#include "runner/experiment/doubling_series.h"
 #include "runner/experiment_lock.h"
 #include "runner/git_state.h"
 #include "runner/host.h"
@@ -22,6 +23,7 @@
 #include "runner/provenance.h"
 #include "runner/recovery.h"
 #include "runner/run_experiment.h"
+#include "runner/run_planner.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/json.h"
 #include "trainer/contract/run_spec_yaml.h"
@@ -92,17 +94,6 @@ void warn_of_another_file(const Store& store, const Experiment& experiment,
                 "in one, or choose another folder with --results");
 }
 
-std::vector<RunToLaunch> without_result(const std::vector<RunRecord>& records,
-                                        const std::vector<Store::PlannedRun>& planned, bool rerun) {
-  std::vector<RunToLaunch> runs;
-  for (size_t i = 0; i < records.size(); ++i) {
-    const RunStatus status = records[i].status;
-    const bool has_result = status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
-    if (rerun || !has_result) runs.push_back({records[i], planned[i].spec});
-  }
-  return runs;
-}
-
 // Those of the host that nobody holds, enough for each of the runs.
 std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host) {
   int64_t needed = 0;
@@ -147,11 +138,8 @@ ExitCode run(const RunArguments& options) {
   if (has_results(options.results)) results.emplace(options.results);
   Digests computed;
   const FileDigest digest = digest_of(results, computed);
-  std::vector<Store::PlannedRun> planned =
-      planned_runs(experiment, std::move(expansion.runs), digest);
-  const size_t chosen = planned.size();
-  std::ranges::move(left_out_runs(experiment, std::move(expansion.left_out), digest),
-                    std::back_inserter(planned));
+  std::vector<Store::PlannedRun> chosen = planned_runs(experiment, expansion.runs, digest);
+  std::vector<Store::PlannedRun> left_out = left_out_runs(experiment, expansion.left_out, digest);
   Provenance provenance = provenance_of_this_process();
   provenance.trainer_digest = digest(trainer);
   provenance.experiment_text_digest = text_digest(experiment.text());
@@ -166,20 +154,23 @@ ExitCode run(const RunArguments& options) {
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(),
                    [&](const std::string& line) { progress.say(line); });
-  std::vector<RunRecord> records =
-      store.plan({.name = experiment.name(),
-                  .title = experiment.title(),
-                  .file = absolute_file(experiment),
-                  .text = experiment.text(),
-                  .text_digest = provenance.experiment_text_digest,
-                  .profile = expansion.profile,
-                  .compare = std::string(name_of(experiment.compare()))},
-                 planned);
-  records.resize(chosen);
-  std::vector<RunToLaunch> runs = without_result(records, planned, options.rerun);
+  const std::string gpu_kinds = device_kinds(host.gpus);
+  RunPlanner planner(store, experiment, digest,
+                     {.gpu_kinds = gpu_kinds,
+                      .rerun = options.rerun,
+                      .say = [&](const std::string& line) { progress.say(line); }});
+  std::vector<RunToLaunch> runs =
+      planner.plan({.name = experiment.name(),
+                    .title = experiment.title(),
+                    .file = absolute_file(experiment),
+                    .text = experiment.text(),
+                    .text_digest = provenance.experiment_text_digest,
+                    .profile = expansion.profile,
+                    .compare = std::string(name_of(experiment.compare()))},
+                   expansion, std::move(chosen), std::move(left_out));
   const std::vector<Gpu> gpus = gpus_for(runs, host);
-  if (const size_t skipped = records.size() - runs.size(); skipped > 0) {
-    progress.say(counted(static_cast<int64_t>(skipped), "run") +
+  if (planner.with_result() > 0) {
+    progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");
   }
   LocalLauncher launcher({.gpus = gpus,
@@ -195,7 +186,11 @@ ExitCode run(const RunArguments& options) {
                .trainer = trainer,
                .host = host.name,
                .provenance = provenance,
-               .time_limit = time_limit(options)});
+               .time_limit = time_limit(options),
+               .gpu_kinds = gpu_kinds,
+               .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+                 return planner.after(ended, status);
+               }});
   const ExitCode code = sweep.run(std::move(runs));
   progress.close();
   print_table(store, experiment, options, code);
@@ -210,14 +205,17 @@ ExitCode dry_run(const RunArguments& options) {
   Expansion expansion = experiment.expand(choice, find_host(options.choice.gpus).resources);
   check_inputs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
-      planned_runs(experiment, std::move(expansion.runs), remembered(file_digest));
+      planned_runs(experiment, expansion.runs, remembered(file_digest));
   std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
   if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
-  for (const Store::PlannedRun& run : planned) {
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const Store::PlannedRun& run = planned[i];
     text += "---\n# point: ";
     append_json_string(text, run.point);  // a name may hold line feeds
     text +=
         "\n# hash: " + run.hash + "\n# folder: " + (options.results / run.folder).string() + '\n';
+    if (const auto& doubling = expansion.runs[i].doubling)
+      text += "# " + doubling->outlook() + '\n';
     text += to_yaml(run.spec);
   }
   std::cout << text;

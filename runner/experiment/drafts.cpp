@@ -38,24 +38,6 @@ size_t count_combinations(const ExperimentFile& file) {
   return combinations;
 }
 
-Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device) {
-  const SpecDraft given = layers.spec_draft_of(origin);
-  Draft draft{.origin = origin,
-              .series = origin.point->name + origin.block->suffix(*origin.combination),
-              .spec = given.plain(),
-              .problem = std::nullopt};
-  try {
-    draft.spec = given.evaluated();
-    if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device;
-    draft.spec = resolved(draft.spec);
-  } catch (const ConfigError& error) {
-    const std::string place =
-        error.place().empty() ? layers.place(origin, error.key()) : error.place();
-    draft.problem.emplace(place, error.key(), error.problem() + " (in '" + draft.series + "')");
-  }
-  return draft;
-}
-
 // Whether there is a profile with which `exclusion`, which is none of --set's concern, leaves
 // something out.
 bool ever_matches(const Exclusion& exclusion, const ExperimentFile& file) {
@@ -111,10 +93,57 @@ void check_names_differ(const std::vector<Draft>& drafts) {
   }
 }
 
+// The name of a draft's series up to the value of its doubled key, or of what reads like one.
+std::string name_before_value(const Draft& draft) {
+  return draft.series.substr(0, draft.series.rfind('=') + 1);
+}
+
+// What a doubled key's later values are called cannot be known, so nothing else is called so.
+void check_doubled_names_differ(const std::vector<Draft>& drafts) {
+  std::unordered_map<std::string, const Draft*> owners;
+  for (const Draft& draft : drafts) {
+    if (draft.doubled()) owners.emplace(name_before_value(draft), &draft);
+  }
+  if (owners.empty()) return;
+  for (const Draft& draft : drafts) {
+    const auto owner = owners.find(name_before_value(draft));
+    if (owner == owners.end() || owner->second == &draft) continue;
+    throw ConfigError(draft.place(), "",
+                      "'" + draft.series + "' may also be met by the doubling at " +
+                          owner->second->doubled()->place + "; leave one out, or rename a point");
+  }
+}
+
 }  // namespace
+
+Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device,
+               std::optional<int64_t> doubled) {
+  const SpecDraft given = layers.spec_draft_of(origin, doubled);
+  Draft draft{.origin = origin,
+              .series = origin.point->name + origin.block->suffix(*origin.combination),
+              .spec = given.plain(),
+              .problem = std::nullopt};
+  if (const auto& key = draft.doubled()) {
+    draft.series += key->suffix(doubled.value_or(key->range.from));
+  }
+  try {
+    draft.spec = given.evaluated();
+    if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device;
+    draft.spec = resolved(draft.spec);
+  } catch (const ConfigError& error) {
+    const std::string place =
+        error.place().empty() ? layers.place(origin, error.key()) : error.place();
+    draft.problem.emplace(place, error.key(), error.problem() + " (in '" + draft.series + "')");
+  }
+  return draft;
+}
 
 std::string Draft::name(int64_t repeat) const {
   return repeats() > 1 ? series + " #" + std::to_string(repeat + 1) : series;
+}
+
+std::string Draft::name_without_doubled() const {
+  return origin.point->name + origin.block->suffix(*origin.combination);
 }
 
 std::string Draft::place() const {
@@ -140,6 +169,7 @@ std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, 
   });
   check_exclusions_match(file, matched);
   check_names_differ(drafts);
+  check_doubled_names_differ(drafts);
   if (drafts.empty()) {
     throw ConfigError(last_matched->place(), "sweep.exclude",
                       "with this no run is left; allowed: exclusions that leave at least one");

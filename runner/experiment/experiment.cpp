@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
 #include "runner/experiment/experiment_file.h"
 #include "runner/experiment/layers.h"
@@ -39,6 +40,7 @@ class OnlyOption {
       const std::string& point = draft.origin.point->name;
       if (points.empty() || points.back() != point) points.push_back(point);
       all.push_back(draft.series);
+      if (draft.doubled()) all.push_back(draft.name_without_doubled());
       for (int64_t i = 0; i < draft.repeats(); ++i) all.push_back(draft.name(i));
     }
     all.insert(all.begin(), points.begin(), points.end());
@@ -52,7 +54,8 @@ class OnlyOption {
 
   bool chooses(const Draft& draft, int64_t repeat) const {
     return names_.empty() || names_.contains(draft.origin.point->name) ||
-           names_.contains(draft.series) || names_.contains(draft.name(repeat));
+           names_.contains(draft.series) || names_.contains(draft.name(repeat)) ||
+           (draft.doubled() && names_.contains(draft.name_without_doubled()));
   }
 
   bool chooses_any_of(const Draft& draft) const {
@@ -66,12 +69,29 @@ class OnlyOption {
   std::unordered_set<std::string> names_;
 };
 
+void check_doubled_key(const Draft& draft, const Layers& layers) {
+  const DoubledKey& doubled = *draft.doubled();
+  if (!doubled.with(doubled.range.from).matches(layers.spec_of(draft.origin))) {
+    const std::string set = layers.place_in_set(doubled.key);
+    throw ConfigError(
+        set.empty() ? "--set" : set, doubled.key,
+        "overrides what the sweep doubles at " + doubled.place + "; leave one of the two out");
+  }
+  if (draft.spec.device == DeviceKind::kCpu && draft.spec.memory_limit_gib == 0 &&
+      !doubled.range.to) {
+    throw ConfigError(doubled.place, doubled.key,
+                      "is doubled until a run is out of memory, which on the CPU is when this "
+                      "machine's memory is full; give `to`, or memory_limit_gib");
+  }
+}
+
 // Throws the problem of a draft that is chosen. What is left out may be wrong.
 void check_chosen(const std::vector<Draft>& drafts, const OnlyOption& only, const Layers& layers) {
   std::vector<const Draft*> chosen;
   for (const Draft& draft : drafts) {
     if (!only.chooses_any_of(draft)) continue;
     if (draft.problem) throw *draft.problem;
+    if (draft.doubled()) check_doubled_key(draft, layers);
     chosen.push_back(&draft);
   }
   check_specs_differ(chosen, layers);
@@ -96,6 +116,36 @@ void check_ranks(const Run& run, const Resources& resources, const Layers& layer
                         counted(ranks, "GPU") + ", but there are " + limit + "; allowed: " +
                         (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
                         "device: cpu (in '" + run.series + "')");
+}
+
+Run run_of(Draft draft, int64_t repeat, int64_t position, const Layers& layers) {
+  std::string name = draft.name(repeat);
+  Run run{std::move(name), std::move(draft.series), repeat, std::move(draft.spec), position};
+  if (draft.origin.block->repeats.change_seed) add_to_seed(run, layers, draft.origin);
+  return run;
+}
+
+// The largest value of a doubled key that a total batch allows, if that is what bounds it.
+std::optional<int64_t> last_value(const std::string& key, const RunSpec& given) {
+  if (key != "batch.size_per_rank" || !given.batch.total) return std::nullopt;
+  return *given.batch.total / given.strategy.ranks;
+}
+
+// The series that `first` begins. `check` throws ConfigError for a run that cannot be launched.
+std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigin& origin,
+                                                std::shared_ptr<const Layers> layers,
+                                                std::function<void(const Run&)> check) {
+  const DoubledKey& key = *origin.block->doubled;
+  const auto last = last_value(key.key, layers->spec_of(origin));
+  const auto make = [=, device = first.spec.device, repeat = first.repeat,
+                     position = first.position](int64_t value) {
+    Draft draft = draft_of(origin, *layers, device, value);
+    if (draft.problem) throw *draft.problem;
+    Run run = run_of(std::move(draft), repeat, position, *layers);
+    check(run);
+    return run;
+  };
+  return std::make_shared<DoublingSeries>(key, last, make);
 }
 
 // What `device: auto` is: the GPUs that there are, or that a profile named outright is made for.
@@ -138,16 +188,21 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
   expansion.profile_reason = reason;
   std::vector<RunOrigin> origins;  // by position
   for (Draft& draft : drafts) {
-    for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
+    const RunOrigin origin = draft.origin;
+    const int64_t repeats = draft.repeats();
+    for (int64_t repeat = 0; repeat < repeats; ++repeat) {
       const auto position = static_cast<int64_t>(origins.size());
-      origins.push_back(draft.origin);
+      origins.push_back(origin);
       if (draft.problem) continue;
-      const bool is_last = repeat + 1 == draft.repeats();
-      Run run{draft.name(repeat), draft.series, repeat,
-              is_last ? std::move(draft.spec) : draft.spec, position};
-      if (draft.origin.block->repeats.change_seed) add_to_seed(run, *layers, draft.origin);
       const bool is_chosen = only.chooses(draft, repeat);
-      if (options.check_gpus && is_chosen) check_ranks(run, resources, *layers, draft.origin);
+      const auto check = [=, check = options.check_gpus && is_chosen](const Run& run) {
+        if (check) check_ranks(run, resources, *layers, origin);
+      };
+      Run run = run_of(repeat + 1 == repeats ? std::move(draft) : draft, repeat, position, *layers);
+      check(run);
+      if (origin.block->doubled) {
+        run = doubled_run(series_of(run, origin, layers, check), origin.block->doubled->range.from);
+      }
       (is_chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
     }
   }

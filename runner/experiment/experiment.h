@@ -27,13 +27,17 @@ enum class Comparison { kLoss, kThroughput };
 
 constexpr auto enum_names(Comparison) { return std::array{"loss"sv, "throughput"sv}; }
 
+class DoublingSeries;
+
 // One point of the experiment with one combination of the sweep's values, or one repeat of it.
 struct Run {
   std::string point;   // unique within the experiment: the series, and " #2" for a second repeat
   std::string series;  // the point's name with the sweep's values: "FSDP size_per_rank=2"
   int64_t repeat = 0;
   RunSpec spec;      // resolved; device is cpu or cuda
-  int64_t position;  // among all runs of the experiment
+  int64_t position;  // among all runs of the experiment; of a doubled key, the same for all values
+  std::shared_ptr<const DoublingSeries> doubling{};  // that the run is of; null: none
+  int64_t doubled_value = 0;
 };
 
 struct ExpandOptions {
@@ -47,8 +51,8 @@ struct ExpandOptions {
 struct Expansion {
   std::string profile;         // empty when the experiment has none
   std::string profile_reason;  // "cpu: a100x4 needs 4 GPUs, this host has 0"
-  std::vector<Run> runs;
-  std::vector<Run> left_out;  // those that `only` leaves out, but for any that cannot be resolved
+  std::vector<Run> runs;       // where a key is doubled, the run of its first value
+  std::vector<Run> left_out;   // those that `only` leaves out, but for any that cannot be resolved
   // Where the run's key, or the nearest section around it, was given last: file:line:column, --set,
   // else the file. As long as the experiment is there.
   std::function<std::string(const Run&, const std::string& key)> place;

@@ -37,6 +37,16 @@ const std::vector<ExperimentKey>& experiment_keys() {
        "a list of maps from a run's keys, or point, to a value or a list of values",
        "What is left out: combinations whose run has, for every key of one map, one of its values. "
        "Keys are looked up in the complete run, whatever gave them."},
+      {"sweep.double", "a map from one key that holds an integer to where it begins and ends",
+       "The key's largest value that fits: each combination is run with the first value, then with "
+       "twice that, until a run ends out_of_memory. With batch.total, the total is kept and values "
+       "that do not divide it are passed over. What has run out of memory is remembered."},
+      {"sweep.double.KEY.from", "an integer; required", "The first value."},
+      {"sweep.double.KEY.to", "an integer, at least from",
+       "The largest value; on the CPU without memory_limit_gib, required."},
+      {"sweep.double.KEY.refine", "true, false; default: false",
+       "Then run what is between the largest value that fits and the smallest that does not, half "
+       "way each time, down to neighbouring values."},
       {"sweep.repeats", "an integer, at least 1, or a map",
        "How many times each combination is run; alone, each point."},
       {"sweep.repeats.count", "an integer, at least 1; required", "How many times."},

@@ -18,10 +18,13 @@ std::vector<const Overrides*> Layers::below_sweep(const Point& point) const {
   return {&file_.base, &profile_->set, &point.overrides};
 }
 
-SpecDraft Layers::spec_draft_of(const RunOrigin& origin) const {
+SpecDraft Layers::spec_draft_of(const RunOrigin& origin, std::optional<int64_t> doubled) const {
   SpecDraft draft = points_[static_cast<size_t>(origin.point - file_.points.data())];
   for (const size_t number : *origin.combination) {
     draft.apply(origin.block->values[number].overrides);
+  }
+  if (const auto& key = origin.block->doubled) {
+    draft.apply(key->with(doubled.value_or(key->range.from)));
   }
   draft.apply(set_);
   return draft;
@@ -32,6 +35,9 @@ std::string Layers::place(const RunOrigin& origin, std::string key) const {
   for (const size_t number : *origin.combination) {
     layers.push_back(&origin.block->values[number].overrides);
   }
+  Overrides doubled;
+  if (const auto& key = origin.block->doubled) doubled = key->with(key->range.from);
+  layers.push_back(&doubled);
   layers.push_back(&set_);
   while (!key.empty()) {
     for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {

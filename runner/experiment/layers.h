@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,8 @@ class Layers {
  public:
   Layers(const ExperimentFile& file, const Profile* profile, Overrides set);
 
-  // What the layers give.
-  SpecDraft spec_draft_of(const RunOrigin& origin) const;
+  // What the layers give. A key that the block doubles has the value `doubled`; absent: the first.
+  SpecDraft spec_draft_of(const RunOrigin& origin, std::optional<int64_t> doubled = {}) const;
 
   // The specification as the layers give it, not yet resolved. Throws ConfigError with the place of
   // an expression that has no result.

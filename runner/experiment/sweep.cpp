@@ -178,6 +178,12 @@ std::vector<Combination> crossed(std::vector<Combination> outer, const Axis& axi
   return combinations;
 }
 
+// The doubled key as an axis of one value, for what is checked of all axes.
+Axis axis_of_double(const YamlEntry& form) {
+  const YamlEntry range = entries(form.value, form.origin, "", form.value_place()).front();
+  return {{YamlEntry{range.key, range.value["from"], range.path, range.origin}}};
+}
+
 SweepBlock read_block(const YamlEntry& entry) {
   const std::vector<std::string> forms = experiment_key_names("sweep");
   require_map(entry, "one or more of: " + joined(forms));
@@ -186,6 +192,8 @@ SweepBlock read_block(const YamlEntry& entry) {
   SweepBlock block;
   block.place = entry.value_place();
   std::vector<Axis> axes;
+  std::vector<Axis> doubled;  // none or one
+  Axis items;
   std::vector<Combination> included;
   for (const YamlEntry& form : written) {
     const std::string& name = form.key.Scalar();
@@ -198,13 +206,15 @@ SweepBlock read_block(const YamlEntry& entry) {
     } else if (name == "zip") {
       add_axis(read_zip(form));
     } else if (name == "include") {
-      const Axis items = read_include(form);
-      check_axes_agree({items});
+      items = read_include(form);
       included = crossed({{}}, items, form, block);
     } else if (name == "exclude") {
       block.exclusions = read_exclude(form);
     } else if (name == "repeats") {
       block.repeats = read_repeats(form);
+    } else if (name == "double") {
+      block.doubled = read_doubled_key(form);
+      doubled.push_back(axis_of_double(form));
     } else {
       refuse_unknown_key(
           form, forms,
@@ -212,23 +222,31 @@ SweepBlock read_block(const YamlEntry& entry) {
     }
   }
   if (axes.empty() && !included.empty()) block.combinations.clear();
+  std::ranges::copy(doubled, std::back_inserter(axes));
   check_axes_agree(axes);
+  if (!items.empty()) doubled.push_back(std::move(items));
+  check_axes_agree(doubled);
   std::ranges::move(included, std::back_inserter(block.combinations));
   return block;
 }
 
 void lengthen_ambiguous_labels(SweepBlocks& blocks) {
-  std::vector<SweepValue*> values;
+  struct Labelled {
+    const std::string& key;
+    std::string& label;
+  };
+  std::vector<Labelled> all;
   for (SweepBlock& block : blocks) {
-    for (SweepValue& value : block.values) values.push_back(&value);
+    for (SweepValue& value : block.values) all.push_back({value.key, value.label});
+    if (block.doubled) all.push_back({block.doubled->key, block.doubled->label});
   }
   std::vector<std::pair<std::string, std::string>> keys;  // label, key
-  for (const SweepValue* value : values) keys.emplace_back(value->label, value->key);
+  for (const Labelled& each : all) keys.emplace_back(each.label, each.key);
   std::ranges::sort(keys);
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  for (SweepValue* value : values) {
-    const auto is_namesake = [&](const auto& key) { return key.first == value->label; };
-    if (std::ranges::count_if(keys, is_namesake) > 1) value->label = value->key;
+  for (const Labelled& each : all) {
+    const auto is_namesake = [&](const auto& key) { return key.first == each.label; };
+    if (std::ranges::count_if(keys, is_namesake) > 1) each.label = each.key;
   }
 }
 

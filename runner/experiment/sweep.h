@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runner/experiment/doubled_key.h"
 #include "runner/experiment/exclusion.h"
 #include "trainer/contract/overrides.h"
 #include "trainer/contract/yaml_value.h"
@@ -38,6 +40,7 @@ struct SweepBlock {
   std::vector<Combination> combinations = {{}};
   std::vector<Exclusion> exclusions;
   Repeats repeats;
+  std::optional<DoubledKey> doubled;  // each combination is run with several values of it
 
   // " size_per_rank=2 every=0": what the combination adds to a point's name.
   std::string suffix(const Combination& combination) const;

@@ -82,13 +82,17 @@ bool is_integer_key(std::string_view key) {
   return result;
 }
 
-void set_to_default(RunSpec& spec, std::string_view key) {
+void reset_differences(RunSpec& spec, const RunSpec& other) {
   const RunSpec defaults;
-  std::vector<const void*> values;
-  visit_values(defaults,
-               [&](size_t, const auto& member, const Range&) { values.push_back(&member); });
+  std::vector<const void*> default_values, other_values;
+  visit_values(defaults, [&](size_t, const auto& member, const Range&) {
+    default_values.push_back(&member);
+  });
+  visit_values(other,
+               [&](size_t, const auto& member, const Range&) { other_values.push_back(&member); });
   visit_values(spec, [&]<typename T>(size_t number, T& member, const Range&) {
-    if (run_spec_keys()[number] == key) member = *static_cast<const T*>(values[number]);
+    if (member == *static_cast<const T*>(other_values[number])) return;
+    member = *static_cast<const T*>(default_values[number]);
   });
 }
 

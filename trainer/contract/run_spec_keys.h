@@ -18,8 +18,8 @@ const std::vector<std::string>& run_spec_keys();
 // Whether a key has this name and holds an integer, or optionally one.
 bool is_integer_key(std::string_view key);
 
-// Gives a key the value that it has when nobody gives it one.
-void set_to_default(RunSpec& spec, std::string_view key);
+// Gives the keys of `spec` that have another value in `other` those of a new RunSpec.
+void reset_differences(RunSpec& spec, const RunSpec& other);
 
 struct RunSpecNames {
   std::map<std::string, size_t, std::less<>> numbers;                     // of what holds a value

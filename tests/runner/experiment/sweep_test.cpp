@@ -240,7 +240,7 @@ TEST_CASE("malformed sweeps are refused") {
              Catch::Contains("'sweep': is empty; allowed: one or more of: product, zip"));
   CHECK_THAT(message("experiment: lab\nsweep: {prodct: {}}"),
              Catch::Contains("'sweep.prodct': unknown key; allowed: product, zip, include, "
-                             "exclude, repeats; did you mean 'product'"));
+                             "exclude, double, repeats; did you mean 'product'"));
   CHECK_THAT(message(head + " {train.seed: 1}"), Catch::Contains("'1' is not a list"));
   CHECK_THAT(message(head + " {train.seed: [1, x]}"),
              Catch::StartsWith("lab.yaml:3:29: 'train.seed': 'x' is not an integer"));

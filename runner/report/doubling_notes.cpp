@@ -1,0 +1,132 @@
+#include "runner/report/doubling_notes.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "runner/report/figures.h"
+
+namespace fsdp {
+namespace {
+
+// The runs of one doubled key, by its value.
+struct DoubledRows {
+  std::string experiment;
+  int64_t position = 0;
+  std::string name;  // of the point, without the value
+  std::string key;
+  std::map<int64_t, const ComparisonRow*> finished{};
+  std::optional<int64_t> smallest_that_does_not_fit{};
+  std::vector<const ComparisonRow*> others{};  // of which nobody knows whether they fit
+};
+
+// "FSDP" of "FSDP size_per_rank=8", "FSDP #2" of its second repeat.
+std::string name_without_value(const ComparisonRow& row) {
+  const std::string value = '=' + std::to_string(row.family_value.value_or(0));
+  const std::string of_repeat = row.point.substr(std::min(row.series.size(), row.point.size()));
+  for (const std::string& label :
+       {row.family_key, row.family_key.substr(row.family_key.rfind('.') + 1)}) {
+    const std::string suffix = ' ' + label + value;
+    if (row.series.ends_with(suffix)) {
+      return row.series.substr(0, row.series.size() - suffix.size()) + of_repeat;
+    }
+  }
+  return row.point;
+}
+
+std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
+  std::vector<DoubledRows> all;
+  for (const ComparisonRow& row : rows) {
+    if (!row.family_value) continue;
+    auto found = std::ranges::find_if(all, [&](const DoubledRows& other) {
+      return other.experiment == row.experiment && other.position == row.position;
+    });
+    if (found == all.end()) {
+      all.push_back({row.experiment, row.position, name_without_value(row), row.family_key});
+      found = std::prev(all.end());
+    }
+    if (row.status == RunStatus::kFinished) {
+      found->finished[*row.family_value] = &row;
+    } else if (row.status == RunStatus::kOutOfMemory) {
+      auto& smallest = found->smallest_that_does_not_fit;
+      smallest = std::min(smallest.value_or(*row.family_value), *row.family_value);
+    } else {
+      found->others.push_back(&row);
+    }
+  }
+  return all;
+}
+
+// "FSDP: largest batch.size_per_rank that fits: 6 (8 does not)"
+std::string answer(const DoubledRows& series) {
+  std::string text = series.name + ": ";
+  const auto& does_not = series.smallest_that_does_not_fit;
+  if (series.finished.empty()) {
+    text += does_not ? series.key + " " + std::to_string(*does_not) + " does not fit"
+                     : "nothing is known of " + series.key;
+  } else {
+    text += "largest " + series.key + (does_not ? " that fits: " : " that was run fits: ") +
+            std::to_string(series.finished.rbegin()->first);
+    if (does_not) text += " (" + std::to_string(*does_not) + " does not)";
+  }
+  for (const ComparisonRow* row : series.others) {
+    text += "; " + std::to_string(*row->family_value) + ": " + std::string(name_of(row->status));
+  }
+  return text;
+}
+
+// ". A step takes 120 ms at 1, 96.0 ms at 6 (x0.80)"; of equal total batches only.
+std::string step_times(const DoubledRows& series) {
+  if (series.finished.size() < 2) return "";
+  const auto& [first_value, first] = *series.finished.begin();
+  const auto& [last_value, last] = *series.finished.rbegin();
+  if (!first->step_time_ms_median || !last->step_time_ms_median) return "";
+  if (first->total_batch != last->total_batch || first->sequence_length != last->sequence_length) {
+    return "";
+  }
+  return ". A step takes " + three_digits(first->step_time_ms_median) + " ms at " +
+         std::to_string(first_value) + ", " + three_digits(last->step_time_ms_median) + " ms at " +
+         std::to_string(last_value) + " (" +
+         ratio(*last->step_time_ms_median / *first->step_time_ms_median) + ")";
+}
+
+// ". Against FSDP: x1.31 the step time at 6, x2.67 the largest value"
+std::string compared(const DoubledRows& series, const DoubledRows& reference) {
+  if (series.finished.empty()) return "";
+  std::string text = ". Against " + reference.name + ": ";
+  const auto common =
+      std::find_if(reference.finished.rbegin(), reference.finished.rend(),
+                   [&](const auto& finished) { return series.finished.contains(finished.first); });
+  if (common != reference.finished.rend()) {
+    const auto& [value, other] = *common;
+    const ComparisonRow& own = *series.finished.at(value);
+    if (own.step_time_ms_median && other->step_time_ms_median &&
+        own.total_batch == other->total_batch) {
+      text += ratio(*own.step_time_ms_median / *other->step_time_ms_median) + " the step time at " +
+              std::to_string(value) + ", ";
+    }
+  }
+  return text +
+         ratio(static_cast<double>(series.finished.rbegin()->first) /
+               static_cast<double>(reference.finished.rbegin()->first)) +
+         " the largest value";
+}
+
+}  // namespace
+
+std::vector<std::string> doubling_notes(std::span<const ComparisonRow> rows) {
+  const std::vector<DoubledRows> all = doubled_rows(rows);
+  std::vector<std::string> notes;
+  for (const DoubledRows& series : all) {
+    const auto reference = std::ranges::find_if(all, [&](const DoubledRows& other) {
+      return other.experiment == series.experiment && other.key == series.key &&
+             !other.finished.empty();
+    });
+    std::string note = answer(series) + step_times(series);
+    if (reference != all.end() && &*reference != &series) note += compared(series, *reference);
+    notes.push_back(note + '.');
+  }
+  return notes;
+}
+
+}  // namespace fsdp

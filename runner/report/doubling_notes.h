@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/store/comparison.h"
+
+namespace fsdp {
+
+// A line for each doubled key's series among the rows: the largest value that fits, how the step
+// time changes up to there, and how both compare with the experiment's first series of that key.
+std::vector<std::string> doubling_notes(std::span<const ComparisonRow> rows);
+
+}  // namespace fsdp

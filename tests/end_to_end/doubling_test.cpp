@@ -1,0 +1,199 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "tests/end_to_end/stub_runs.h"
+
+// Sweeps that double a key until a run is out of memory, with runs that say when that is.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string kBase = "{device: cpu, train.steps: 2, memory_limit_gib: 1}";
+const std::string kTwoFamilies = "  - {name: FSDP}\n  - {name: after, train.seed: 2}\n";
+const std::string kRefined = "{double: {batch.size_per_rank: {from: 1, refine: true}}}\n";
+
+// A workplace with `points` and this sweep.
+Workplace doubling(const std::string& points, const std::string& sweep = kRefined) {
+  return Workplace(points + "sweep: " + sweep, kBase);
+}
+
+Variables fits_up_to(int batch) {
+  return {{"STUB_RULES", "batch_above=" + std::to_string(batch) + ",out_of_memory=no room"}};
+}
+
+Ended without_trainer(const Workplace& workplace, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{FSDP_RUN_PROGRAM};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Program(workplace / ".", command).wait();
+}
+
+// "1 finished 1; 2 out_of_memory -": value, status and attempt of each row of the point.
+std::string values(const Workplace& workplace, const std::string& point = "FSDP",
+                   const std::string& experiment = "trial") {
+  std::string text;
+  for (const ComparisonRow& row : Store(workplace.results()).comparison(experiment)) {
+    if (!row.point.starts_with(point + " size_per_rank=")) continue;
+    text += (text.empty() ? "" : "; ") + std::to_string(row.batch_size_per_rank) + ' ';
+    text += name_of(row.status);
+    text += row.attempt ? ' ' + std::to_string(*row.attempt) : " -";
+  }
+  return text;
+}
+
+// "FSDP 1, FSDP 2": the runs in the order in which they were started.
+std::string started(const std::string& errors) {
+  std::string text;
+  std::istringstream lines(errors);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t end = line.find(": started");
+    if (end == std::string::npos) continue;
+    line = line.substr(0, end);
+    text += (text.empty() ? "" : ", ") + line.replace(line.find("size_per_rank="), 14, "");
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a key is doubled until a run is out of memory, and refined") {
+  const Workplace workplace = doubling(kTwoFamilies);
+  const Ended first = workplace.run({"experiment.yaml"}, fits_up_to(5));
+  CHECK(first.status == 0);
+  const std::string found =
+      "1 finished 1; 2 finished 1; 4 finished 1; 5 finished 1; 6 out_of_memory 1; "
+      "8 out_of_memory 1";
+  CHECK(values(workplace) == found);
+  CHECK(values(workplace, "after") == found);
+  CHECK_THAT(first.output, Contains("FSDP: largest batch.size_per_rank that fits: 5 (6 does not)"));
+  CHECK(started(first.errors) ==
+        "FSDP 1, FSDP 2, FSDP 4, FSDP 8, FSDP 6, FSDP 5, after 1, after 2, "
+        "after 4, after 8, after 6, after 5");
+
+  const Ended second = workplace.run({"experiment.yaml"}, fits_up_to(5));
+  CHECK(second.output == first.output);
+  CHECK_THAT(second.errors, Contains("12 runs with a result already") && !Contains("started"));
+  CHECK_THAT(without_trainer(workplace, {"report", "experiment.yaml"}).output,
+             Contains("FSDP: largest batch.size_per_rank that fits: 5 (6 does not)"));
+
+  // Anew: more fits now, and what was recorded of other values is not looked at.
+  CHECK(workplace.run({"experiment.yaml", "--rerun", "--only", "FSDP"}, fits_up_to(2)).status == 0);
+  CHECK(values(workplace) == "1 finished 2; 2 finished 2; 3 out_of_memory 1; 4 out_of_memory 2");
+  CHECK(values(workplace, "after") == found);
+}
+
+TEST_CASE("a total batch is kept: values that do not divide it are passed over") {
+  const Workplace workplace(
+      "  - {name: FSDP, strategy: {kind: fsdp, ranks: 2}}\nsweep: " + kRefined,
+      "{device: cpu, train.steps: 2, memory_limit_gib: 1, batch.total: 48}");
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(7)).status == 0);
+  CHECK(values(workplace) ==
+        "1 finished 1; 2 finished 1; 4 finished 1; 6 finished 1; 8 out_of_memory 1");
+  for (const ComparisonRow& row : rows(workplace)) {
+    CHECK(row.total_batch == 48);
+    CHECK(row.gradient_accumulation_steps == 24 / row.batch_size_per_rank);
+  }
+}
+
+TEST_CASE("a runner killed in the middle of a series: the next one goes on where it was") {
+  const Workplace workplace = doubling("  - {name: FSDP}\n");
+  for (const char* above : {"1", "7", "5"}) {  // at 2, at 8, and at 6
+    std::filesystem::remove(workplace / "marker");
+    Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                   {{"STUB_RULES", "batch_above=" + std::string(above) + ",spawn=marker; " +
+                                       "batch_above=" + above + ",hang=1"}});
+    first_line_of(workplace / "marker");
+    runner.send(SIGKILL);
+    runner.wait();
+    if (std::string(above) == "7") {  // 8 does not fit, so that 6 comes next
+      CHECK(workplace
+                .run({"experiment.yaml", "--time-limit", "1s"},
+                     {{"STUB_RULES",
+                       "batch_above=7,out_of_memory=no room; "
+                       "batch_above=5,await=nothing"}})
+                .status == 1);
+    }
+  }
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(6)).status == 0);
+  CHECK(values(workplace) ==
+        "1 finished 1; 2 finished 2; 4 finished 1; 6 finished 3; 7 out_of_memory 1; "
+        "8 out_of_memory 2");
+}
+
+TEST_CASE("what ran out of memory is not launched again in another experiment, but by --rerun") {
+  const Workplace workplace = doubling("  - {name: FSDP}\n");
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(5)).status == 0);
+  std::ofstream(workplace / "later.yaml")
+      << "experiment: later\nbase: " << kBase
+      << "\npoints:\n  - {name: FSDP}\n  - {name: other, data.sequence_length: 128}\n"
+         "sweep: {double: {batch.size_per_rank: {from: 3, refine: true}}}\n";
+  const Ended later = workplace.run({"later.yaml"});
+  CHECK(later.status == 0);
+  CHECK(values(workplace, "FSDP", "later") == "3 finished 1; 5 finished 1; 6 out_of_memory -");
+  CHECK_THAT(later.output,
+             Contains("FSDP size_per_rank=6: out_of_memory: not launched: batch.size_per_rank=6 "
+                      "ran out of memory ('FSDP size_per_rank=6' of the experiment 'trial')"));
+  // Another specification is another family: it goes on until the training set is too small.
+  CHECK_THAT(values(workplace, "other", "later"), Contains("6 finished 1; 12 finished 1"));
+  CHECK_THAT(later.errors, Contains("cannot be run, nor what would follow"));
+
+  const std::string before = values(workplace, "FSDP", "later");
+  CHECK(workplace.run({"later.yaml"}).status == 0);
+  CHECK(values(workplace, "FSDP", "later") == before);
+  CHECK(workplace.run({"later.yaml", "--rerun", "--only", "FSDP"}, fits_up_to(6)).status == 0);
+  CHECK(values(workplace, "FSDP", "later") ==
+        "3 finished 2; 6 finished 1; 7 out_of_memory 1; 8 out_of_memory 1; 9 out_of_memory 1; "
+        "12 out_of_memory 1");
+}
+
+TEST_CASE("a run that fails ends its series, which goes on when the run is tried again") {
+  const Workplace workplace = doubling(kTwoFamilies);
+  const Ended ended =
+      workplace.run({"experiment.yaml"}, {{"STUB_RULES",
+                                           "point=FSDP,batch_above=1,fail=the disk is full; "
+                                           "batch_above=2,out_of_memory=no room"}});
+  CHECK(ended.status == 1);
+  CHECK(values(workplace) == "1 finished 1; 2 failed 1");
+  CHECK_THAT(ended.output, Contains("FSDP: largest batch.size_per_rank that was run fits: 1; "
+                                    "2: failed"));
+  CHECK_THAT(values(workplace, "after"), Contains("2 finished 1; 3 out_of_memory 1"));
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);
+  CHECK(values(workplace) == "1 finished 1; 2 finished 2; 3 finished 1; 4 out_of_memory 1");
+}
+
+TEST_CASE("series run side by side") {
+  const Workplace workplace =
+      doubling(kTwoFamilies, "{double: {batch.size_per_rank: {from: 1, to: 2}}}\n");
+  // Each waits for the other's sign, at the second value.
+  const Ended ended =
+      workplace.run({"experiment.yaml", "--max-parallel", "2", "--time-limit", "5s"},
+                    {{"STUB_RULES",
+                      "point=FSDP,batch_above=1,spawn=one; point=FSDP,batch_above=1,await=two; "
+                      "point=after,batch_above=1,spawn=two; point=after,batch_above=1,await=one"}});
+  INFO(ended.output + ended.errors);
+  CHECK(ended.status == 0);
+  CHECK(values(workplace) == "1 finished 1; 2 finished 1");
+  CHECK(values(workplace, "after") == "1 finished 1; 2 finished 1");
+}
+
+TEST_CASE("a start that does not fit is an answer") {
+  const Workplace workplace = doubling("  - {name: FSDP}\n");
+  const Ended ended = workplace.run({"experiment.yaml"}, fits_up_to(0));
+  CHECK(ended.status == 0);
+  CHECK(values(workplace) == "1 out_of_memory 1");
+  CHECK_THAT(ended.output, Contains("FSDP: batch.size_per_rank 1 does not fit."));
+}
+
+TEST_CASE("check and --dry-run show the first run and what may follow") {
+  const Workplace workplace =
+      doubling("  - {name: FSDP}\n", "{double: {batch.size_per_rank: {from: 1, to: 6}}}\n");
+  const std::string follows = "then batch.size_per_rank 2, 4, until one does not fit";
+  CHECK_THAT(without_trainer(workplace, {"check", "experiment.yaml"}).output, Contains(follows));
+  const Ended dry = workplace.run({"experiment.yaml", "--dry-run"});
+  CHECK_THAT(dry.output,
+             Contains("# 1 run\n") && Contains("FSDP size_per_rank=1") && Contains("# " + follows));
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
