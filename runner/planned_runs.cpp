@@ -22,6 +22,13 @@ std::string folder_name(const Run& run) {
   return of_run.empty() ? name : name + '-' + safe_file_name(of_run);
 }
 
+// In all that check_inputs looks at but the total batch.
+bool has_same_inputs(const RunSpec& one, const RunSpec& other) {
+  return one.model == other.model && one.data == other.data && one.resume == other.resume &&
+         one.evaluation.data == other.evaluation.data &&
+         one.evaluation.fraction == other.evaluation.fraction;
+}
+
 }  // namespace
 
 Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
@@ -47,16 +54,16 @@ Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileD
   return planned;
 }
 
+bool reads_the_same(const RunSpec& spec, const RunSpec& checked) {
+  return has_same_inputs(spec, checked) && total_batch(spec) <= total_batch(checked);
+}
+
 void check_inputs_of(const Expansion& expansion) {
-  // What check_inputs looks at is the model, the data, the validation set and the total batch, and
-  // a training set that is large enough for the largest total is so for all.
+  // A training set that is large enough for the largest total is so for all.
   std::vector<const Run*> distinct;
   for (const Run& run : expansion.runs) {
     const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const Run* other) {
-      return other->spec.model == run.spec.model && other->spec.data == run.spec.data &&
-             other->spec.evaluation.data == run.spec.evaluation.data &&
-             other->spec.resume == run.spec.resume &&
-             other->spec.evaluation.fraction == run.spec.evaluation.fraction;
+      return has_same_inputs(other->spec, run.spec);
     });
     if (same == distinct.rend()) {
       distinct.push_back(&run);

@@ -36,11 +36,11 @@ std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
       steps.push_back({std::move(chosen[i]), Decision::kLaunchUnlessResult});
       continue;
     }
-    Series series{doubling, doubling->search()};
-    std::ranges::move(walk(series), std::back_inserter(steps));
-    if (steps.back().decision == Decision::kLaunch) {
-      waiting.emplace(steps.size() - 1, std::move(series));
-    }
+    Series series{doubling, doubling->search(), std::move(chosen[i].spec)};
+    std::vector<Step> walked = walk(series);
+    const bool waits = !walked.empty() && walked.back().decision == Decision::kLaunch;
+    std::ranges::move(walked, std::back_inserter(steps));
+    if (waits) waiting.emplace(steps.size() - 1, std::move(series));
   }
   std::vector<Store::PlannedRun> planned;
   for (const Step& step : steps) planned.push_back(step.run);
@@ -90,7 +90,7 @@ std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
     try {
       steps.push_back(step(series, *value));
     } catch (const ConfigError& error) {
-      if (series.is_chosen) {
+      if (series.checked) {
         settings_.say(series.doubling->key() + "=" + std::to_string(*value) +
                       " cannot be run, nor what would follow: " + error.what());
       }
@@ -104,27 +104,32 @@ std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
 RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
   Step step{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
   series.value = value;
-  if (settings_.rerun && series.is_chosen) {
+  const bool begins_anew = settings_.rerun && series.checked;
+  if (!begins_anew) use_what_is_known(series, step);
+  const bool is_checked = !series.checked || reads_the_same(step.run.spec, *series.checked);
+  if (step.decision == Decision::kLaunch && !is_checked) {
     check_inputs(step.run.spec);
-    return step;
+    series.checked = step.run.spec;
   }
-  const auto record = store_.recorded_run(experiment_.name(), step.run.point, step.run.hash);
+  return step;
+}
+
+// Tells the search whether the step's value fits, and decides about the step, where that is known.
+void RunPlanner::use_what_is_known(Series& series, Step& step) const {
+  const Store::PlannedRun& run = step.run;
+  const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
   if (record && record->status == RunStatus::kFinished) {
     step.decision = Decision::kKeepResult;
-    series.search.fits(value);
-    return step;
+    series.search.fits(series.value);
+    return;
   }
   const auto known =
-      store_.known_out_of_memory(step.run.family, device_kind(step.run.spec, settings_.gpu_kinds));
-  if (!known || known->value > value) {
-    if (series.is_chosen) check_inputs(step.run.spec);
-    return step;
-  }
-  series.search.does_not_fit(value);
+      store_.known_out_of_memory(run.family, device_kind(run.spec, settings_.gpu_kinds));
+  if (!known || known->value > series.value) return;
+  series.search.does_not_fit(series.value);
   const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;
   step.decision = ran_out ? Decision::kKeepResult : Decision::kRecordOutOfMemory;
-  step.reason = known_not_to_fit(*known, step.run.family_key);
-  return step;
+  step.reason = known_not_to_fit(*known, run.family_key);
 }
 
 // Where --only leaves out series, the runs of them that have a result stay in the list.
@@ -132,7 +137,7 @@ std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expans
   std::vector<Step> steps;
   for (const Run& run : expansion.left_out) {
     if (!run.doubling) continue;
-    Series series{run.doubling, run.doubling->search(), false};
+    Series series{run.doubling, run.doubling->search(), std::nullopt};
     std::ranges::move(walk(series), std::back_inserter(steps));
   }
   return steps;

@@ -43,7 +43,7 @@ class RunPlanner {
   struct Series {
     std::shared_ptr<const DoublingSeries> doubling;
     Doubling search;
-    bool is_chosen = true;
+    std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
     int64_t value = 0;
   };
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
@@ -55,6 +55,7 @@ class RunPlanner {
 
   std::vector<Step> walk(Series& series);
   Step step(Series& series, int64_t value);
+  void use_what_is_known(Series& series, Step& step) const;
   std::vector<Step> steps_left_out(const Expansion& expansion);
   bool is_to_launch(const Step& step, const RunRecord& record);
 
