@@ -1,10 +1,11 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
-from window import open_page
 from playwright.sync_api import sync_playwright
 from results import make_results
+from window import open_page
 
 
 def pytest_addoption(parser):
@@ -24,7 +25,7 @@ def browser():
     with sync_playwright() as playwright:
         # Root, as which CI runs, may not use Chromium's sandbox; the page is our own.
         browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium",
+            executable_path=shutil.which("chromium"),
             args=["--no-sandbox"] if os.geteuid() == 0 else [])
         yield browser
         browser.close()

@@ -17,7 +17,7 @@ function measuredText(report, runs) {
   const hosts = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.host)));
   const devices = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.device_name)));
   const counted = report.runs_total === 1 ? "1 run" : `${report.runs_total} runs`;
-  if (starts.length === 0) return `${counted}, none of them started yet.`;
+  if (starts.length === 0) return `${counted}; nothing was measured yet.`;
   const first = utcTime(Math.min(...starts));
   const last = utcTime(Math.max(...starts));
   return `${counted}, started ` + (first === last ? first : `from ${first} to ${last}`) +
@@ -81,7 +81,7 @@ function showPage(report) {
   const notes = notesOf(report);
   document.getElementById("measured").textContent = measuredText(report, runs);
   document.getElementById("comparison").append(...comparisonTables(report),
-    ...(report.warnings.length > 0 ? [element("h3", {}, "Warnings"),
+    ...(report.warnings.length > 0 ? [element("h3", {class: "group"}, "Warnings"),
       list("warnings", report.warnings)] : []),
     ...(notes.length > 0 ? [list("notes", notes)] : []),
     columnDocumentation(report.columns));

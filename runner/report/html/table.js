@@ -73,8 +73,8 @@ function comparisonTable(columns, {title, rows}, id) {
   });
 
   const table = element("table", {id, class: "comparison"},
-    element("caption", {}, "A heading sorts the table by its column: ascending, descending, and " +
-      "back to the report's own order."),
+    ...(id === "table" ? [element("caption", {}, "A heading sorts its table: ascending, " +
+      "descending, and back to the report's own order.")] : []),
     element("thead", {}, element("tr", {}, ...headings)), body.body);
   return [...(title === "" ? [] : [element("h3", {class: "group"}, title)]),
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];

@@ -17,6 +17,7 @@ Report hostile_report() {
   row.run = 7;
   row.point = kHostile;
   row.series = kHostile;
+  row.attempt = 1;
   row.status = RunStatus::kFinished;
   row.step_time_ms_median = 0.1;
   RunDetail detail;
@@ -69,6 +70,45 @@ TEST_CASE("the page's data hold every figure in full") {
   const auto rows = data["blocks"].at(0)["rows"];
   REQUIRE(rows.size() == 1);
   CHECK(rows.at(0).size() == data["columns"].size());
+}
+
+TEST_CASE("groups are blocks of the page's rows, and warnings are told apart from notes") {
+  Report report = hostile_report();
+  report.rows.push_back(report.rows[0]);
+  report.rows[1].run = 8;
+  report.rows[1].point = report.rows[1].series = "another";
+  report.rows[1].ranks = 2;
+  report.rows[1].device_name = "another GPU";
+  report.rows[0].device_name = "a GPU";
+  CHECK(data_of(render(Format::kHtml, report))["blocks"].size() == 1);
+  const auto warns_of_devices = [&] {
+    return data_of(render(Format::kHtml, report))["warnings"].dump().find("different devices") !=
+           std::string::npos;
+  };
+  CHECK(warns_of_devices());
+  CHECK(data_of(render(Format::kHtml, report))["runs_total"] == 2);
+  report.view.group = "ranks";
+  const auto data = data_of(render(Format::kHtml, report));
+  REQUIRE(data["blocks"].size() == 2);
+  CHECK(data["blocks"].at(0)["title"] == "ranks: 1");
+  CHECK(data["blocks"].at(1)["rows"].size() == 1);
+  CHECK_FALSE(warns_of_devices());
+}
+
+TEST_CASE("charts and details are of the runs that are shown, in the order of the rows") {
+  Report report = hostile_report();
+  for (const int64_t run : {8, 9}) {
+    report.rows.push_back(report.rows[0]);
+    report.rows.back().run = run;
+    report.rows.back().point = report.rows.back().series = std::to_string(run);
+    report.rows.back().ranks = run;
+  }
+  report.view.sort = "-ranks";
+  report.view.where = {"ranks > 1"};
+  const auto shown = shown_runs(Format::kHtml, report);
+  REQUIRE(shown.size() == 2);
+  CHECK(shown[0]->run == 9);
+  CHECK(shown[1]->run == 8);
 }
 
 TEST_CASE("the page loads nothing") {
