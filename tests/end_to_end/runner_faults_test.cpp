@@ -182,7 +182,7 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
   CHECK(ended.status == 0);
   CHECK_THAT(ended.errors, Contains("saves: started, 1 rank, 9 steps\n"
                                     "saves: resumed from step 6\n"));
-  CHECK_THAT(ended.output, Contains("saves: resumed from step 6; its figures are of the steps"));
+  CHECK_THAT(ended.output, Contains("of the steps since a checkpoint: saves from step 6; --rerun"));
   const ComparisonRow row = rows(workplace).at(0);
   CHECK(row.status == RunStatus::kFinished);
   CHECK(row.attempt == 3);

@@ -1,0 +1,306 @@
+#include <nlohmann/json.hpp>
+
+#include "tests/runner/report/report_fixture.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Repeats of a series; tokens per second follow the step times.
+void add_repeats(Report& report, const std::string& series, std::vector<double> step_times_ms) {
+  for (size_t i = 0; i < step_times_ms.size(); ++i) {
+    ComparisonRow row = finished_row(static_cast<int64_t>(report.rows.size()) + 1,
+                                     series + " #" + std::to_string(i + 1), StrategyKind::kDdp, 4,
+                                     step_times_ms[i]);
+    row.series = series;
+    row.repeat = static_cast<int64_t>(i);
+    report.rows.push_back(row);
+  }
+}
+
+Report repeated_report() {
+  Report report;
+  add_repeats(report, "slow", {200, 204, 198, 202, 201});
+  add_repeats(report, "fast", {100, 101, 99, 102, 103});
+  add_repeats(report, "same", {201, 199, 203, 200, 202.5});
+  add_repeats(report, "twice", {150, 152});
+  return report;
+}
+
+nlohmann::json json_of(Report report, std::optional<RowKind> row_kind = std::nullopt) {
+  report.row_kind = row_kind;
+  return nlohmann::json::parse(render(Format::kJson, report));
+}
+
+Names points(const Report& report, std::optional<RowKind> row_kind = RowKind::kSeries) {
+  Names names;
+  const auto json = json_of(report, row_kind);
+  for (const auto& row : json["rows"]) names.push_back(row["point"]);
+  return names;
+}
+
+std::string error_of(const Report& report) {
+  try {
+    render(Format::kTable, report);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("people see a row of medians for all repeats of a point, programs a row for each") {
+  const Report report = repeated_report();
+  CHECK(points(report) == Names{"slow", "fast", "same", "twice"});
+  CHECK(points(report, std::nullopt).size() == 17);
+  const auto fast = json_of(report, RowKind::kSeries)["rows"][1];
+  CHECK(fast["step_time_ms_median"] == 101);
+  CHECK(fast["memory_allocated_bytes_max"] == 3 * kGibibyte);
+  CHECK(fast["repeats"] == 5);
+  const auto runs = json_of(report)["rows"];
+  CHECK(runs[6]["point"] == "fast #2");
+  CHECK(runs[6]["series"] == "fast");
+  CHECK(runs[6]["step_time_ms_median"] == 101);
+  CHECK(runs[5]["step_time_ms_median"] == 100);
+
+  const std::string table = render(Format::kTable, report);
+  CHECK_THAT(table, Catch::Contains("repeats") && Catch::Contains("\nfast         5  "));
+  CHECK_THAT(table, Catch::Contains("Figures of rows with repeats are medians"));
+}
+
+TEST_CASE("ratios have an interval over the repeats, and none below three") {
+  const auto rows = json_of(repeated_report(), RowKind::kSeries)["rows"];
+  CHECK(rows[1]["tokens_per_second_ratio"] == Approx(201.0 / 101));
+  CHECK(rows[1]["tokens_per_second_ratio_low"] > 1.9);
+  CHECK(rows[1]["tokens_per_second_ratio_high"] < 2.1);
+  CHECK(rows[1]["step_time_ratio"] == Approx(101.0 / 201));
+  CHECK(rows[1]["step_time_ratio_high"] < 0.55);
+  CHECK(rows[3]["tokens_per_second_ratio"] == Approx(201.0 / 151).epsilon(1e-3));
+  CHECK(rows[3]["tokens_per_second_ratio_low"].is_null());
+  CHECK(rows[0]["tokens_per_second_ratio"] == 1);
+  CHECK(rows[0]["tokens_per_second_ratio_low"].is_null());
+
+  // A run's own ratio is its own figure's; the interval is the series'.
+  const auto run = json_of(repeated_report())["rows"][5];
+  CHECK(run["tokens_per_second_ratio"] == Approx(2.01));
+  CHECK(run["tokens_per_second_ratio_low"] == rows[1]["tokens_per_second_ratio_low"]);
+
+  const std::string table = render(Format::kTable, repeated_report());
+  CHECK_THAT(table, Catch::Contains("x1.99 [1.94, 2.04]"));
+  CHECK_THAT(table, Catch::Contains("  ~ x1.00  "));
+  CHECK_THAT(table, Catch::Contains("~: it holds 1, so the repeats show no difference"));
+}
+
+TEST_CASE("close ratios of single runs say that repeats would tell") {
+  Report report;
+  report.rows = {finished_row(1, "one", StrategyKind::kSingle, 1, 100),
+                 finished_row(2, "close", StrategyKind::kDdp, 4, 102),
+                 finished_row(3, "far", StrategyKind::kDdp, 4, 110)};
+  const std::string remark = "tokens/s of close and of the baseline are within the spread";
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains(remark));
+  report.rows[1].step_time_ms_median = 106;
+  report.rows[1].step_time_ms_p25 = 105;
+  report.rows[1].step_time_ms_p75 = 107;
+  report.rows[1].tokens_per_second = 4096 * 1000 / 106.0;
+  CHECK(render(Format::kTable, report).find("would tell") == std::string::npos);
+  CHECK(render(Format::kTable, repeated_report()).find("would tell") == std::string::npos);
+}
+
+TEST_CASE("a series counts what finished, and says how the others ended") {
+  Report report = repeated_report();
+  report.rows[5].status = RunStatus::kFailed;
+  report.rows[5].reason = "a rank died";
+  report.rows[5].step_time_ms_median = 7;
+  const auto row = json_of(report, RowKind::kSeries)["rows"][1];
+  CHECK(row["step_time_ms_median"] == 101.5);
+  CHECK(row["status"] == "1 failed, 4 finished");
+  const std::string table = render(Format::kTable, report);
+  CHECK_THAT(table, Catch::Contains(" 4 of 5 ") && Catch::Contains("fast #1: failed: a rank died"));
+}
+
+TEST_CASE("a series of which none finished has the figures there are and is no baseline") {
+  Report report = repeated_report();
+  for (size_t i = 0; i < 5; ++i) report.rows[i].status = RunStatus::kOutOfMemory;
+  const auto rows = json_of(report, RowKind::kSeries)["rows"];
+  CHECK(rows[0]["step_time_ms_median"] == 201);
+  CHECK(rows[0]["status"] == "out_of_memory");
+  CHECK(rows[1]["tokens_per_second_ratio"] == 1);
+  CHECK(rows[0]["tokens_per_second_ratio"] == Approx(101.0 / 201));
+}
+
+TEST_CASE("--baseline names a point, a series or the beginning of its name") {
+  Report report = repeated_report();
+  report.view.baseline = "fast";
+  CHECK(json_of(report, RowKind::kSeries)["rows"][1]["tokens_per_second_ratio"] == 1);
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("Ratios are to fast."));
+  report.view.baseline = "fast #3";
+  CHECK(json_of(report, RowKind::kSeries)["rows"][1]["tokens_per_second_ratio"] == 1);
+  report.view.baseline = "fest";
+  CHECK(error_of(report) == "--baseline: there is no point 'fest'; did you mean 'fast'?");
+
+  Report swept;
+  swept.rows = {finished_row(1, "FSDP size=1", StrategyKind::kFsdp, 4, 100),
+                finished_row(2, "DDP size=1", StrategyKind::kDdp, 4, 200),
+                finished_row(3, "DDP size=2", StrategyKind::kDdp, 4, 300)};
+  swept.view.baseline = "DDP";
+  CHECK(json_of(swept)["rows"][1]["tokens_per_second_ratio"] == 1);
+  swept.view.baseline = "DDP size=2";
+  CHECK(json_of(swept)["rows"][2]["tokens_per_second_ratio"] == 1);
+  swept.rows[2].status = RunStatus::kOutOfMemory;
+  CHECK_THAT(render(Format::kTable, swept),
+             Catch::Contains("Ratios are to DDP size=2, which has not finished."));
+}
+
+TEST_CASE("--group makes blocks with a baseline each") {
+  Report report;
+  report.rows = {finished_row(1, "FSDP 1", StrategyKind::kFsdp, 4, 100),
+                 finished_row(2, "DDP 1", StrategyKind::kDdp, 4, 200),
+                 finished_row(3, "FSDP 2", StrategyKind::kFsdp, 4, 50),
+                 finished_row(4, "DDP 2", StrategyKind::kDdp, 4, 150)};
+  report.view.group = "strategy";
+  CHECK(points(report) == Names{"FSDP 1", "FSDP 2", "DDP 1", "DDP 2"});
+  const auto rows = json_of(report)["rows"];
+  CHECK(rows[0]["tokens_per_second_ratio"] == 1);
+  CHECK(rows[1]["tokens_per_second_ratio"] == 2);
+  CHECK(rows[2]["tokens_per_second_ratio"] == 1);
+  const std::string table = render(Format::kTable, report);
+  CHECK_THAT(table, Catch::Contains("\n\nstrategy: fsdp\nFSDP 1") &&
+                        Catch::Contains("\n\nstrategy: ddp\nDDP 1") &&
+                        Catch::Contains("first row of a block that finished: FSDP 1, DDP 1."));
+  CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("\n#### strategy: ddp\n\n| point"));
+  CHECK_THAT(render(Format::kLatex, report),
+             Catch::Contains("\\midrule\n\\multicolumn{15}{l}{\\itshape strategy: ddp} \\\\\n"));
+
+  report.view.baseline = "DDP 2";  // in the other block it is the only one that is meant
+  CHECK(json_of(report)["rows"][0]["tokens_per_second_ratio"] == 1.5);
+  CHECK(json_of(report)["rows"][2]["tokens_per_second_ratio"] == 0.75);
+  report.view.sort = "-tokens_per_second";
+  CHECK(points(report) == Names{"FSDP 2", "FSDP 1", "DDP 2", "DDP 1"});
+  report.view.group = "stratgy";
+  CHECK_THAT(error_of(report), Catch::Contains("--group: there is no column 'stratgy'"));
+}
+
+TEST_CASE("--sort orders by numbers, by text, and leaves what is absent last") {
+  Report report;
+  report.rows = {finished_row(1, "b", StrategyKind::kDdp, 4, 90),
+                 finished_row(2, "c", StrategyKind::kDdp, 16, 100),
+                 finished_row(3, "a", StrategyKind::kDdp, 8, 110)};
+  const auto sorted = [&](const std::string& column) {
+    report.view.sort = column;
+    return points(report);
+  };
+  CHECK(sorted("ranks") == Names{"b", "a", "c"});
+  CHECK(sorted("-ranks") == Names{"c", "a", "b"});
+  CHECK(sorted("point") == Names{"a", "b", "c"});
+  CHECK(sorted("-point") == Names{"c", "b", "a"});
+  report.rows[0].loss_last.reset();
+  report.rows[1].loss_last = 3;
+  CHECK(sorted("loss_last") == Names{"a", "c", "b"});
+  CHECK(sorted("-loss_last") == Names{"c", "a", "b"});
+  CHECK(json_of(report)["rows"][1]["tokens_per_second_ratio"] == Approx(90.0 / 110));
+  report.view.sort = "-rank";
+  CHECK_THAT(error_of(report),
+             Catch::Contains("--sort") && Catch::Contains("did you mean 'ranks'"));
+}
+
+TEST_CASE("--where keeps the rows that meet every condition, and no figure changes") {
+  Report report;
+  report.rows = {finished_row(1, "1 GPU", StrategyKind::kSingle, 1, 100),
+                 finished_row(2, "4xDDP", StrategyKind::kDdp, 4, 50),
+                 finished_row(3, "4xFSDP", StrategyKind::kFsdp, 4, 80)};
+  report.rows[2].loss_last.reset();
+  report.rows[2].memory_allocated_bytes_max = kGibibyte;
+  const auto kept = [&](Names conditions) {
+    report.view.where = std::move(conditions);
+    return points(report);
+  };
+  CHECK(kept({"ranks = 4"}) == Names{"4xDDP", "4xFSDP"});
+  CHECK(kept({"ranks != 4"}) == Names{"1 GPU"});
+  CHECK(kept({"ranks>1", "step_time_ms_median <= 50"}) == Names{"4xDDP"});
+  CHECK(kept({"step_time_ms_median < 0.08 s"}) == Names{"4xDDP"});
+  CHECK(kept({"memory_allocated_bytes_max >= 1.5 GiB"}) == Names{"1 GPU", "4xDDP"});
+  CHECK(kept({"point ~ fsdp"}) == Names{"4xFSDP"});
+  CHECK(kept({"point == 1 GPU"}) == Names{"1 GPU"});
+  CHECK(kept({"loss_last ="}) == Names{"4xFSDP"});
+  CHECK(kept({"loss_last !="}) == Names{"1 GPU", "4xDDP"});
+  CHECK(kept({"loss_last < 9"}) == Names{"1 GPU", "4xDDP"});
+  CHECK(kept({"loss_last != 9"}) == Names{"1 GPU", "4xDDP", "4xFSDP"});
+  CHECK(kept({"tokens_per_second_ratio > 1.5"}) == Names{"4xDDP"});
+  CHECK(kept({"ranks = 5"}).empty());
+
+  kept({"ranks = 4"});
+  CHECK(json_of(report)["rows"][0]["tokens_per_second_ratio"] == 2);
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("that finished: 1 GPU."));
+}
+
+TEST_CASE("a condition that makes no sense is refused with what is allowed") {
+  Report report = lab_report();
+  const auto refused = [&](const std::string& condition) {
+    report.view.where = {condition};
+    return error_of(report);
+  };
+  CHECK(refused("ranks") ==
+        "--where: 'ranks' is not COLUMN OP VALUE; OP is one of = != < <= > >= ~");
+  CHECK_THAT(refused("ranks => 4"), Catch::Contains("a number with '> 4'"));
+  CHECK_THAT(refused("ranks ! 4"), Catch::Contains("has the operator '!'; allowed: = != <"));
+  CHECK_THAT(refused("rank = 4"), Catch::Contains("no column 'rank'"));
+  CHECK_THAT(refused("ranks = four"), Catch::Contains("a number with 'four'; VALUE is a number"));
+  CHECK_THAT(refused("memory_allocated_bytes_max < 4 GB"),
+             Catch::Contains("or one with bytes, KiB, MiB, GiB"));
+  CHECK_THAT(refused("ranks ~ 4"), Catch::Contains("uses ~ on a number"));
+  CHECK_THAT(refused("ranks <"), Catch::Contains("has no VALUE"));
+  CHECK_THAT(refused("point < b"), Catch::Contains("allowed for 'point': = != ~"));
+}
+
+TEST_CASE("--columns chooses, orders and adds columns in every format") {
+  Report report = lab_report();
+  report.view.columns = {"ranks", "point", "memory_allocated_bytes_forward_max"};
+  report.rows[0].memory_allocated_bytes_forward_max = 2 * kGibibyte;
+  CHECK_THAT(render(Format::kCsv, report),
+             Catch::StartsWith("ranks,point,memory_allocated_bytes_forward_max\r\n"
+                               "1,1 GPU,2147483648\r\n4,"));
+  CHECK_THAT(render(Format::kMarkdown, report),
+             Catch::Contains("| ranks | point | memory allocated forward max GiB |\n") &&
+                 Catch::Contains("\n| 1 | 1 GPU | 2.00 |\n") &&
+                 Catch::Contains("\n| 4 | offload | - |\n"));
+  report.view.columns = {"+hash8"};
+  CHECK_THAT(render(Format::kMarkdown, report),
+             Catch::Contains("| point |") && Catch::Contains("| hash8 |"));
+  CHECK_THAT(render(Format::kCsv, report), Catch::StartsWith("experiment,"));
+  report.view.columns = {"point", "steps_per_secnd"};
+  CHECK_THAT(error_of(report), Catch::Contains("--columns: there is no column 'steps_per_secnd'") &&
+                                   Catch::Contains("did you mean 'steps_per_second'?"));
+}
+
+TEST_CASE("total batch and steps are columns where throughput is compared") {
+  Report report = lab_report();
+  CHECK(render(Format::kMarkdown, report).find("| total batch |") == std::string::npos);
+  report.rows[0].compare = "throughput";
+  CHECK_THAT(render(Format::kMarkdown, report),
+             Catch::Contains("| total batch |") && Catch::Contains("| steps |"));
+}
+
+TEST_CASE("GPU-hours, energy, communication and utilization are shown where there are some") {
+  Report report = lab_report();
+  ComparisonRow& row = report.rows[1];
+  for (const std::string heading :
+       {"GPU- hours", "energy kJ", "communication ms", "GPU %", "CPU %"}) {
+    CHECK(render(Format::kMarkdown, report).find(heading) == std::string::npos);
+  }
+  row.device = DeviceKind::kCuda;
+  row.total_time_ms = 1'800'000;
+  row.energy_joules = 1'234'500;
+  row.communication_time_ms_median = 12.5;
+  row.gpu_utilization_percent_mean = 97.25;
+  row.cpu_utilization_percent_mean = 12.5;
+  const std::string text = render(Format::kMarkdown, report);
+  CHECK_THAT(text, Catch::Contains("| 12.5 | 4.88 |"));
+  CHECK_THAT(text, Catch::Contains("| 2.00 | 97.2 | 12.5 | 1234 |") ||
+                       Catch::Contains("| 2.00 | 97.2 | 12.5 | 1235 |"));
+  CHECK(json_of(report)["rows"][1]["gpu_hours"] == 2);
+  CHECK(json_of(report)["rows"][0]["gpu_hours"].is_null());
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,210 @@
+#include "runner/report/warnings.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "tests/runner/report/report_fixture.h"
+
+namespace fsdp {
+namespace {
+
+// Two rows that nothing is to be said about.
+std::vector<ComparisonRow> good_rows() {
+  std::vector<ComparisonRow> rows{finished_row(1, "4xDDP", StrategyKind::kDdp, 4, 200),
+                                  finished_row(2, "4xFSDP", StrategyKind::kFsdp, 4, 210)};
+  for (ComparisonRow& row : rows) {
+    row.git_commit = "0123456789abcdef";
+    row.git_dirty = false;
+    row.trainer_digest = "trainer0";
+    row.torch_version = "2.11.0";
+    row.data_digest = "data0000";
+    row.loss_digest = "losses00";
+    row.compare = "loss";
+    row.steps_planned = 100;
+  }
+  return rows;
+}
+
+std::vector<Warning> warnings_of(const std::vector<ComparisonRow>& rows) {
+  const std::deque<Series> all = series_of(rows);
+  std::vector<const Series*> pointers;
+  for (const Series& series : all) pointers.push_back(&series);
+  return warnings_for(pointers);
+}
+
+using Change = std::function<void(std::vector<ComparisonRow>&)>;
+
+// The names of the warnings after the change.
+std::vector<std::string> names_after(const Change& change) {
+  std::vector<ComparisonRow> rows = good_rows();
+  change(rows);
+  std::vector<std::string> names;
+  for (const Warning& warning : warnings_of(rows)) names.push_back(warning.name);
+  return names;
+}
+
+// The text of the only warning after the change.
+std::string text_after(const Change& change) {
+  std::vector<ComparisonRow> rows = good_rows();
+  change(rows);
+  const std::vector<Warning> warnings = warnings_of(rows);
+  REQUIRE(warnings.size() == 1);
+  return warnings.front().text;
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("rows of one origin are not warned of") {
+  CHECK(names_after([](auto&) {}).empty());
+}
+
+TEST_CASE("each difference in where rows come from is a warning of its own with a remedy") {
+  const std::vector<std::pair<std::string, Change>> cases = {
+      {"different_commit", [](auto& rows) { rows[1].git_commit = "fedcba9876543210"; }},
+      {"different_commit", [](auto& rows) { rows[1].git_dirty = true; }},
+      {"different_trainer", [](auto& rows) { rows[1].trainer_digest = "trainer1"; }},
+      {"different_versions", [](auto& rows) { rows[1].torch_version = "2.12.0"; }},
+      {"different_versions", [](auto& rows) { rows[1].driver_version = "580.1"; }},
+      {"different_device", [](auto& rows) { rows[1].device_name = "another processor"; }},
+      {"different_data",
+       [](auto& rows) {
+         rows[1].data_digest = "data1111";
+         rows[1].loss_digest = "losses11";
+       }},
+      {"different_total_batch", [](auto& rows) { rows[1].total_batch = 32; }},
+      {"different_steps", [](auto& rows) { rows[1].steps_planned = 50; }},
+  };
+  for (const auto& [name, change] : cases) {
+    INFO(name);
+    CHECK(names_after(change) == Names{name});
+  }
+  CHECK(text_after(cases[0].second) ==
+        "rows were run from different commits (4xDDP: 01234567; 4xFSDP: fedcba98); run them again "
+        "from one, with --rerun");
+  CHECK_THAT(text_after(cases[1].second), Catch::Contains("4xFSDP: 01234567 with changes"));
+}
+
+TEST_CASE("what is not known, and a run that never began, is no difference") {
+  CHECK(names_after([](auto& rows) {
+          rows[1].git_commit.clear();
+          rows[1].trainer_digest.clear();
+          rows[1].torch_version.clear();
+          rows[1].device_name.clear();
+          rows[1].data_digest.clear();
+          rows[1].steps_planned.reset();
+        }).empty());
+  CHECK(names_after([](auto& rows) {
+          rows[1].attempt.reset();
+          rows[1].status = RunStatus::kPlanned;
+          rows[1].total_batch = 32;
+          rows[1].data_digest = "data1111";
+        }).empty());
+}
+
+TEST_CASE("total batch and steps may differ where throughput is compared") {
+  CHECK(names_after([](auto& rows) {
+          for (ComparisonRow& row : rows) row.compare = "throughput";
+          rows[1].total_batch = 32;
+          rows[1].steps_planned = 50;
+          rows[1].loss_digest = "losses11";
+        }).empty());
+}
+
+TEST_CASE("losses that must be equal and are not are a warning, within the precision") {
+  const auto loss_of_second = [](double loss, const std::string& precision) {
+    return [=](std::vector<ComparisonRow>& rows) {
+      for (ComparisonRow& row : rows) row.precision = precision;
+      rows[1].loss_last = loss;
+    };
+  };
+  CHECK(names_after(loss_of_second(2.5002, "fp32")).empty());
+  CHECK(names_after(loss_of_second(2.5004, "fp32")) == Names{"losses_disagree"});
+  CHECK(names_after(loss_of_second(2.54, "bf16_mixed")).empty());
+  CHECK(names_after(loss_of_second(2.56, "bf16_mixed")) == Names{"losses_disagree"});
+  CHECK_THAT(text_after(loss_of_second(2.75, "fp32")),
+             Catch::Contains("4xDDP 2.5, 4xFSDP 2.75 (last step)") &&
+                 Catch::Contains("0.0001 in fp32 and of 0.02 in other precisions"));
+  CHECK_THAT(text_after([](auto& rows) { rows[0].loss_first = 7.5; }),
+             Catch::Contains("4xDDP 7.5 (first step)"));
+}
+
+TEST_CASE("losses are not compared where something that decides them differs") {
+  const Change other_loss = [](auto& rows) { rows[1].loss_last = 3; };
+  const auto with = [&](const Change& change) {
+    return names_after([&](auto& rows) {
+      other_loss(rows);
+      change(rows);
+    });
+  };
+  CHECK(with([](auto&) {}) == Names{"losses_disagree"});
+  CHECK(with([](auto& rows) { rows[1].loss_digest = "losses11"; }).empty());
+  CHECK(with([](auto& rows) { rows[0].loss_digest = rows[1].loss_digest = ""; }).empty());
+  CHECK(with([](auto& rows) { rows[1].loss_last.reset(); }).empty());
+  CHECK(with([](auto& rows) { rows[1].status = RunStatus::kInterrupted; }).empty());
+  CHECK(with([](auto& rows) { rows[1].resumed_from_step = 20; }) == Names{"resumed"});
+}
+
+TEST_CASE("too few steps, noise, other processes and checkpoints are warned of") {
+  const auto steps = [](int64_t count) {
+    return [=](std::vector<ComparisonRow>& rows) { rows[1].steps = count; };
+  };
+  CHECK(names_after(steps(6)).empty());  // 2 of them warm-up
+  CHECK(names_after(steps(5)) == Names{"few_steps"});
+  const auto noise = [](DeviceKind device, double range_ms) {
+    return [=](std::vector<ComparisonRow>& rows) {
+      for (ComparisonRow& row : rows) row.device = device;
+      rows[1].step_time_ms_p75 = *rows[1].step_time_ms_p25 + range_ms;
+    };
+  };
+  CHECK(names_after(noise(DeviceKind::kCuda, 41)).empty());
+  CHECK(names_after(noise(DeviceKind::kCuda, 43)) == Names{"noisy_step_times"});
+  CHECK(names_after(noise(DeviceKind::kCpu, 104)).empty());
+  CHECK(names_after(noise(DeviceKind::kCpu, 106)) == Names{"noisy_step_times"});
+  CHECK(names_after([](auto& rows) { rows[0].other_processes = 0; }).empty());
+  CHECK_THAT(text_after([](auto& rows) { rows[0].other_processes = 2; }),
+             Catch::Contains("when these began: 4xDDP;") && Catch::Contains("nvidia-smi"));
+  CHECK(text_after([](auto& rows) { rows[1].resumed_from_step = 20; }) ==
+        "figures are of the steps since a checkpoint: 4xFSDP from step 20; --rerun trains from the "
+        "beginning");
+}
+
+TEST_CASE("repeats that do not end alike, or take different times, are warned of") {
+  const auto three_repeats = [](const Change& change) {
+    return [=](std::vector<ComparisonRow>& rows) {
+      const ComparisonRow first = rows[1];
+      for (int64_t repeat = 0; repeat < 3; ++repeat) {
+        if (repeat > 0) rows.push_back(first);
+        ComparisonRow& row = rows.back();
+        row.run = 2 + repeat;
+        row.repeat = repeat;
+        row.point = "4xFSDP #" + std::to_string(repeat + 1);
+      }
+      change(rows);
+    };
+  };
+  CHECK(names_after(three_repeats([](auto&) {})).empty());
+  CHECK_THAT(text_after(three_repeats([](auto& rows) { rows[3].status = RunStatus::kFailed; })),
+             Catch::Contains("differ: 4xFSDP (2 finished, 1 failed);"));
+  const auto slow = [&](double step_time_ms) {
+    return three_repeats([=](std::vector<ComparisonRow>& rows) {
+      rows[3].step_time_ms_median = step_time_ms;  // upper quartile: half way from 210
+    });
+  };
+  CHECK(names_after(slow(400)).empty());
+  CHECK_THAT(text_after(slow(430)), Catch::Contains("4xFSDP (step times)"));
+}
+
+TEST_CASE("a long list of rows is cut short") {
+  const std::string text = text_after([](auto& rows) {
+    rows[0].git_commit = "another";
+    for (int64_t i = 0; i < 100; ++i) {
+      rows.push_back(rows[1]);
+      rows.back().run = 3 + i;
+      rows.back().point = rows.back().series = "row " + std::to_string(i);
+    }
+  });
+  CHECK_THAT(text, Catch::Contains("4xFSDP, row 0, row 1, row 2, row 3, row 4, row 5 and 94 more"));
+}
+
+}  // namespace
+}  // namespace fsdp
