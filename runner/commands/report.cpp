@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -9,12 +8,9 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
-#include "runner/commands/print_report.h"
+#include "runner/commands/report_answer.h"
 #include "runner/commands/since.h"
-#include "runner/experiment/experiment.h"
 #include "runner/report/columns.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -27,60 +23,19 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --format latex --output table.tex
+  fsdp-run report --compare 4xDDP 4xFSDP
+  fsdp-run report --reference results/reference/lab_a100x4.yaml
 )";
 
 struct ReportArguments {
-  std::vector<std::string> experiments;  // none: every one in the results
   std::string format = "table";
   std::string since;
   std::filesystem::path output;
   bool per_run = false;
   bool per_series = false;
   bool per_rank = false;
-  ReportOptions options;
+  Question question;
 };
-
-struct ChosenExperiments {
-  std::vector<std::string> names;
-  std::string title;  // where it is one
-};
-
-// A word is the name of an experiment in the results, there also as merged from another folder
-// ("alice/lab"), or an experiment's file.
-ChosenExperiments choose(const std::vector<std::string>& words, const Store& store,
-                         const std::filesystem::path& results) {
-  const std::vector<ExperimentRecord> known = store.experiments();
-  ChosenExperiments chosen;
-  const auto add = [&](const std::string& name) {
-    bool found = false;
-    for (const ExperimentRecord& record : known) {
-      if (record.name != name && !record.name.ends_with('/' + name)) continue;
-      found = true;
-      if (std::ranges::find(chosen.names, record.name) != chosen.names.end()) continue;
-      chosen.names.push_back(record.name);
-      chosen.title = record.title;
-    }
-    return found;
-  };
-  for (const std::string& word : words) {
-    if (add(word)) continue;
-    if (std::filesystem::exists(word)) {
-      const std::string name = Experiment::load(word).name();
-      if (add(name)) continue;
-      throw ConfigError(
-          results.string(), "",
-          "holds no run of '" + name + "'; run it first, or name another folder with --results");
-    }
-    std::vector<std::string> names;
-    for (const ExperimentRecord& record : known) names.push_back(record.name);
-    throw ConfigError("", "",
-                      "'" + word + "' is neither a file nor an experiment in " + results.string() +
-                          (names.empty() ? "" : ", which holds: " + joined(names)) +
-                          suggestion(word, names));
-  }
-  if (chosen.names.size() != 1) chosen.title.clear();
-  return chosen;
-}
 
 // The whole text or, when it cannot be written, nothing: an earlier file stays as it was.
 void write_file(const std::filesystem::path& path, const std::string& text) {
@@ -115,7 +70,7 @@ std::optional<RowKind> row_kind(const ReportArguments& arguments) {
 }
 
 ExitCode report(ReportArguments arguments) {
-  ReportOptions& options = arguments.options;
+  ReportOptions& options = arguments.question.options;
   if (options.view.columns == std::vector<std::string>{"help"}) {
     std::cout << columns_reference();
     return ExitCode::kOk;
@@ -128,14 +83,13 @@ ExitCode report(ReportArguments arguments) {
   }
   require_results(options.results);
   Store store(options.results);
-  const auto [names, title] = choose(arguments.experiments, store, options.results);
-  const std::string text = render(options.format, read_report(store, names, title, options));
+  const auto [text, code] = answer(arguments.question, store);
   if (arguments.output.empty()) {
     std::cout << text << std::flush;
   } else {
     write_file(arguments.output, text);
   }
-  return ExitCode::kOk;
+  return code;
 }
 
 void add_view_options(CLI::App& command, View& view) {
@@ -165,13 +119,24 @@ CommandFunction add_report_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("report", "Print the table of earlier runs");
   const auto arguments = std::make_shared<ReportArguments>();
   command
-      .add_option("EXPERIMENT", arguments->experiments, "Names or files (default: every one there)")
+      .add_option("EXPERIMENT", arguments->question.experiments,
+                  "Names or files (default: every one there)")
       ->option_text("...");
   command.add_option("--format", arguments->format, "table, markdown, csv, json, latex or html")
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
       ->option_text("FORMAT=table");
   command.add_option("--output", arguments->output, "Write it there")->option_text("FILE");
-  add_view_options(command, arguments->options.view);
+  add_view_options(command, arguments->question.options.view);
+  command
+      .add_option("--reference", arguments->question.reference,
+                  "Published figures beside the measured ones; exit status 1 when one is outside "
+                  "its tolerance, or none could be judged")
+      ->option_text("FILE");
+  command
+      .add_option("--compare", arguments->question.compare,
+                  "Two runs side by side, by number, point or hash: what differs, and the ratio")
+      ->expected(2)
+      ->option_text("RUN RUN");
   command
       .add_option("--since", arguments->since,
                   "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d")
@@ -187,7 +152,7 @@ CommandFunction add_report_command(CLI::App& app) {
       ->option_text(" ");
   per_run->excludes(per_series)->option_text(" ");
   per_series->option_text(" ");
-  add_results_option(command, arguments->options.results);
+  add_results_option(command, arguments->question.options.results);
   command.footer(kExamples);
   return [arguments] { return report(*arguments); };
 }

@@ -1,6 +1,7 @@
 #include "runner/report/columns.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runner/report/column_values.h"
 #include "runner/report/figures.h"
@@ -45,11 +46,13 @@ std::string heading_from_name(std::string_view name) {
   return unit.empty() ? heading : heading + '\n' + std::string(unit);
 }
 
-std::string text_of(const Value& value, bool is_bytes) {
+std::string text_for_people(const Value& value, std::string_view name) {
+  const bool is_bytes = name.find("_bytes") != std::string_view::npos;
   if (const auto* integer = std::get_if<int64_t>(&value)) {
     return is_bytes ? gibibytes(*integer) : std::to_string(*integer);
   }
-  if (const auto* real = std::get_if<double>(&value)) return three_digits(*real);
+  if (const auto* real = std::get_if<double>(&value))
+    return is_bytes ? gibibytes(std::llround(*real)) : three_digits(*real);
   if (const auto* words = std::get_if<std::string>(&value)) return *words;
   return "-";
 }
@@ -62,6 +65,12 @@ void add_reference(std::string& text, std::span<const Column> columns) {
 }
 
 }  // namespace
+
+std::optional<double> number_of(const Value& value) {
+  if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  return std::nullopt;
+}
 
 std::span<const Column> columns() {
   static const std::vector<Column> all = [] {
@@ -89,9 +98,8 @@ const Column& find_column(std::span<const Column> columns, const std::string& na
 Column with_heading(Column column) {
   if (column.heading.empty()) column.heading = heading_from_name(column.name);
   if (!column.text) {
-    const bool is_bytes = column.name.find("_bytes") != std::string::npos;
-    column.text = [value = column.value, is_bytes](const ReportRow& row) {
-      return text_of(value(row), is_bytes);
+    column.text = [value = column.value, name = column.name](const ReportRow& row) {
+      return text_for_people(value(row), name);
     };
   }
   return column;

@@ -15,6 +15,9 @@ namespace fsdp {
 // A figure as a program reads it; monostate: not measured.
 using Value = std::variant<std::monostate, int64_t, double, std::string>;
 
+// The number, of whatever type.
+std::optional<double> number_of(const Value& value);
+
 enum class Alignment { kLeft, kRight };
 
 struct Difference;

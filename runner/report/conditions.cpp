@@ -28,12 +28,6 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-std::optional<double> number_of(const Value& value) {
-  if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  return std::nullopt;
-}
-
 }  // namespace
 
 Condition::Condition(const std::string& text, std::span<const Column> columns) : text_(text) {

@@ -56,6 +56,11 @@ std::string step_time(const ReportRow& row) {
   return text;
 }
 
+std::optional<double> training_time_ms(const ReportRow& row) {
+  if (!row.run->total_time_ms || !row.run->start_up_time_ms) return std::nullopt;
+  return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
+}
+
 // GPUs times the time they were held; absent on the CPU.
 std::optional<double> gpu_hours(const ReportRow& row) {
   constexpr double kMillisecondsPerHour = 3'600'000;
@@ -153,6 +158,8 @@ std::vector<Column> cost_columns() {
        kRight, of(&Run::total_time_ms), [](auto& row) { return duration(row.run->total_time_ms); }},
       {"start_up_time_ms", "start-up\ntime", "From the attempt's start to its first step.", kRight,
        of(&Run::start_up_time_ms), [](auto& row) { return duration(row.run->start_up_time_ms); }},
+      {"training_time_ms", "", "total_time_ms - start_up_time_ms: from the first step on.", kRight,
+       [](auto& row) { return to_value(training_time_ms(row)); }},
       {"gpu_hours", "GPU-\nhours", "ranks x total_time_ms, of a run on GPUs.", kRight,
        [](auto& row) { return to_value(gpu_hours(row)); },
        [](auto& row) { return three_digits(gpu_hours(row)); },

@@ -1,5 +1,7 @@
 #include "runner/report/names.h"
 
+#include <algorithm>
+
 namespace fsdp {
 
 std::string joined_names(const std::vector<std::string>& names) {
@@ -12,6 +14,11 @@ std::string joined_names(const std::vector<std::string>& names) {
   }
   if (shown < names.size()) text += " and " + std::to_string(names.size() - shown) + " more";
   return text;
+}
+
+std::string in_one_line(std::string heading) {
+  std::ranges::replace(heading, '\n', ' ');
+  return heading;
 }
 
 }  // namespace fsdp

@@ -16,6 +16,8 @@ std::string repeats(const ReportRow& row) {
 
 bool is_repeated(const ReportRow& row) { return row.series->runs.size() > 1; }
 
+bool has_source(const ReportRow& row) { return !row.run->source.empty(); }
+
 // Rows that are compared by throughput may differ in these; the reader should see it.
 bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
 
@@ -27,6 +29,8 @@ std::string batch(const ReportRow& row) {
 std::vector<Column> identity_columns() {
   return {
       {"experiment", "", "Name of the experiment.", kLeft, of(&Run::experiment)},
+      {"source", "source", "Whose results the run was merged from; empty: it ran here.", kLeft,
+       of(&Run::source), [](auto& row) { return row.run->source; }, has_source},
       {"position", "", "Place in the experiment, from 0.", kRight, of(&Run::position)},
       {"point", "point", "Name of the point, with what a sweep varies.", kLeft, of(&Run::point),
        point},
@@ -95,8 +99,6 @@ std::vector<Column> provenance_columns() {
        of(&Run::device_memory_bytes)},
       {"other_processes", "", "Processes of others on a rank's GPU when it started, the most.",
        kRight, of(&Run::other_processes)},
-      {"source", "", "Whose results the run was merged from; empty: it ran here.", kLeft,
-       of(&Run::source)},
       {"host", "", "Where the attempt was started.", kLeft, of(&Run::host)},
       {"started_unix_ms", "", "When the attempt was started.", kRight, of(&Run::started_unix_ms)},
       {"git_commit", "", "Commit that fsdp-run was started from.", kLeft, of(&Run::git_commit)},

@@ -1,0 +1,122 @@
+#include "runner/commands/report_answer.h"
+
+#include <algorithm>
+
+#include "runner/commands/find_run.h"
+#include "runner/experiment/experiment.h"
+#include "runner/report/difference.h"
+#include "runner/report/reference.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+struct ChosenExperiments {
+  std::vector<std::string> names;
+  std::string title;  // where it is one
+};
+
+// A word is the name of an experiment in the results, there also as merged from another folder
+// ("alice/lab"), or an experiment's file.
+ChosenExperiments choose(const std::vector<std::string>& words, const Store& store,
+                         const std::filesystem::path& results) {
+  const std::vector<ExperimentRecord> known = store.experiments();
+  ChosenExperiments chosen;
+  const auto add = [&](const std::string& name) {
+    bool found = false;
+    for (const ExperimentRecord& record : known) {
+      if (record.name != name && !record.name.ends_with('/' + name)) continue;
+      found = true;
+      if (std::ranges::find(chosen.names, record.name) != chosen.names.end()) continue;
+      chosen.names.push_back(record.name);
+      chosen.title = record.title;
+    }
+    return found;
+  };
+  for (const std::string& word : words) {
+    if (add(word)) continue;
+    if (std::filesystem::exists(word)) {
+      const std::string name = Experiment::load(word).name();
+      if (add(name)) continue;
+      throw ConfigError(
+          results.string(), "",
+          "holds no run of '" + name + "'; run it first, or name another folder with --results");
+    }
+    std::vector<std::string> names;
+    for (const ExperimentRecord& record : known) names.push_back(record.name);
+    throw ConfigError("", "",
+                      "'" + word + "' is neither a file nor an experiment in " + results.string() +
+                          (names.empty() ? "" : ", which holds: " + joined(names)) +
+                          suggestion(word, names));
+  }
+  if (chosen.names.size() != 1) chosen.title.clear();
+  return chosen;
+}
+
+using Answer = std::pair<std::string, ExitCode>;
+
+Answer comparison(const Question& question, Store& store) {
+  const ReportOptions& options = question.options;
+  const auto [names, title] = choose(question.experiments, store, options.results);
+  return {render(options.format, read_report(store, names, title, options)), ExitCode::kOk};
+}
+
+Answer beside_reference(const Question& question, Store& store) {
+  const ReportOptions& options = question.options;
+  const Reference reference = read_reference(question.reference);
+  std::vector<std::string> words = question.experiments;
+  if (words.empty()) words.push_back(reference.experiment);
+  const std::vector<std::string> names = choose(words, store, options.results).names;
+  if (names.size() != 1) {
+    throw ConfigError("--reference", "",
+                      "is laid beside one experiment; allowed: one of " + joined(names));
+  }
+  const auto [text, passed] = render_reference(
+      options.format, read_report(store, names, reference.title, options), reference);
+  return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
+}
+
+ComparisonRow find_row(Store& store, const std::string& word) {
+  const RunRecord run = find_run(store, word);
+  const std::vector<ComparisonRow> rows = store.comparison(run.experiment);
+  const auto row = std::ranges::find(rows, run.id, &ComparisonRow::run);
+  if (row != rows.end()) return *row;
+  throw ConfigError("--compare", "",
+                    "the run " + run_label(run) +
+                        " is no longer in its experiment's table; allowed are those of `fsdp-run "
+                        "report " +
+                        run.experiment + " --per-run --columns run,point`");
+}
+
+Answer side_by_side(const Question& question, Store& store) {
+  const ReportOptions& options = question.options;
+  Report report{.title = "",
+                .rows = {},
+                .row_kind = {},
+                .rank_rows = {},
+                .view = {},
+                .results = options.results,
+                .notes = {},
+                .colour = options.colour};
+  for (const std::string& word : question.compare) report.rows.push_back(find_row(store, word));
+  const ComparisonRow& first = report.rows[0];
+  const ComparisonRow& second = report.rows[1];
+  if (first.run == second.run) {
+    throw ConfigError("--compare", "", "both words mean the run " + first.point);
+  }
+  report.notes.push_back("Columns in which the two differ. `fsdp-run diff " +
+                         std::to_string(first.run) + ' ' + std::to_string(second.run) +
+                         "` shows the keys that differ.");
+  return {render_differences(options.format, report), ExitCode::kOk};
+}
+
+}  // namespace
+
+Answer answer(const Question& question, Store& store) {
+  if (!question.compare.empty()) return side_by_side(question, store);
+  if (!question.reference.empty()) return beside_reference(question, store);
+  return comparison(question, store);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,90 @@
+#include "runner/report/difference.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "runner/report/figures.h"
+#include "runner/report/formats.h"
+#include "runner/report/names.h"
+
+namespace fsdp {
+namespace {
+
+using enum Alignment;
+
+// These tell any two runs apart.
+constexpr std::array<std::string_view, 10> kNames = {
+    "point", "series",  "repeat", "position",        "run",
+    "hash8", "attempt", "folder", "started_unix_ms", "reason_rank"};
+
+std::vector<Difference> differences(const ReportRow& first, const ReportRow& second) {
+  std::vector<Difference> found;
+  for (const Column& column : columns()) {
+    if (std::ranges::find(kNames, column.name) != kNames.end()) continue;
+    if (column.value(first) == column.value(second)) continue;
+    found.push_back({.column = with_heading(column), .first = first, .second = second});
+  }
+  return found;
+}
+
+// The second run's figure divided by the first's.
+std::optional<double> second_to_first(const ReportRow& row) {
+  const Difference& difference = *row.difference;
+  const std::optional<double> first = number_of(difference.column.value(difference.first));
+  const std::optional<double> second = number_of(difference.column.value(difference.second));
+  if (!first || !second || *first == 0) return std::nullopt;
+  return *second / *first;
+}
+
+// The column of one of the two runs.
+Column column_of(const std::string& name, ReportRow Difference::*side, const ComparisonRow& run) {
+  return {name,
+          run.point,
+          "Its figure.",
+          kRight,
+          [side](auto& row) { return row.difference->column.value(row.difference->*side); },
+          [side](auto& row) { return row.difference->column.text(row.difference->*side); }};
+}
+
+std::vector<Column> columns_of(const Report& report) {
+  return {
+      {"column", "column", "Name of the column.", kLeft,
+       [](auto& row) { return Value(row.difference->column.name); },
+       [](auto& row) { return in_one_line(row.difference->column.heading); }},
+      column_of("first", &Difference::first, report.rows[0]),
+      column_of("second", &Difference::second, report.rows[1]),
+      {"ratio", "ratio", "The second figure / the first.", kRight,
+       [](auto& row) {
+         const std::optional<double> value = second_to_first(row);
+         return value ? Value(*value) : Value();
+       },
+       [](auto& row) { return ratio(second_to_first(row)); }},
+  };
+}
+
+}  // namespace
+
+std::string render_differences(Format format, const Report& report) {
+  if (report.rows.size() != 2) throw std::logic_error("two runs are compared");
+  const std::deque<Series> series = series_of(report.rows);
+  const ReportRow first{.run = &report.rows[0], .series = &series.front()};
+  const ReportRow second{.run = &report.rows[1], .series = &series.back()};
+  const std::vector<Difference> found = differences(first, second);
+  PreparedReport prepared{.report = report,
+                          .series = {},
+                          .columns = columns_of(report),
+                          .rows = {},
+                          .blocks = {{.title = "", .first_row = 0, .row_count = found.size()}},
+                          .warnings = {},
+                          .lines = report.notes};
+  for (const Difference& difference : found) {
+    prepared.rows.push_back({.run = &report.rows[0], .difference = &difference});
+  }
+  std::vector<const Series*> compared;
+  for (const Series& one : series) compared.push_back(&one);
+  prepared.warnings = warnings_for(compared);
+  return render(format, prepared);
+}
+
+}  // namespace fsdp

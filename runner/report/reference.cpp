@@ -1,0 +1,166 @@
+#include "runner/report/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "runner/report/figures.h"
+#include "runner/report/formats.h"
+#include "runner/report/names.h"
+
+namespace fsdp {
+namespace {
+
+using enum Alignment;
+
+std::string word_for(const Verdict& verdict, bool has_run) {
+  if (!has_run) return "no run";
+  if (!verdict.measured) return "not measured";
+  const PublishedFigure& published = *verdict.published;
+  if (!published.tolerance) return "not judged";
+  const double allowed = *published.tolerance * std::abs(published.value);
+  return std::abs(*verdict.measured - published.value) <= allowed ? "ok" : "differs";
+}
+
+Verdict verdict_of(const PublishedFigure& published, const Series* series) {
+  Verdict verdict{.published = &published,
+                  .column = with_heading(find_column(columns(), published.column, "--reference")),
+                  .measured = {},
+                  .word = {}};
+  if (series != nullptr && series->finished_count > 0) {
+    verdict.measured = number_of(
+        verdict.column.value({.run = &series->median, .series = series, .is_series = true}));
+  }
+  verdict.word = word_for(verdict, series != nullptr && series->median.attempt.has_value());
+  return verdict;
+}
+
+// With a unit, and in more digits than a table has: a published figure is shown as it was.
+std::string figure_text(const ReportRow& row, std::optional<double> figure) {
+  if (!figure) return "-";
+  const std::string& name = row.verdict->published->column;
+  if (name.find("_time_ms") != std::string::npos) return duration(figure);
+  const bool is_bytes = name.find("_bytes") != std::string::npos;
+  char buffer[32];
+  if (is_bytes) {
+    std::snprintf(buffer, sizeof(buffer), "%.2f GiB", *figure / 0x1p30);
+  } else {
+    std::snprintf(buffer, sizeof(buffer), "%.4g", *figure);
+  }
+  return buffer;
+}
+
+Value value_of(std::optional<double> figure) { return figure ? Value(*figure) : Value(); }
+
+std::vector<Column> verdict_columns() {
+  return {
+      {"point", "point", "Name of the point.", kLeft,
+       [](auto& row) { return Value(row.verdict->published->point); },
+       [](auto& row) { return row.verdict->published->point; }},
+      {"column", "column", "Name of the column.", kLeft,
+       [](auto& row) { return Value(row.verdict->column.name); },
+       [](auto& row) { return row.verdict->column.name; }},
+      {"published", "published", "The published figure.", kRight,
+       [](auto& row) { return Value(row.verdict->published->value); },
+       [](auto& row) { return figure_text(row, row.verdict->published->value); }},
+      {"measured", "measured", "The figure of the runs, the median of repeats.", kRight,
+       [](auto& row) { return value_of(row.verdict->measured); },
+       [](auto& row) { return figure_text(row, row.verdict->measured); }},
+      {"ratio", "ratio", "measured / published.", kRight,
+       [](auto& row) { return value_of(row.verdict->ratio()); },
+       [](auto& row) { return ratio(row.verdict->ratio()); }},
+      {"tolerance", "tolerance", "Relative difference that is allowed.", kRight,
+       [](auto& row) { return value_of(row.verdict->published->tolerance); },
+       [](auto& row) {
+         const std::optional<double> tolerance = row.verdict->published->tolerance;
+         return tolerance ? three_digits(100 * *tolerance) + " %" : "-";
+       }},
+      {"verdict", "verdict", "ok, differs, not judged, not measured, or no run.", kLeft,
+       [](auto& row) { return Value(row.verdict->word); },
+       [](auto& row) { return row.verdict->word; }},
+      {"note", "note", "What is to be known of the published figure.", kLeft,
+       [](auto& row) { return Value(row.verdict->published->note); },
+       [](auto& row) { return row.verdict->published->note; },
+       [](auto& row) { return !row.verdict->published->note.empty(); }},
+  };
+}
+
+std::vector<std::string> lines_of(const Report& report, const Reference& reference,
+                                  const std::vector<Verdict>& verdicts,
+                                  const std::deque<Series>& all) {
+  std::vector<std::string> lines;
+  if (!reference.source.empty()) lines.push_back("Published: " + reference.source + ".");
+  std::set<std::string> devices;
+  for (const ComparisonRow& run : report.rows) {
+    if (!run.device_name.empty()) devices.insert(run.device_name);
+  }
+  if (!devices.empty()) {
+    lines.push_back("Measured on: " + joined_names({devices.begin(), devices.end()}) + ".");
+  }
+  std::vector<std::string> without_run;
+  for (const std::string& point : reference.points) {
+    const auto is_missing = [&](const Verdict& verdict) {
+      return verdict.published->point == point && verdict.word == "no run";
+    };
+    if (std::ranges::any_of(verdicts, is_missing)) without_run.push_back(point);
+  }
+  if (!without_run.empty()) {
+    lines.push_back("Published, and without a run here: " + joined_names(without_run) + ".");
+  }
+  std::vector<std::string> without_reference;
+  for (const Series& series : all) {
+    const std::string& point = series.median.point;
+    if (std::ranges::find(reference.points, point) == reference.points.end()) {
+      without_reference.push_back(point);
+    }
+  }
+  if (!without_reference.empty()) {
+    lines.push_back("Run here, and not published: " + joined_names(without_reference) + ".");
+  }
+  const auto count = [&](std::string_view word) {
+    return std::to_string(std::ranges::count(verdicts, word, &Verdict::word));
+  };
+  lines.push_back(count("ok") + " figures within their tolerance, " + count("differs") +
+                  " outside, " + count("not judged") + " not judged.");
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  return lines;
+}
+
+}  // namespace
+
+std::optional<double> Verdict::ratio() const {
+  if (!measured || published->value == 0) return std::nullopt;
+  return *measured / published->value;
+}
+
+ReferenceReport render_reference(Format format, const Report& report, const Reference& reference) {
+  const std::deque<Series> all = series_of(report.rows);
+  std::vector<Verdict> verdicts;
+  for (const PublishedFigure& published : reference.figures) {
+    const auto series = std::ranges::find_if(
+        all, [&](const Series& one) { return one.median.point == published.point; });
+    verdicts.push_back(verdict_of(published, series == all.end() ? nullptr : &*series));
+  }
+  PreparedReport prepared{.report = report,
+                          .series = {},
+                          .columns = verdict_columns(),
+                          .rows = {},
+                          .blocks = {{.title = "", .first_row = 0, .row_count = verdicts.size()}},
+                          .warnings = {},
+                          .lines = lines_of(report, reference, verdicts, all)};
+  const ComparisonRow none;
+  for (const Verdict& verdict : verdicts) {
+    prepared.rows.push_back({.run = &none, .verdict = &verdict});
+  }
+  Column& note = prepared.columns.back();
+  if (std::ranges::none_of(prepared.rows, note.is_shown_for)) note.heading.clear();
+  const auto is = [](std::string_view word) {
+    return [word](const Verdict& verdict) { return verdict.word == word; };
+  };
+  return {.text = render(format, prepared),
+          .passed = std::ranges::none_of(verdicts, is("differs")) &&
+                    std::ranges::any_of(verdicts, is("ok"))};
+}
+
+}  // namespace fsdp
