@@ -21,8 +21,9 @@ ALLOWED = {
     "runner/launch": {CONTRACT},
     "runner/store": {CONTRACT},
     "runner/report": {CONTRACT, "runner/store"},
+    "runner/export": {CONTRACT, "runner/store"},
     "runner/commands": {CONTRACT, "runner", "runner/experiment", "runner/launch", "runner/store",
-                        "runner/report"},
+                        "runner/report", "runner/export"},
 }
 
 

@@ -20,6 +20,7 @@ CommandFunction add_check_command(CLI::App& app);
 CommandFunction add_schema_command(CLI::App& app);
 CommandFunction add_report_command(CLI::App& app);
 CommandFunction add_diff_command(CLI::App& app);
+CommandFunction add_export_command(CLI::App& app);
 
 struct Command {
   std::string_view name;
@@ -33,6 +34,7 @@ inline constexpr std::array kCommands{
     Command{"schema", add_schema_command},
     Command{"report", add_report_command},
     Command{"diff", add_diff_command},
+    Command{"export", add_export_command},
 };
 
 // The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.

@@ -1,7 +1,9 @@
 #include "runner/commands/find_run.h"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "runner/experiment/experiment.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
 
@@ -56,7 +58,28 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
                         "; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a hash");
 }
 
+std::vector<std::string> experiments_called(const Store& store, const std::string& name) {
+  std::vector<std::string> names;
+  for (const ExperimentRecord& record : store.experiments()) {
+    if (record.name == name || record.name.ends_with('/' + name)) names.push_back(record.name);
+  }
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> find_experiments(const Store& store, const std::string& word) {
+  std::vector<std::string> names = experiments_called(store, word);
+  if (!names.empty() || !std::filesystem::is_regular_file(word)) return names;
+  const std::string name = Experiment::load(word).name();
+  names = experiments_called(store, name);
+  if (names.empty()) {
+    throw ConfigError(word, "",
+                      "the results hold no run of '" + name +
+                          "'; run it first, or name another folder with --results");
+  }
+  return names;
+}
 
 std::string run_label(const RunRecord& run) {
   return std::to_string(run.id) + " (" + run.experiment + '/' + run.point + ", " +

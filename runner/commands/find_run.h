@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runner/store/store.h"
 
@@ -15,6 +16,11 @@ inline constexpr const char* kRunWordHelp =
 // Throws ConfigError with the candidates when several runs are meant, or with the nearest name when
 // none is.
 RunRecord find_run(const Store& store, const std::string& word);
+
+// The experiments in the results that `word` names: by their name, there also as merged from other
+// folders ("alice/lab" for "lab"), or by their file. Empty when it names none; throws ConfigError
+// when it is the file of one that has no run.
+std::vector<std::string> find_experiments(const Store& store, const std::string& word);
 
 // "12 (lab/4xFSDP, 0123abcd)", as it stands in messages: the number, and two other ways to name it.
 std::string run_label(const RunRecord& run);

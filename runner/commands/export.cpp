@@ -1,0 +1,123 @@
+#include "runner/export/export.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runner/commands/commands.h"
+#include "runner/commands/find_run.h"
+#include "runner/commands/options.h"
+#include "runner/export/published_folder.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+struct ExportArguments {
+  std::vector<std::string> words;  // none: every run
+  std::filesystem::path to;
+  std::string format = "csv";
+  bool force = false;
+  std::filesystem::path results = "results";
+};
+
+bool is_export(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "runs.csv") ||
+         std::filesystem::exists(folder / "runs.jsonl");
+}
+
+void check_place(const ExportArguments& arguments) {
+  const std::filesystem::path& to = arguments.to;
+  if (!std::filesystem::exists(to)) return;
+  if (!std::filesystem::is_directory(to)) {
+    throw ConfigError("--to", "", to.string() + " is not a folder");
+  }
+  if (std::filesystem::is_empty(to)) return;
+  if (!is_export(to)) {
+    throw ConfigError("--to", "",
+                      to.string() +
+                          " holds other things than an export; name a folder "
+                          "that is empty or not there");
+  }
+  if (!arguments.force) {
+    throw ConfigError("--to", "",
+                      to.string() +
+                          " holds an export; --force replaces all of it, or "
+                          "name another folder");
+  }
+}
+
+std::vector<ComparisonRow> chosen_runs(Store& store, const std::vector<std::string>& words) {
+  std::vector<ComparisonRow> rows = store.comparison("");
+  if (words.empty()) return rows;
+  std::set<int64_t> runs;
+  std::set<std::string> experiments;
+  for (const std::string& word : words) {
+    const std::vector<std::string> names = find_experiments(store, word);
+    experiments.insert(names.begin(), names.end());
+    if (!names.empty()) continue;
+    const RunRecord run = find_run(store, word);
+    if (!run.current) {
+      throw ConfigError("", word,
+                        "is a run that left its experiment's list; put its point back into the "
+                        "file and call fsdp-run with it: its result is still there");
+    }
+    runs.insert(run.id);
+  }
+  std::erase_if(rows, [&](const ComparisonRow& row) {
+    return !runs.contains(row.run) && !experiments.contains(row.experiment);
+  });
+  return rows;
+}
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+}
+
+ExitCode export_command(const ExportArguments& arguments) {
+  require_results(arguments.results);
+  check_place(arguments);
+  Store store(arguments.results);
+  const std::vector<ComparisonRow> rows = chosen_runs(store, arguments.words);
+  PublishedFolder place(arguments.to);
+  export_runs(
+      store, rows, place.folder(),
+      {.format = *enum_from_name<ExportFormat>(arguments.format),
+       .results = arguments.results,
+       .wandb = {.entity = variable("WANDB_ENTITY"), .project = variable("WANDB_PROJECT")}});
+  place.publish();
+  const auto without_attempt = std::ranges::count_if(
+      rows, [](const ComparisonRow& row) { return !row.attempt.has_value(); });
+  std::cout << counted(std::ssize(rows), "run") << " written to " << arguments.to.string();
+  if (without_attempt > 0) std::cout << ", " << without_attempt << " of them not yet run";
+  std::cout << '\n';
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+CommandFunction add_export_command(CLI::App& app) {
+  constexpr auto kFormats = enum_names(ExportFormat{});
+  CLI::App& command = *app.add_subcommand(
+      "export", "Write runs as CSV, JSON lines, or for TensorBoard or Weights & Biases");
+  const auto arguments = std::make_shared<ExportArguments>();
+  command
+      .add_option("WHAT", arguments->words,
+                  "Experiments (name or file) and runs (number, point, hash); default: all")
+      ->option_text(" ");
+  command.add_option("--to", arguments->to, "Folder to write")->required()->option_text("DIR");
+  command.add_option("--format", arguments->format, "csv, jsonl, tensorboard or wandb")
+      ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
+      ->option_text("FORMAT=csv");
+  command.add_flag("--force", arguments->force, "Replace an export that is there");
+  add_results_option(command, arguments->results);
+  return [arguments] { return export_command(*arguments); };
+}
+
+}  // namespace fsdp

@@ -1,0 +1,125 @@
+"""tensorboard: event files that TensorBoard itself reads."""
+
+import struct
+
+import pytest
+from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.compat.tensorflow_stub import errors, pywrap_tensorflow
+
+# What each figure is, of the table `steps`; of all ranks.
+STEPS = {
+    "train/loss": "min(loss)",
+    "train/learning_rate": "min(learning_rate)",
+    "train/gradient_norm": "min(gradient_norm)",
+    "time/step_time_ms": "max(step_time_ms)",
+    "memory/allocated_bytes_max": "max(memory_allocated_bytes_max)",
+    "memory/reserved_bytes_max": "max(memory_reserved_bytes_max)",
+}
+EVALUATIONS = {"validation/loss": "loss", "validation/token_accuracy": "token_accuracy"}
+
+
+@pytest.fixture(scope="module")
+def export(workplace):
+    return workplace.export("tensorboard", "--format", "tensorboard")
+
+
+def read(folder):
+    accumulator = event_accumulator.EventAccumulator(
+        str(folder), size_guidance={event_accumulator.SCALARS: 0, event_accumulator.TENSORS: 0})
+    accumulator.Reload()
+    return accumulator
+
+
+def float32(value):
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def expected(rows):
+    return [(row["step"], row["time_unix_ms"] / 1000, float32(row["value"]))
+            for row in rows if row["value"] is not None]
+
+
+def scalars(accumulator, tag):
+    return [(scalar.step, scalar.wall_time, scalar.value) for scalar in accumulator.Scalars(tag)]
+
+
+def test_scalars_equal_sqlite(workplace, export):
+    for run in (1, 3):
+        accumulator = read(workplace.run_folder(export, run))
+        for tag, figure in STEPS.items():
+            rows = workplace.rows(f"select step, {figure} as value, min(case rank when 0 then "
+                                  "time_unix_ms end) as time_unix_ms from steps where run = ? "
+                                  "group by step order by step", run)
+            assert len(rows) >= 2
+            assert scalars(accumulator, tag) == expected(rows), tag
+        for tag, figure in EVALUATIONS.items():
+            rows = workplace.rows(f"select step, {figure} as value, time_unix_ms from evaluations "
+                                  "where run = ? and rank = 0 order by step", run)
+            assert scalars(accumulator, tag) == expected(rows), tag
+    assert accumulator.FirstEventTimestamp() == workplace.rows(
+        "select started_unix_ms / 1000.0 as s from attempts where run = 3")[0]["s"]
+
+
+def test_communication_is_that_of_the_slowest_rank(workplace, export):
+    rows = workplace.rows("select step, communication_time_ms as value from steps "
+                          "where run = 1 and rank = 2 order by step")
+    found = read(workplace.run_folder(export, 1)).Scalars("time/communication_time_ms")
+    assert [(scalar.step, scalar.value) for scalar in found] == [
+        (row["step"], float32(row["value"])) for row in rows]
+
+
+def test_devices_have_their_curves(workplace, export):
+    accumulator = read(workplace.run_folder(export, 1))
+    devices = [tag for tag in accumulator.Tags()["scalars"] if tag.startswith("device/")]
+    assert sorted(devices) == ["device/cpu/memory_used_bytes", "device/cpu/utilization_percent",
+                               "device/gpu:0/memory_used_bytes", "device/gpu:0/power_watts",
+                               "device/gpu:0/utilization_percent"]
+    [power] = accumulator.Scalars("device/gpu:0/power_watts")
+    assert (power.step, power.value) == (6, 300.125)
+
+
+def test_a_resumed_run_is_one_curve(workplace, export):
+    attempts = workplace.rows("select attempt, min(step) as first, max(step) as last from steps "
+                              "where run = 2 group by attempt order by attempt")
+    assert [row["attempt"] for row in attempts] == [1, 2] and attempts[1]["first"] > 1
+    losses = read(workplace.run_folder(export, 2)).Scalars("train/loss")
+    assert [scalar.step for scalar in losses] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_specification_is_shown_as_text(workplace, export):
+    folder = workplace.run_folder(export, 1)
+    [spec] = workplace.rows("select text from specs where run = 1")
+    accumulator = read(folder)
+    assert accumulator.SummaryMetadata("specification").plugin_data.plugin_name == "text"
+    [event] = accumulator.Tensors("specification")
+    [text] = event.tensor_proto.string_val
+    assert text.decode() == "```yaml\n" + spec["text"] + "```\n"
+
+
+def test_a_folder_per_run_that_was_started(workplace, export):
+    names = sorted(str(file.parent.relative_to(export)) for file in export.rglob("*tfevents*"))
+    hashes = {row["run"]: row["hash8"] for row in workplace.rows("select * from comparison")}
+    assert names == sorted([f"trial-first/3-ddp-{hashes[1]}", f"trial-first/resumed-{hashes[2]}",
+                            f"trial-first/said-no-and-ended-{hashes[3]}"])
+
+
+def read_records(file):
+    reader = pywrap_tensorflow.PyRecordReader_New(str(file))
+    records = 0
+    while True:
+        try:
+            reader.GetNext()
+        except errors.OutOfRangeError:
+            return records
+        records += 1
+
+
+def test_a_damaged_byte_is_noticed_wherever_it_is(workplace, export, tmp_path):
+    [file] = workplace.run_folder(export, 3).glob("*tfevents*")
+    sound = file.read_bytes()
+    assert read_records(file) > 3
+    damaged = tmp_path / "events.out.tfevents.damaged"
+    for position in range(0, len(sound), 7):
+        damaged.write_bytes(sound[:position] + bytes([sound[position] ^ 1]) + sound[position + 1:])
+        with pytest.raises(errors.DataLossError):
+            read_records(damaged)
