@@ -119,9 +119,11 @@ std::optional<double> seconds_left(std::span<const RunProgress> runs,
   return std::max(longest, sum / static_cast<double>(std::max<int64_t>(side_by_side, 1)));
 }
 
+std::string loss_text(double loss) { return formatted("%.4f", loss); }
+
 std::string loss_text(const RunProgress& run) {
   if (run.step == 0) return "-";
-  return run.loss ? formatted("%.4f", *run.loss) : "not finite";
+  return run.loss ? loss_text(*run.loss) : "not finite";
 }
 
 std::string memory_text(int64_t bytes) {

@@ -43,7 +43,9 @@ std::optional<double> seconds_left(const RunProgress& run);
 std::optional<double> seconds_left(std::span<const RunProgress> runs,
                                    ProgressClock::time_point now);
 
-// "5.1234", "not finite", "-" before the first step.
+// "5.1234"
+std::string loss_text(double loss);
+// The same; "not finite", "-" before the first step.
 std::string loss_text(const RunProgress& run);
 // "812.0 MiB", "1.25 GiB"
 std::string memory_text(int64_t bytes);

@@ -21,6 +21,9 @@ CommandFunction add_schema_command(CLI::App& app);
 CommandFunction add_report_command(CLI::App& app);
 CommandFunction add_diff_command(CLI::App& app);
 CommandFunction add_export_command(CLI::App& app);
+CommandFunction add_status_command(CLI::App& app);
+CommandFunction add_logs_command(CLI::App& app);
+CommandFunction add_explain_command(CLI::App& app);
 
 struct Command {
   std::string_view name;
@@ -35,6 +38,9 @@ inline constexpr std::array kCommands{
     Command{"report", add_report_command},
     Command{"diff", add_diff_command},
     Command{"export", add_export_command},
+    Command{"status", add_status_command},
+    Command{"logs", add_logs_command},
+    Command{"explain", add_explain_command},
 };
 
 // The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.

@@ -1,5 +1,9 @@
 #include "runner/commands/options.h"
 
+#include <unistd.h>
+
+#include <stdexcept>
+
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
@@ -27,6 +31,17 @@ void add_results_option(CLI::App& command, std::filesystem::path& results) {
 
 bool has_results(const std::filesystem::path& results) {
   return std::filesystem::exists(results / "results.sqlite");
+}
+
+std::filesystem::path find_trainer(const std::filesystem::path& option) {
+  const std::filesystem::path trainer =
+      option.empty() ? std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fsdp-train"
+                     : std::filesystem::absolute(option);
+  if (access(trainer.c_str(), X_OK) != 0) {
+    throw std::runtime_error("the trainer " + trainer.string() +
+                             " is not there or cannot be executed; build it (target fsdp-train)");
+  }
+  return trainer;
 }
 
 void require_results(const std::filesystem::path& results) {

@@ -24,4 +24,8 @@ bool has_results(const std::filesystem::path& results);
 // Throws ConfigError when there are none.
 void require_results(const std::filesystem::path& results);
 
+// `option`, or, where it is empty, the trainer beside this program. Throws std::runtime_error when
+// it cannot be executed.
+std::filesystem::path find_trainer(const std::filesystem::path& option);
+
 }  // namespace fsdp

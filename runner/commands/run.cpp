@@ -59,17 +59,6 @@ CLI::Validator time_limit_units() {
       CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME");
 }
 
-std::filesystem::path find_trainer(const std::filesystem::path& option) {
-  const std::filesystem::path trainer =
-      option.empty() ? std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fsdp-train"
-                     : std::filesystem::absolute(option);
-  if (access(trainer.c_str(), X_OK) != 0) {
-    throw std::runtime_error("the trainer " + trainer.string() +
-                             " is not there or cannot be executed; build it (target fsdp-train)");
-  }
-  return trainer;
-}
-
 std::filesystem::path absolute_file(const Experiment& experiment) {
   return std::filesystem::absolute(experiment.file()).lexically_normal();
 }

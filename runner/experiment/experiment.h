@@ -98,7 +98,11 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest);
 // split of the total batch.
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest);
 
-// The run's identity, 32 hex digits: what differs from the defaults plus its input files' digests.
+// What a run's identity is made of beside the digests of its input files: the keys that differ from
+// the defaults, one `key=value` a line, without those that do not change what is computed.
+std::string identity_keys(const RunSpec& spec);
+
+// The run's identity, 32 hex digits: identity_keys and its input files' digests.
 std::string run_hash(const RunSpec& spec, const FileDigest& digest);
 
 }  // namespace fsdp

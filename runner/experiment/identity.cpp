@@ -92,9 +92,12 @@ std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
   return text_digest(differences_from_default(deciding) + digests_of_inputs(deciding, digest));
 }
 
+std::string identity_keys(const RunSpec& spec) {
+  return differences_from_default(without_execution(spec));
+}
+
 std::string run_hash(const RunSpec& spec, const FileDigest& digest) {
-  return text_digest(differences_from_default(without_execution(spec)) +
-                     digests_of_inputs(spec, digest));
+  return text_digest(identity_keys(spec) + digests_of_inputs(spec, digest));
 }
 
 }  // namespace fsdp

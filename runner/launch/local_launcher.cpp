@@ -13,6 +13,7 @@
 #include <map>
 #include <system_error>
 
+#include "runner/launch/rank_variables.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/exit_code.h"
 
@@ -96,20 +97,12 @@ bool LocalLauncher::has_room(size_t ranks, bool uses_gpus) const {
 
 SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
                                    const std::vector<Gpu>& gpus) const {
-  std::string visible;
+  RankPlace place{.ranks = request.rank_logs.size(), .port = free_port(), .visible_gpus = {}};
   for (const Gpu& gpu : gpus) {
-    if (!visible.empty()) visible += ',';
-    visible += std::to_string(gpu.index);
+    if (!place.visible_gpus.empty()) place.visible_gpus += ',';
+    place.visible_gpus += std::to_string(gpu.index);
   }
   std::map<std::string, std::string> variables = own_environment();
-  const std::string ranks = std::to_string(request.rank_logs.size());
-  variables["WORLD_SIZE"] = ranks;
-  variables["LOCAL_WORLD_SIZE"] = ranks;
-  variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(free_port());
-  variables["CUDA_VISIBLE_DEVICES"] = visible;
-  variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";  // so that CUDA counts GPUs as NVML does
-
   SupervisorPlan plan{.trainer = request.trainer,
                       .arguments = request.arguments,
                       .ranks = {},
@@ -117,7 +110,7 @@ SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
                       .time_to_stop = request.time_to_stop,
                       .patience = patience_};
   for (size_t rank = 0; rank < request.rank_logs.size(); ++rank) {
-    variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
+    for (const auto& [name, value] : rank_variables(place, rank)) variables[name] = value;
     RankProcess& process = plan.ranks.emplace_back();
     process.log = request.rank_logs[rank];
     for (const auto& [name, value] : variables) process.environment.push_back(name + '=' + value);

@@ -161,9 +161,16 @@ struct StatusRow {
   std::string point;
   RunStatus status = RunStatus::kPlanned;
   std::string reason;
-  std::optional<int64_t> attempt;        // the one that the view `comparison` shows
+  std::optional<int64_t> attempt;  // the one that the view `comparison` shows
+  std::optional<int64_t> started_unix_ms;
+  std::optional<int64_t> ended_unix_ms;  // absent while it runs
+  std::string host;                      // of the runner; empty without an attempt
+  int64_t runner_process_id = 0;
   std::optional<int64_t> steps_done;     // of the whole run, those before a checkpoint included
   std::optional<int64_t> steps_planned;  // of the whole run; absent until rank 0 reported
+  std::optional<double> step_time_ms_median;
+  std::optional<int64_t> memory_allocated_bytes_max;
+  std::optional<double> loss_last;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -173,8 +180,15 @@ struct StatusRow {
     visit("status", self.status);
     visit("reason", self.reason);
     visit("attempt", self.attempt);
+    visit("started_unix_ms", self.started_unix_ms);
+    visit("ended_unix_ms", self.ended_unix_ms);
+    visit("host", self.host);
+    visit("runner_process_id", self.runner_process_id);
     visit("steps_done", self.steps_done);
     visit("steps_planned", self.steps_planned);
+    visit("step_time_ms_median", self.step_time_ms_median);
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
+    visit("loss_last", self.loss_last);
   }
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runner/store/store_contents.h"
 
 // What one attempt or one run left in the database, as it is there.
@@ -27,6 +29,17 @@ std::vector<Recorded<Body>> read_events(Database& database, std::string_view tab
 
 std::vector<Recorded<StepDone>> Store::steps(int64_t run_id, int attempt) const {
   return read_events<StepDone>(contents_->database, "steps", "step", run_id, attempt);
+}
+
+std::vector<StepDone> Store::newest_steps(int64_t run_id, int attempt, int rank, int count) const {
+  std::vector<StepDone> steps;
+  Statement(contents_->database, "select " + field_columns<StepDone>() +
+                                     " from steps where run = ? and attempt = ? and rank = ? "
+                                     "order by step desc limit ?")
+      .query([&](Statement& row) { steps.push_back(row.next<StepDone>()); }, run_id, attempt, rank,
+             count);
+  std::ranges::reverse(steps);
+  return steps;
 }
 
 std::vector<Recorded<EvaluationDone>> Store::evaluations(int64_t run_id, int attempt) const {

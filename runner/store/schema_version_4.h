@@ -109,13 +109,15 @@ where r.current = 1
 order by r.experiment, r.position, r.family_value;
 
 create view statuses as
-select r.experiment, r.id as run, r.point, r.status, r.reason, a.attempt,
-  k.resumed_from_step + coalesce(k.steps, 0) as steps_done, k.steps_planned
+select r.experiment, r.id as run, r.point, r.status, r.reason, a.attempt, a.started_unix_ms,
+  a.ended_unix_ms, a.host, a.runner_process_id, k.resumed_from_step + coalesce(k.steps, 0)
+    as steps_done, k.steps_planned, s.step_time_ms_median, s.memory_allocated_bytes_max, s.loss_last
 from runs r
 left join attempts a on a.run = r.id and a.attempt = coalesce(
   (select max(attempt) from attempts where run = r.id and status not in ('interrupted')),
   (select max(attempt) from attempts where run = r.id))
 left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
+left join summaries s on s.run = a.run and s.attempt = a.attempt
 where r.current = 1
 order by r.experiment, r.position, r.family_value;
 

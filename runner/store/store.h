@@ -177,11 +177,14 @@ class Store {
   std::vector<ComparisonRow> comparison(std::string_view experiment) const;
   std::vector<RankRow> comparison_per_rank(std::string_view experiment) const;
 
-  // Every run of the current lists of one experiment or (empty) of all, in order. Reads no steps.
+  // Every run of the current lists of one experiment or (empty) of all, in order. Reads no steps:
+  // the figures of a run that is under way are those of its last summary, if there is one.
   std::vector<StatusRow> statuses(std::string_view experiment) const;
 
   // What one attempt reported, in the order of ranks and of their steps or events.
   std::vector<Recorded<StepDone>> steps(int64_t run_id, int attempt) const;
+  // The newest steps of one rank, at most `count`, the last one last.
+  std::vector<StepDone> newest_steps(int64_t run_id, int attempt, int rank, int count) const;
   std::vector<Recorded<EvaluationDone>> evaluations(int64_t run_id, int attempt) const;
   std::vector<Recorded<CheckpointDone>> checkpoints(int64_t run_id, int attempt) const;
   std::vector<Recorded<DeviceSample>> device_samples(int64_t run_id, int attempt) const;

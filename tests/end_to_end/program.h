@@ -32,6 +32,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  const std::filesystem::path& output() const { return output_; }
   pid_t process_id() const { return process_; }
   void send(int signal_number) const;
   // Waits until it has written `text` to stderr.

@@ -131,13 +131,19 @@ int64_t newest_checkpoint(const RunPaths& paths) {
   return newest;
 }
 
+// In the attempt's folder, which is made where somebody started the trainer by hand.
+std::string events_file(const RunPaths& paths, int attempt, int rank) {
+  std::filesystem::create_directories(paths.attempt(attempt));
+  return paths.events(attempt, rank);
+}
+
 class StubTrainer {
  public:
   StubTrainer(const RunSpec& spec, const RunPaths& paths, int attempt)
       : spec_(spec),
         paths_(paths),
         rank_(rank_of_this_process()),
-        events_(paths.events(attempt, rank_)) {}
+        events_(events_file(paths, attempt, rank_)) {}
 
   ExitCode run() {
     const std::vector<Rule> rules = rules_from_environment();
