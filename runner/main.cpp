@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/commands/commands.h"
+#include "runner/commands/help.h"
 #include "runner/source_excerpt.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
@@ -17,23 +18,15 @@ namespace {
 using namespace fsdp;
 
 constexpr const char* kExamples = R"(Examples:
-  fsdp-run experiments/lab.yaml            run what has no result, print the table
+  fsdp-run experiments/lab.yaml            what has no result, then the table
   fsdp-run experiments/lab.yaml --only 4xFSDP --rerun
   fsdp-run experiments/lab.yaml --set train.steps=20 --results /tmp/try
-  fsdp-run experiments/lab.yaml --dry-run  what would run, every key spelled out
+  fsdp-run experiments/lab.yaml --dry-run  what would run, with every key
   fsdp-run report experiments/lab.yaml --format markdown
   fsdp-run run check                       a file named like a command
 
 Exit status: 0 all runs finished or did not fit, 1 some run failed, 2 bad
 configuration or environment, 130 interrupted.)";
-
-// `fsdp-run --help` shows the run's options, because its word may be left out.
-class HelpFormatter : public CLI::Formatter {
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    if (app->get_parent() != nullptr) return Formatter::make_usage(app, name);
-    return "Usage: fsdp-run FILE [OPTIONS]\n       fsdp-run COMMAND ...\n";
-  }
-};
 
 std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
   return run.get_options([](const CLI::Option* option) {
@@ -43,7 +36,9 @@ std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const Command& command : kCommands) names.emplace_back(command.name);
+  for (const Command& command : kCommands) {
+    if (command.name != "complete") names.emplace_back(command.name);
+  }
   return names;
 }
 
@@ -59,6 +54,21 @@ void refuse_mistyped_command(const std::string& word) {
       "'" + word + "' is neither a file nor a command; allowed: " + joined(commands) + hint);
 }
 
+// Names the option nearest to the first word that the chosen command does not know.
+[[noreturn]] void refuse_unknown_words(const CLI::App& app, const CLI::ExtrasError& error) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const std::string& word : command->remaining()) {
+      if (!word.starts_with('-')) continue;
+      const std::string option = word.substr(0, word.find('='));
+      throw ConfigError("", "",
+                        "'" + option + "' is no option of fsdp-run " + command->get_name() +
+                            suggestion(option, option_names(*command)) + "; see fsdp-run " +
+                            command->get_name() + " --help");
+    }
+  }
+  throw error;
+}
+
 ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   std::vector<CommandFunction> functions;
   for (const Command& command : kCommands) functions.push_back(command.add(app));
@@ -67,7 +77,11 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
       HelpFormatter().make_group(kRunGroup, false, options_in_group(*app.get_subcommand("run"))) +
       '\n' + kExamples);
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
-  app.parse(std::move(arguments));
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ExtrasError& error) {
+    refuse_unknown_words(app, error);
+  }
   size_t chosen = 0;
   while (!app.got_subcommand(std::string(kCommands[chosen].name))) ++chosen;
   return functions[chosen]();
@@ -81,6 +95,7 @@ int main(int argument_count, char** argument_values) {
   if (arguments.empty()) arguments.push_back("--help");
   CLI::App app{"Runs an experiment's points one after another and compares them.", "fsdp-run"};
   app.formatter(std::make_shared<HelpFormatter>());
+  app.get_help_ptr()->description("Print this help");
   try {
     if (!asks_for_help &&
         std::ranges::find(kCommands, arguments[0], &Command::name) == kCommands.end()) {

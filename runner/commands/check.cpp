@@ -32,6 +32,9 @@ ExitCode check(const Choice& choice) {
 CommandFunction add_check_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("check", "Check an experiment and its input files");
   const auto choice = std::make_shared<Choice>();
+  command.footer(R"(Examples:
+  fsdp-run check experiments/lab.yaml
+  fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20)");
   add_choice_options(command, *choice);
   return [choice] { return check(*choice); };
 }

@@ -24,6 +24,9 @@ CommandFunction add_export_command(CLI::App& app);
 CommandFunction add_status_command(CLI::App& app);
 CommandFunction add_logs_command(CLI::App& app);
 CommandFunction add_explain_command(CLI::App& app);
+CommandFunction add_doctor_command(CLI::App& app);
+CommandFunction add_completion_command(CLI::App& app);
+CommandFunction add_complete_command(CLI::App& app);
 
 struct Command {
   std::string_view name;
@@ -41,6 +44,9 @@ inline constexpr std::array kCommands{
     Command{"status", add_status_command},
     Command{"logs", add_logs_command},
     Command{"explain", add_explain_command},
+    Command{"doctor", add_doctor_command},
+    Command{"completion", add_completion_command},
+    Command{"complete", add_complete_command},
 };
 
 // The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.

@@ -129,6 +129,9 @@ CommandFunction add_diff_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "diff", "Print which keys of two runs differ, and where their results come from");
   const auto arguments = std::make_shared<DiffArguments>();
+  command.footer(R"(Examples:
+  fsdp-run diff 4xDDP 4xFSDP
+  fsdp-run diff 12 lab/4xFSDP)");
   command.add_option("RUN", arguments->words[0], kRunWordHelp)->required()->option_text(" ");
   command.add_option("OTHER", arguments->words[1], "Another run")->required()->option_text(" ");
   add_results_option(command, arguments->results);

@@ -45,6 +45,9 @@ CommandFunction add_explain_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "explain", "Say why a run ran, was skipped or failed, and how to repeat it by hand");
   const auto arguments = std::make_shared<ExplainArguments>();
+  command.footer(R"(Examples:
+  fsdp-run explain 4xFSDP
+  fsdp-run explain lab/4xFSDP --results /tmp/try)");
   command.add_option("RUN", arguments->word, kRunWordHelp)->required()->option_text(" ");
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");

@@ -107,6 +107,9 @@ CommandFunction add_export_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "export", "Write runs as CSV, JSON lines, or for TensorBoard or Weights & Biases");
   const auto arguments = std::make_shared<ExportArguments>();
+  command.footer(R"(Examples:
+  fsdp-run export --to lab-csv lab
+  fsdp-run export --to curves --format tensorboard 4xDDP 4xFSDP)");
   command
       .add_option("WHAT", arguments->words,
                   "Experiments (name or file) and runs (number, point, hash); default: all")

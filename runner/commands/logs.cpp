@@ -86,6 +86,9 @@ ExitCode logs(const LogsArguments& arguments) {
 CommandFunction add_logs_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("logs", "Print what a rank of a run has written");
   const auto arguments = std::make_shared<LogsArguments>();
+  command.footer(R"(Examples:
+  fsdp-run logs 4xFSDP --rank 2
+  fsdp-run logs 4xFSDP --follow)");
   command.add_option("RUN", arguments->word, kRunWordHelp)->required()->option_text(" ");
   command
       .add_option("--rank", arguments->rank, "Of this rank (default: the one that failed, else 0)")

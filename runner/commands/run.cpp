@@ -216,6 +216,10 @@ ExitCode dry_run(const RunArguments& options) {
 CommandFunction add_run_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("run", "Run an experiment; the word may be left out");
   const auto options = std::make_shared<RunArguments>();
+  command.footer(R"(Examples:
+  fsdp-run experiments/lab.yaml --only 4xFSDP --rerun
+  fsdp-run experiments/lab.yaml --set train.steps=20 --results /tmp/try
+  fsdp-run experiments/lab.yaml --time-limit 30m --json | ./watcher.py)");
   command.option_defaults()->group(kRunGroup);
   add_choice_options(command, options->choice);
   add_results_option(command, options->results);

@@ -6,7 +6,10 @@
 namespace fsdp {
 
 CommandFunction add_schema_command(CLI::App& app) {
-  app.add_subcommand("schema", "Document every key of an experiment");
+  CLI::App& command = *app.add_subcommand("schema", "Document every key of an experiment");
+  command.footer(R"(Examples:
+  fsdp-run schema | less
+  fsdp-run schema | grep -A3 strategy)");
   return [] {
     std::cout << experiment_reference();
     return ExitCode::kOk;

@@ -51,6 +51,10 @@ ExitCode status(const StatusArguments& arguments) {
 CommandFunction add_status_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("status", "Show how runs stand, also while they run");
   const auto arguments = std::make_shared<StatusArguments>();
+  command.footer(R"(Examples:
+  fsdp-run status                          of all experiments in results/
+  fsdp-run status lab --all
+  watch -n 2 fsdp-run status)");
   command
       .add_option("EXPERIMENT", arguments->experiments,
                   "Of these: names or files (default: of all)")

@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "runner/commands/commands.h"
+#include "runner/commands/options.h"
+#include "runner/host.h"
+#include "runner/store/store.h"
+#include "trainer/contract/run_spec_yaml.h"
+
+// The hidden command `complete`: what a shell offers for the last of some words. The shells'
+// scripts only ask it.
+namespace fsdp {
+namespace {
+
+// One a line: the word, and behind a tab what it means, if it is not plain.
+struct Candidate {
+  std::string word;
+  std::string meaning{};
+};
+
+// The words before the one that is completed, sorted by what they are.
+struct Situation {
+  CLI::App* command = nullptr;
+  std::vector<std::string> positionals;
+  std::map<std::string, std::string> values;  // of options: "--results"
+  CLI::Option* awaiting = nullptr;            // an option whose value is completed
+  bool no_command_yet = false;
+};
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+Situation read_words(CLI::App& app, std::vector<std::string> words) {
+  Situation situation;
+  const auto is_command = [&](const std::string& word) {
+    return std::ranges::find(kCommands, word, &Command::name) != kCommands.end();
+  };
+  situation.no_command_yet = words.empty();
+  const bool names_command = !words.empty() && is_command(words.front());
+  situation.command = app.get_subcommand(names_command ? words.front() : "run");
+  if (names_command) words.erase(words.begin());
+  for (const std::string& word : words) {
+    if (situation.awaiting != nullptr) {
+      situation.values["--" + situation.awaiting->get_lnames().front()] = word;
+      situation.awaiting = nullptr;
+    } else if (word.starts_with("--")) {
+      CLI::Option* option = situation.command->get_option_no_throw(word);
+      if (option != nullptr && takes_value(*option)) situation.awaiting = option;
+    } else {
+      situation.positionals.push_back(word);
+    }
+  }
+  return situation;
+}
+
+enum class Files { kExperiments, kFolders, kAll };
+
+std::vector<Candidate> files(const std::string& word, Files kind) {
+  const size_t slash = word.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : word.substr(0, slash + 1);
+  std::vector<Candidate> found;
+  std::error_code not_there;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder.empty() ? "." : folder, not_there)) {
+    const std::string name = entry.path().filename();
+    const bool is_hidden = name.starts_with('.') && word.size() == folder.size();
+    if (is_hidden) continue;
+    const std::string extension = entry.path().extension();
+    if (entry.is_directory(not_there)) {
+      found.push_back({folder + name + '/'});
+    } else if (kind == Files::kAll ||
+               (kind == Files::kExperiments && (extension == ".yaml" || extension == ".yml"))) {
+      found.push_back({folder + name});
+    }
+  }
+  return found;
+}
+
+std::optional<Store> store_of(const Situation& situation) {
+  const auto named = situation.values.find("--results");
+  const std::filesystem::path results = named == situation.values.end() ? "results" : named->second;
+  if (!has_results(results)) return std::nullopt;
+  return std::optional<Store>(std::in_place, results);
+}
+
+std::vector<Candidate> runs(const Situation& situation) {
+  std::vector<Candidate> found;
+  const std::optional<Store> store = store_of(situation);
+  if (!store) return found;
+  for (const RunRecord& run : store->runs()) {
+    const std::string status(name_of(run.status));
+    if (run.current) found.push_back({run.point, run.experiment + ", " + status});
+  }
+  return found;
+}
+
+std::vector<Candidate> experiments(const Situation& situation, const std::string& word) {
+  std::vector<Candidate> found = files(word, Files::kExperiments);
+  const std::optional<Store> store = store_of(situation);
+  if (!store) return found;
+  for (const ExperimentRecord& experiment : store->experiments()) {
+    found.push_back({experiment.name, experiment.title});
+  }
+  return found;
+}
+
+// Names of the file's points, and of its runs where a sweep makes several of one.
+std::vector<Candidate> points(const Situation& situation) {
+  if (situation.positionals.empty()) return {};
+  const Experiment experiment = Experiment::load(situation.positionals.front());
+  ExpandOptions options;
+  options.check_gpus = false;
+  const auto profile = situation.values.find("--profile");
+  if (profile != situation.values.end()) options.profile = profile->second;
+  std::vector<Candidate> found;
+  std::set<std::string> seen;
+  for (const Run& run : experiment.expand(options, find_host(std::nullopt).resources).runs) {
+    if (seen.insert(run.point).second) found.push_back({run.point});
+  }
+  return found;
+}
+
+std::vector<Candidate> profiles(const Situation& situation) {
+  std::vector<Candidate> found{{"auto", "the first one whose requirement is met"}};
+  if (situation.positionals.empty()) return found;
+  const YAML::Node file = YAML::LoadFile(situation.positionals.front());
+  for (const auto& profile : file["profiles"]) found.push_back({profile.first.Scalar()});
+  return found;
+}
+
+std::vector<Candidate> keys() {
+  std::vector<Candidate> found;
+  for (const auto& [key, value] : keys_and_values(RunSpec())) {
+    found.push_back({key + '=', "default: " + value});
+  }
+  return found;
+}
+
+// Those that a check allows, as CLI11 describes it: {table,markdown}.
+std::vector<Candidate> allowed_words(CLI::Option& option) {
+  std::vector<Candidate> found;
+  const CLI::Validator* check = option.get_validator(0);
+  const std::string text = check == nullptr ? "" : check->get_description();
+  if (!text.starts_with('{')) return found;
+  std::istringstream words(text.substr(1, text.rfind('}') - 1));
+  for (std::string word; std::getline(words, word, ',');) found.push_back({word});
+  return found;
+}
+
+// What the option's or the positional's name says of its values.
+std::vector<Candidate> values_of(CLI::Option& option, const Situation& situation,
+                                 const std::string& word) {
+  const std::string name = option.get_lnames().empty() ? option.get_name() : option.get_lnames()[0];
+  if (name == "FILE") return files(word, Files::kExperiments);
+  if (name == "EXPERIMENT") return experiments(situation, word);
+  if (name == "RUN" || name == "OTHER") return runs(situation);
+  if (name == "only") return points(situation);
+  if (name == "profile") return profiles(situation);
+  if (name == "set") return keys();
+  if (name == "WHAT") {
+    std::vector<Candidate> found = experiments(situation, word);
+    std::ranges::move(runs(situation), std::back_inserter(found));
+    return found;
+  }
+  if (name == "results" || name == "to") return files(word, Files::kFolders);
+  std::vector<Candidate> allowed = allowed_words(option);
+  return allowed.empty() && option.get_type_name() != "INT" ? files(word, Files::kAll) : allowed;
+}
+
+std::vector<Candidate> candidates(CLI::App& app, std::vector<std::string> words) {
+  const std::string word = words.empty() ? "" : words.back();
+  if (!words.empty()) words.pop_back();
+  const Situation situation = read_words(app, std::move(words));
+  if (situation.awaiting != nullptr) return values_of(*situation.awaiting, situation, word);
+  std::vector<Candidate> found;
+  if (word.starts_with('-')) {
+    for (const CLI::Option* option : situation.command->get_options()) {
+      if (option->get_group().empty() || option->get_lnames().empty()) continue;
+      found.push_back({"--" + option->get_lnames().front(), option->get_description()});
+    }
+    return found;
+  }
+  std::vector<CLI::Option*> positionals;
+  for (CLI::Option* option : situation.command->get_options({})) {
+    if (option->get_positional()) positionals.push_back(option);
+  }
+  if (!positionals.empty()) {
+    const size_t last = positionals.size() - 1;
+    const size_t index = std::min(situation.positionals.size(), last);
+    const bool takes_more =
+        situation.positionals.size() <= last || positionals[last]->get_items_expected_max() > 1;
+    if (takes_more) found = values_of(*positionals[index], situation, word);
+  }
+  if (situation.no_command_yet) {
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (command->get_group().empty()) continue;
+      found.push_back({command->get_name(), command->get_description()});
+    }
+  }
+  return found;
+}
+
+// A shell asks at every press of a key: whatever is wrong, there is nothing to offer.
+ExitCode complete(const std::vector<std::string>& words) {
+  CLI::App app("", "fsdp-run");
+  for (const Command& command : kCommands) command.add(app);
+  const std::string word = words.empty() ? "" : words.back();
+  std::string text;
+  try {
+    for (const Candidate& candidate : candidates(app, words)) {
+      if (!candidate.word.starts_with(word)) continue;
+      text += candidate.word + (candidate.meaning.empty() ? "" : '\t' + candidate.meaning) + '\n';
+    }
+  } catch (const std::exception&) {
+  }
+  std::cout << text;
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+CommandFunction add_complete_command(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("complete", "What a shell offers for the last word");
+  command.group("");
+  const auto words = std::make_shared<std::vector<std::string>>();
+  command.add_option("WORD", *words, "The words so far, the last one unfinished");
+  return [words] { return complete(*words); };
+}
+
+}  // namespace fsdp

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+// Single facts about this host, for the doctor. What is absent is empty; nothing throws.
+namespace fsdp {
+
+bool is_executable(const std::filesystem::path& file);
+bool file_contains(const std::filesystem::path& file, const std::string& text);
+
+// The first line of `PROGRAM --version`.
+std::string version_line(const std::string& program);
+// Of a wheel in the repository's .venv.
+std::string wheel_version(const std::filesystem::path& repository, const std::string& wheel);
+std::string nvidia_driver_version();
+
+struct Space {
+  double size_bytes = 0;
+  double free_bytes = 0;  // for this user
+  bool is_writable = false;
+};
+std::optional<Space> space_of(const std::filesystem::path& folder);
+// The longest part of `path` that is there.
+std::filesystem::path existing_part(const std::filesystem::path& path);
+
+// Absent: unlimited.
+struct HostLimits {
+  std::optional<unsigned long> open_files;
+  std::optional<unsigned long> locked_memory_bytes;
+};
+HostLimits host_limits();
+
+std::string cpu_governor();
+std::string clock_source();
+
+}  // namespace fsdp

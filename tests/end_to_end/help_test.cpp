@@ -1,0 +1,50 @@
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "runner/commands/commands.h"
+#include "runner/report/terminal_text.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// What --help prints, and what a mistyped option is answered with.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+TEST_CASE("every command's help fits 80 columns, describes every option and has examples") {
+  const Workplace workplace("  - {name: one}\n");
+  std::vector<std::string> names{""};
+  CLI::App app;
+  for (const Command& command : kCommands) {
+    command.add(app);
+    if (!app.get_subcommand(std::string(command.name))->get_group().empty()) {
+      names.emplace_back(command.name);
+    }
+  }
+  for (const std::string& name : names) {
+    const Ended ended =
+        name.empty() ? workplace.call({"--help"}) : workplace.call({name, "--help"});
+    INFO(ended.output);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.output, Contains("Examples:\n"));
+    std::istringstream lines(ended.output);
+    for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    for (const CLI::Option* option : command->get_options()) {
+      INFO(command->get_name() << ' ' << option->get_name());
+      CHECK((option->get_group().empty() || !option->get_description().empty()));
+    }
+  }
+}
+
+TEST_CASE("a mistyped option is answered with the nearest one") {
+  const Workplace workplace("  - {name: one}\n");
+  const auto errors = [&](const std::vector<std::string>& arguments) {
+    const Ended ended = workplace.call(arguments);
+    CHECK(ended.status == 2);
+    return ended.errors;
+  };
+  CHECK_THAT(errors({"experiment.yaml", "--reslts", "x"}),
+             Contains("'--reslts' is no option of fsdp-run run; did you mean '--results'?"));
+  CHECK_THAT(errors({"report", "--per_rank"}), Contains("did you mean '--per-rank'?"));
+  CHECK_THAT(errors({"status", "--xyz"}), Contains("'--xyz' is no option of fsdp-run status; see"));
+}
