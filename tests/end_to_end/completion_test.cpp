@@ -58,7 +58,8 @@ class Shell {
 
 TEST_CASE("commands, options, files and their values are offered") {
   const Workplace workplace(kPoints);
-  CHECK(offered(workplace, {"exp"}) == Words{"experiment.yaml", "explain"});
+  CHECK(offered(workplace, {"expe"}) == Words{"experiment.yaml"});
+  CHECK(offered(workplace, {"expl"}) == Words{"explain"});
   CHECK(offered(workplace, {"report", "--forma"}) == Words{"--format"});
   CHECK(offered(workplace, {"experiment.yaml", "--re"}) == Words{"--results", "--rerun"});
   CHECK_THAT(offered(workplace, {"report", "--format", ""}),
