@@ -246,6 +246,7 @@ std::string explanation(const std::string& error) {
              "no value begins with this character; put the value in quotes"},
       Remedy{YAML::ErrorMsg::UNKNOWN_ANCHOR,
              "no anchor has this name; '&NAME' marks a value, and '*NAME' behind it repeats it"},
+      Remedy{YAML::ErrorMsg::TAB_IN_INDENTATION, "a tab indents this line; allowed: spaces"},
       Remedy{YAML::ErrorMsg::BAD_FILE, "nested too deeply"},
   };
   const auto remedy = std::ranges::find(kRemedies, error, &Remedy::error);
