@@ -246,9 +246,9 @@ TEST_CASE("a word that is neither a file nor a command is answered with the near
   const auto errors = [&](const std::string& word) {
     return Program(workplace / ".", {FSDP_RUN_PROGRAM, word, "experiment.yaml"}).wait().errors;
   };
-  CHECK(errors("chek") ==
-        "fsdp-run: 'chek' is neither a file nor a command; allowed: run, check, schema, report; "
-        "did you mean 'check'?\n");
+  CHECK_THAT(errors("chek"),
+             Contains("fsdp-run: 'chek' is neither a file nor a command; allowed: run, check, ") &&
+                 Contains("; did you mean 'check'?\n") && !Contains("complete,"));
   CHECK_THAT(errors("elsewhere.yaml"), !Contains("did you mean"));
   std::filesystem::copy_file(workplace / "experiment.yaml", workplace / "chek");
   CHECK_THAT(errors("chek"), !Contains("did you mean"));
@@ -265,7 +265,7 @@ TEST_CASE("check, schema and report print and start nothing") {
   CHECK(call({"report"}).status == 2);  // no results yet
   const Ended ended = workplace.run();
   CHECK(call({"report", "experiment.yaml"}).output == ended.output);
-  CHECK_THAT(call({"report", "--format", "csv"}).output, Contains("trial,0,first,"));
+  CHECK_THAT(call({"report", "--format", "csv"}).output, Contains("\ntrial,,0,first,"));
 }
 
 TEST_CASE("what ranks report while they run is said as it comes, once") {
