@@ -87,7 +87,7 @@ function stepTimeChart(runs) {
   return {
     id: "step_time", title: "Step time" + (measured ? " and communication" : ""),
     height: barHeight(rows.length, measured ? 44 : 34),
-    note: "Median over steps of the slowest rank; the dark line spans the quartiles." + (measured
+    note: "Median over steps of the slowest rank; the thin line spans the quartiles." + (measured
       ? " Communication: time in which collectives were under way; they may overlap, with " +
         "computation and with each other." : ""),
     head: ["run", "step time, median ms", "lower quartile ms", "upper quartile ms",
@@ -221,7 +221,8 @@ function lossChart(runs, name, title) {
   const curves = runs.map((run, style) => ({label: run.name, curve: run[name], style}))
     .filter(({curve}) => curve.x.length > 0);
   if (curves.length === 0) return null;
-  return curvesChart({id: name, title, height: 340, note: ""}, curves, "optimizer step", "loss");
+  const note = "Curves that are equal lie on top of each other.";
+  return curvesChart({id: name, title, height: 340, note}, curves, "optimizer step", "loss");
 }
 
 // One chart a run: every device of its nodes, idle ones too.
