@@ -74,6 +74,7 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
 
 HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> runs) {
   HtmlDetail html;
+  html.run_count = runs.size();
   std::map<int64_t, size_t> place;
   for (const ComparisonRow* run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
     place[run->run] = html.runs.size();

@@ -1,8 +1,10 @@
 #include "runner/commands/report_answer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "runner/commands/find_run.h"
+#include "runner/commands/html_detail.h"
 #include "runner/experiment/experiment.h"
 #include "runner/report/difference.h"
 #include "runner/report/reference.h"
@@ -108,6 +110,9 @@ Answer side_by_side(const Question& question, Store& store) {
   report.notes.push_back("Columns in which the two differ. `fsdp-run diff " +
                          std::to_string(first.run) + ' ' + std::to_string(second.run) +
                          "` shows the keys that differ.");
+  if (options.format == Format::kHtml) {
+    report.html = read_html_detail(store, std::array{&first, &second});
+  }
   return {render_differences(options.format, report), ExitCode::kOk};
 }
 

@@ -34,9 +34,6 @@ PreparedReport prepare(const Report& report, RowKind row_kind);
 // Of prepare()'s, in a file of its own: the lines below the table.
 std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind);
 
-// The runs that the rows stand for, each once, in the order of the rows.
-std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
-
 std::string render(Format format, const PreparedReport& prepared);
 
 std::string render_table(const PreparedReport& prepared);

@@ -174,7 +174,7 @@ std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::string data = "{";
   append_pair(data, "results", report.results);
-  append_pair(data, "runs_total", shown_runs(prepared).size());
+  append_pair(data, "runs_total", report.html.run_count);
   append_table(data, prepared);
   append_key(data, "warnings");
   append_items(data, prepared.warnings, [](std::string& text, const Warning& warning) {

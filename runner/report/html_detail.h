@@ -55,6 +55,7 @@ struct RunDetail {
 
 struct HtmlDetail {
   std::vector<RunDetail> runs;
+  size_t run_count = 0;  // how many runs are shown, those without detail included
   // Experiments' files as they were for the attempts, by Provenance::experiment_text_digest.
   std::map<std::string, std::string> experiment_texts;
 };

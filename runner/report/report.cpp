@@ -23,10 +23,7 @@ std::string render(Format format, const Report& report) {
 }
 
 std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report) {
-  return shown_runs(prepare(format, report));
-}
-
-std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared) {
+  const PreparedReport prepared = prepare(format, report);
   std::vector<const ComparisonRow*> runs;
   std::set<const ComparisonRow*> known;
   const auto add = [&](const ComparisonRow* run) {
