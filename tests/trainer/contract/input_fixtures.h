@@ -42,9 +42,10 @@ inline std::string npy_bytes(const std::string& header, const std::string& data,
 }
 
 inline std::string npy_of(int64_t rows, int64_t columns, const std::vector<int32_t>& tokens) {
-  return npy_bytes("{'descr': '<i4', 'fortran_order': False, 'shape': (" + std::to_string(rows) +
-                       ", " + std::to_string(columns) + "), }\n",
-                   bytes_of(tokens));
+  std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (";
+  header += std::to_string(rows) + ", ";
+  header += std::to_string(columns) + "), }\n";
+  return npy_bytes(header, bytes_of(tokens));
 }
 
 using Tensors = std::map<std::string, std::vector<int64_t>>;  // shapes by name

@@ -1,0 +1,88 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/end_to_end/stub_runs.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+
+std::vector<std::string> report(const Workplace& workplace, std::vector<std::string> options) {
+  options.insert(options.begin(), "report");
+  options.insert(options.end(), {"--results", workplace.results().string()});
+  return options;
+}
+
+// fsdp-run report in the workplace's folder.
+Ended run_report(const Workplace& workplace, std::vector<std::string> options) {
+  std::vector<std::string> command{FSDP_RUN_PROGRAM};
+  for (const std::string& word : report(workplace, std::move(options))) command.push_back(word);
+  return Program(workplace / "", command).wait();
+}
+
+TEST_CASE("report takes experiments by file and by name, and says what there is") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  const std::string table = run_report(workplace, {}).output;
+  CHECK_THAT(table, Contains("first") && Contains("second"));
+  CHECK_THAT(run_report(workplace, {"trial"}).output, Contains("second"));
+  CHECK_THAT(run_report(workplace, {"experiment.yaml"}).output, Contains("second"));
+  const Ended wrong = run_report(workplace, {"trail"});
+  CHECK(wrong.status == 2);
+  CHECK_THAT(wrong.errors, Contains("neither a file nor an experiment") &&
+                               Contains("which holds: trial; did you mean 'trial'?"));
+}
+
+TEST_CASE("report's options choose rows, columns and times") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  const auto csv = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--format", "csv", "--columns", "point,ranks"});
+    return run_report(workplace, options).output;
+  };
+  CHECK(csv({}) == "point,ranks\r\nfirst,3\r\nsecond,2\r\n");
+  CHECK(csv({"--sort", "-ranks"}) == "point,ranks\r\nfirst,3\r\nsecond,2\r\n");
+  CHECK(csv({"--sort", "ranks"}) == "point,ranks\r\nsecond,2\r\nfirst,3\r\n");
+  CHECK(csv({"--where", "ranks > 2", "--where", "point ~ FIRST"}) == "point,ranks\r\nfirst,3\r\n");
+  CHECK(csv({"--since", "1h"}) == "point,ranks\r\nfirst,3\r\nsecond,2\r\n");
+  CHECK(csv({"--since", "2999-01-01"}) == "point,ranks\r\n");
+  CHECK_THAT(run_report(workplace, {"--columns", "help"}).output,
+             StartsWith("Columns, in the order") && Contains("\n* point\n"));
+  CHECK_THAT(run_report(workplace, {"--compare", "first", "second"}).output,
+             Contains("\nstrategy ") && Contains("ddp") && Contains("fsdp"));
+  CHECK(run_report(workplace, {"--compare", "first", "first"}).status == 2);
+}
+
+TEST_CASE("report --output leaves the earlier file alone when something is wrong") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  const std::filesystem::path file = workplace / "table.tex";
+  std::ofstream(file) << "earlier";
+  CHECK(run_report(workplace, {"--output", file.string(), "--where", "ranks = x"}).status == 2);
+  CHECK(text_of(file) == "earlier");
+  const std::string missing = (workplace / "no/folder/table.tex").string();
+  CHECK_THAT(run_report(workplace, {"--output", missing}).errors, Contains("cannot be written"));
+  const Ended ended = run_report(workplace, {"--output", file.string(), "--format", "latex"});
+  CHECK(ended.status == 0);
+  CHECK(ended.output.empty());
+  CHECK_THAT(text_of(file), Contains("\\begin{tabular}"));
+}
+
+TEST_CASE("report --reference exits 1 when a figure is outside its tolerance") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  const auto status_with = [&](const std::string& steps) {
+    std::ofstream(workplace / "reference.yaml")
+        << "experiment: trial\ntolerance: 0\npoints: [{point: first, figures: {steps: " << steps
+        << "}}]\n";
+    return run_report(workplace, {"--reference", "reference.yaml"}).status;
+  };
+  CHECK(status_with("5") == 0);
+  CHECK(status_with("6") == 1);
+  CHECK(status_with("many") == 2);
+}
+
+}  // namespace
+}  // namespace fsdp
