@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace fsdp {
@@ -12,11 +13,16 @@ class ExperimentLock {
   // Throws std::runtime_error that names the other process when one has it, std::system_error when
   // the results folder, which is created, cannot be written.
   ExperimentLock(const std::filesystem::path& results, const std::string& experiment);
+  // Null when another process has it; `owner` is told which, where it is known.
+  static std::unique_ptr<ExperimentLock> if_free(const std::filesystem::path& results,
+                                                 const std::string& experiment, std::string& owner);
   ~ExperimentLock();
   ExperimentLock(const ExperimentLock&) = delete;
   ExperimentLock& operator=(const ExperimentLock&) = delete;
 
  private:
+  explicit ExperimentLock(int descriptor) : descriptor_(descriptor) {}
+
   int descriptor_;
 };
 

@@ -21,6 +21,8 @@ CommandFunction add_schema_command(CLI::App& app);
 CommandFunction add_report_command(CLI::App& app);
 CommandFunction add_diff_command(CLI::App& app);
 CommandFunction add_export_command(CLI::App& app);
+CommandFunction add_merge_command(CLI::App& app);
+CommandFunction add_prune_command(CLI::App& app);
 CommandFunction add_status_command(CLI::App& app);
 CommandFunction add_logs_command(CLI::App& app);
 CommandFunction add_explain_command(CLI::App& app);
@@ -41,6 +43,8 @@ inline constexpr std::array kCommands{
     Command{"report", add_report_command},
     Command{"diff", add_diff_command},
     Command{"export", add_export_command},
+    Command{"merge", add_merge_command},
+    Command{"prune", add_prune_command},
     Command{"status", add_status_command},
     Command{"logs", add_logs_command},
     Command{"explain", add_explain_command},

@@ -1,6 +1,10 @@
 #include "runner/store/database.h"
 
 #include <sqlite3.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <system_error>
 
 namespace fsdp {
 namespace {
@@ -32,17 +36,77 @@ const char* remedy(int code) {
 
 }  // namespace
 
+namespace {
+
+// A copy, gone with the object, of a database file and of the journal that its writer left when it
+// was killed. Only files are read: nobody can write while the journal is there.
+class RolledBack {
+ public:
+  explicit RolledBack(const std::filesystem::path& source) {
+    std::string name = std::filesystem::temp_directory_path() / "fsdp-run-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "cannot create " + name);
+    }
+    folder_ = name;
+    const std::filesystem::path journal = source.string() + "-journal";
+    std::filesystem::copy_file(source, file());
+    if (std::filesystem::exists(journal)) {
+      std::filesystem::copy_file(journal, file().string() + "-journal");
+    }
+  }
+  ~RolledBack() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  RolledBack(const RolledBack&) = delete;
+  RolledBack& operator=(const RolledBack&) = delete;
+
+  std::filesystem::path file() const { return folder_ / "results.sqlite"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace
+
 void Database::Close::operator()(sqlite3* connection) const { sqlite3_close(connection); }
 
-Database::Database(const std::filesystem::path& file) : file_(file) {
+Database::Database(const std::filesystem::path& name, const std::filesystem::path& file, int flags)
+    : file_(name) {
   sqlite3* connection = nullptr;
-  const int code = sqlite3_open_v2(file.c_str(), &connection,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  const int code = sqlite3_open_v2(file.c_str(), &connection, flags, nullptr);
   connection_.reset(connection);
   if (code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(connection, 1);
   sqlite3_busy_timeout(connection, kBusyTimeoutMs);
+}
+
+Database::Database(const std::filesystem::path& file)
+    : Database(file, file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) {
   execute("pragma foreign_keys = on; pragma synchronous = normal; pragma journal_mode = truncate");
+}
+
+Database Database::copy_of(const std::filesystem::path& source) {
+  constexpr const char* kTemporary = "";  // SQLite's name for a database that goes when closed
+  Database copy(source, kTemporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  Database original(source, source, SQLITE_OPEN_READONLY);
+  int code = copy.take_contents(original);
+  if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_CANTOPEN) {
+    const RolledBack rolled_back(source);
+    Database sound(source, rolled_back.file(), SQLITE_OPEN_READWRITE);
+    code = copy.take_contents(sound);
+  }
+  if (code != SQLITE_OK) copy.fail(code);
+  return copy;
+}
+
+int Database::take_contents(Database& source) {
+  sqlite3_backup* backup =
+      sqlite3_backup_init(connection_.get(), "main", source.connection_.get(), "main");
+  if (backup == nullptr) return sqlite3_extended_errcode(connection_.get());
+  constexpr int kAllPages = -1;
+  sqlite3_backup_step(backup, kAllPages);
+  return sqlite3_backup_finish(backup);
 }
 
 bool Database::read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
@@ -116,6 +180,20 @@ std::string Statement::next_text() {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   if (!text) return {};
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)));
+}
+
+SqlValue Statement::next_value() {
+  switch (sqlite3_column_type(statement_.get(), column_)) {
+    case SQLITE_NULL:
+      ++column_;
+      return std::monostate();
+    case SQLITE_INTEGER:
+      return next_integer();
+    case SQLITE_FLOAT:
+      return next_double();
+    default:
+      return next_text();
+  }
 }
 
 Transaction::Transaction(Database& database)

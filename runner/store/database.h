@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "trainer/contract/fields.h"
 
@@ -24,6 +26,9 @@ class Database {
  public:
   // Opens or creates `file`; its folder exists.
   explicit Database(const std::filesystem::path& file);
+  // A copy of the database `source`, gone with the object, whose errors name `source`. The source
+  // is only read; what a killed writer left in its journal is undone in the copy.
+  static Database copy_of(const std::filesystem::path& source);
 
   const std::filesystem::path& file() const { return file_; }
   bool read_only() const;
@@ -35,6 +40,10 @@ class Database {
 
  private:
   friend class Statement;
+  Database(const std::filesystem::path& name, const std::filesystem::path& file, int flags);
+  // Copies what `source` can read now; returns SQLite's code.
+  int take_contents(Database& source);
+
   struct Close {
     void operator()(sqlite3* connection) const;
   };
@@ -43,9 +52,13 @@ class Database {
   std::unique_ptr<sqlite3, Close> connection_;
 };
 
+// A value of any column.
+using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
+
 // A prepared statement, to be run any number of times. It holds no lock between calls. A value is a
 // number, a text, a path, an enum of the contract (stored as its name), an optional of these
-// (stored as NULL when empty), or a struct with visit_fields (one parameter or column per field).
+// (stored as NULL when empty), a struct with visit_fields (one parameter or column per field), an
+// SqlValue, or (as parameters) several of them.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
@@ -87,6 +100,8 @@ class Statement {
       if (!is_null()) return next<typename T::value_type>();
       ++column_;
       return std::nullopt;
+    } else if constexpr (std::same_as<T, SqlValue>) {
+      return next_value();
     } else if constexpr (Fields<T>) {
       T result;
       T::visit_fields(result, [&](const char*, auto& member, auto&&...) {
@@ -125,6 +140,12 @@ class Statement {
   void bind(const T& value) {
     if constexpr (is_optional<T>) {
       value ? bind(*value) : bind_null();
+    } else if constexpr (std::same_as<T, std::monostate>) {
+      bind_null();
+    } else if constexpr (std::same_as<T, SqlValue>) {
+      std::visit([&](const auto& held) { bind(held); }, value);
+    } else if constexpr (std::same_as<T, std::vector<SqlValue>>) {
+      for (const SqlValue& each : value) bind(each);
     } else if constexpr (Fields<T>) {
       T::visit_fields(value, [&](const char*, const auto& member, auto&&...) { bind(member); });
     } else if constexpr (NamedEnum<T>) {
@@ -150,6 +171,7 @@ class Statement {
   double next_double();
   int64_t next_integer();
   std::string next_text();
+  SqlValue next_value();
 
   const Database& database_;
   const std::filesystem::path& file_;

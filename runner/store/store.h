@@ -198,6 +198,11 @@ class Store {
   std::string experiment_text(int64_t run_id, int attempt) const;  // the file as it was
   std::string spec_text(int64_t run_id) const;                     // run.yaml as it was
 
+  // Forgets all of a run; false, and nothing happens, when one of its attempts is running.
+  bool delete_run(int64_t run_id);
+  // Forgets a checkpoint of the run, by its path relative to the run's folder.
+  void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);
+
   // A remembered digest, valid while size and modification time are the same.
   std::optional<std::string> digest(const std::filesystem::path& file) const;
   void remember_digest(const std::filesystem::path& file, std::string_view digest);

@@ -1,0 +1,96 @@
+#include "runner/store/merge.h"
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runner/commands/commands.h"
+#include "runner/commands/options.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+struct MergeArguments {
+  std::vector<std::string> folders;  // DIR or NAME=DIR
+  std::filesystem::path results = "results";
+};
+
+// "class/alice" and "class/alice/results" are alice's.
+std::string name_of_folder(const std::filesystem::path& folder) {
+  std::filesystem::path path = std::filesystem::canonical(folder);
+  if (path.filename() == "results") path = path.parent_path();
+  return path.filename().string();
+}
+
+MergeSource source_of(const std::string& word) {
+  const size_t equals = word.find('=');
+  const bool is_named = equals != std::string::npos && !std::filesystem::exists(word);
+  std::filesystem::path folder = is_named ? word.substr(equals + 1) : word;
+  if (!has_results(folder) && has_results(folder / "results")) folder /= "results";
+  if (!has_results(folder)) {
+    throw ConfigError(
+        "", word, "there is no results.sqlite in " + folder.string() + " or its folder results");
+  }
+  std::string name = is_named ? word.substr(0, equals) : name_of_folder(folder);
+  if (name.empty() || name.find('/') != std::string::npos) {
+    throw ConfigError("", word, "is not a name and a folder; write NAME=DIR, NAME without a '/'");
+  }
+  return {.name = std::move(name), .results = std::move(folder)};
+}
+
+std::vector<MergeSource> sources_of(const MergeArguments& arguments) {
+  std::vector<MergeSource> sources;
+  std::map<std::string, std::string> word_of_name;
+  for (const std::string& word : arguments.folders) {
+    MergeSource source = source_of(word);
+    const auto [other, is_new] = word_of_name.emplace(source.name, word);
+    if (!is_new) {
+      throw ConfigError("", word,
+                        "would be called '" + source.name + "' as " + other->second +
+                            "; tell them apart: NAME=" + word);
+    }
+    std::error_code not_there;
+    if (std::filesystem::equivalent(source.results, arguments.results, not_there)) {
+      throw ConfigError("", word, "is the folder to merge into; name another with --results");
+    }
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+ExitCode merge(const MergeArguments& arguments) {
+  const std::vector<MergeSource> sources = sources_of(arguments);
+  const std::vector<MergedSource> merged = merge_results(arguments.results, sources);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    std::cout << sources[i].name << ": " << counted(merged[i].experiments, "experiment") << ", "
+              << counted(merged[i].runs, "run") << ", " << merged[i].new_runs << " of them new\n";
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+CommandFunction add_merge_command(CLI::App& app) {
+  CLI::App& command =
+      *app.add_subcommand("merge", "Bring several results folders into one database");
+  command.footer(R"(Examples:
+  fsdp-run merge class/* --results all     each experiment as NAME/EXPERIMENT
+  fsdp-run merge alice=/home/a/results bob=/home/b/results --results all
+  fsdp-run report lab --results all        everybody's runs
+
+The folders are only read; logs and checkpoints stay in them.)");
+  const auto arguments = std::make_shared<MergeArguments>();
+  command
+      .add_option("DIR", arguments->folders,
+                  "Results folders, or what holds one called results;\nNAME=DIR says whose it is")
+      ->required()
+      ->option_text(" ");
+  add_results_option(command, arguments->results);
+  return [arguments] { return merge(*arguments); };
+}
+
+}  // namespace fsdp

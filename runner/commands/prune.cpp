@@ -1,0 +1,200 @@
+#include "runner/prune.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runner/commands/commands.h"
+#include "runner/commands/find_run.h"
+#include "runner/commands/options.h"
+#include "runner/commands/since.h"
+#include "runner/experiment_lock.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+struct PruneArguments {
+  std::vector<std::string> words;  // none: every run
+  std::string older_than;
+  PruneWish wish;
+  bool dry_run = false;
+  bool yes = false;
+  std::filesystem::path results = "results";
+};
+
+int64_t now_unix_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void check(const PruneArguments& arguments) {
+  const PruneWish& wish = arguments.wish;
+  if (!wish.checkpoints && (wish.keep_last > 0 || wish.keep_best > 0)) {
+    throw ConfigError("--keep-last, --keep-best", "",
+                      "are about checkpoints; give --checkpoints too");
+  }
+  if (arguments.words.empty() && arguments.older_than.empty() && !wish.not_current &&
+      !wish.checkpoints) {
+    throw ConfigError("prune", "",
+                      "which runs? Name experiments or runs, or give --older-than, --not-current "
+                      "or --checkpoints");
+  }
+}
+
+std::set<int64_t> chosen_runs(const Store& store, const std::vector<std::string>& words) {
+  const std::vector<RunRecord> runs = store.runs();
+  std::set<int64_t> chosen;
+  std::set<std::string> experiments;
+  for (const std::string& word : words) {
+    const std::vector<std::string> names = find_experiments(store, word);
+    experiments.insert(names.begin(), names.end());
+    if (names.empty()) chosen.insert(find_run(store, word).id);
+  }
+  for (const RunRecord& run : runs) {
+    if (words.empty() || experiments.contains(run.experiment)) chosen.insert(run.id);
+  }
+  return chosen;
+}
+
+// "12.5 MiB"
+std::string size_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+std::string line_of(const PruneItem& item) {
+  std::string line = size_text(item.size_bytes);
+  line.insert(0, std::max<size_t>(line.size(), 10) - line.size(), ' ');
+  line += "  ";
+  if (!item.run) return line + item.folder.string() + ", left by a prune that was stopped";
+  line += run_label(*item.run);
+  if (item.checkpoint_step)
+    return line + ", checkpoint of step " + std::to_string(*item.checkpoint_step);
+  line += ", " + std::string(name_of(item.run->status));
+  if (item.folder.empty()) line += "; its files, if any, stay in " + item.run->folder.string();
+  return line;
+}
+
+// Holds the locks of the experiments that nobody works on; forgets the runs of the others.
+class FreeExperiments {
+ public:
+  FreeExperiments(const Store& store, const std::filesystem::path& results, PruneWish& wish) {
+    for (const RunRecord& run : store.runs()) {
+      if (!wish.runs.contains(run.id)) continue;
+      if (!locks_.contains(run.experiment)) take(results, run.experiment);
+      if (!locks_.at(run.experiment)) wish.runs.erase(run.id);
+    }
+  }
+
+ private:
+  void take(const std::filesystem::path& results, const std::string& experiment) {
+    std::string owner;
+    locks_[experiment] = ExperimentLock::if_free(results, experiment, owner);
+    if (locks_[experiment]) return;
+    std::cerr << "left alone: '" << experiment << "', another fsdp-run (" << owner
+              << ") is at work on it\n";
+  }
+
+  std::map<std::string, std::unique_ptr<ExperimentLock>> locks_;
+};
+
+bool is_confirmed(const PruneArguments& arguments) {
+  if (arguments.yes) return true;
+  if (isatty(STDIN_FILENO) == 0) {
+    throw ConfigError("prune", "",
+                      "asks before it removes anything, and nobody is there to answer; "
+                      "call it with --yes");
+  }
+  std::cerr << "Remove them? [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+ExitCode prune_command(PruneArguments arguments) {
+  check(arguments);
+  require_results(arguments.results);
+  PruneWish& wish = arguments.wish;
+  if (!arguments.older_than.empty()) {
+    wish.older_than_unix_ms = moment_unix_ms(arguments.older_than, now_unix_ms(), "--older-than");
+  }
+  Store store(arguments.results);
+  wish.runs = chosen_runs(store, arguments.words);
+  std::optional<FreeExperiments> held;
+  if (!arguments.dry_run) held.emplace(store, arguments.results, wish);
+  const std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
+  if (items.empty()) {
+    std::cout << "nothing to remove\n";
+    return ExitCode::kOk;
+  }
+  int64_t size_bytes = 0;
+  for (const PruneItem& item : items) {
+    std::cout << line_of(item) << '\n';
+    size_bytes += item.size_bytes;
+  }
+  std::cout << counted(std::ssize(items), wish.checkpoints ? "checkpoint" : "run") << ", "
+            << size_text(size_bytes) << std::endl;
+  if (arguments.dry_run) return ExitCode::kOk;
+  if (!is_confirmed(arguments)) {
+    std::cout << "nothing was removed\n";
+    return ExitCode::kOk;
+  }
+  for (const PruneItem& item : items) {
+    if (!prune(store, arguments.results, item)) {
+      std::cerr << "left alone: " << run_label(*item.run) << " runs now\n";
+    }
+  }
+  std::cout << "removed\n";
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+CommandFunction add_prune_command(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("prune", "Remove old runs or checkpoints; asks first");
+  command.footer(R"(Examples:
+  fsdp-run prune --older-than 30d          runs, with their files and figures
+  fsdp-run prune lab --not-current         what is no longer in lab's list
+  fsdp-run prune --checkpoints --keep-last 1 --keep-best 1
+  fsdp-run prune 12 4xFSDP --dry-run       what would go)");
+  const auto arguments = std::make_shared<PruneArguments>();
+  PruneWish& wish = arguments->wish;
+  const auto at_least_one = CLI::Range(1, 1'000'000, "at least 1");
+  command
+      .add_option("WHAT", arguments->words,
+                  "Experiments (name or file) and runs (number,\npoint, hash); default: all")
+      ->option_text(" ");
+  command
+      .add_option("--older-than", arguments->older_than,
+                  "Only runs started before: 30d, 12h, 2026-01-31")
+      ->option_text("TIME");
+  command.add_flag("--not-current", wish.not_current,
+                   "Only runs that left their experiment's list");
+  command.add_flag("--checkpoints", wish.checkpoints, "Only the checkpoints; figures stay");
+  command.add_option("--keep-last", wish.keep_last, "Keep the N newest checkpoints of a run")
+      ->check(at_least_one)
+      ->option_text("N");
+  command.add_option("--keep-best", wish.keep_best, "Keep the N of least validation loss")
+      ->check(at_least_one)
+      ->option_text("N");
+  command.add_flag("--dry-run", arguments->dry_run, "Show what would be removed");
+  command.add_flag("--yes", arguments->yes, "Do not ask");
+  add_results_option(command, arguments->results);
+  return [arguments] { return prune_command(*arguments); };
+}
+
+}  // namespace fsdp

@@ -1,0 +1,184 @@
+#include "runner/store/merge.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "runner/store/database.h"
+#include "runner/store/migrations.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+namespace {
+
+// The rows of a source's table on their way into the table of the same name and columns, where they
+// replace those with their keys.
+class TableCopy {
+ public:
+  TableCopy(Database& from, Database& into, const std::string& table) : from_(from) {
+    Statement(from, "select name from pragma_table_info(?)")
+        .query([&](Statement& row) { columns_.push_back(row.next<std::string>()); }, table);
+    for (const std::string& column : columns_) {
+      names_ += (names_.empty() ? "" : ", ") + column;
+      parameters_ += parameters_.empty() ? "?" : ", ?";
+    }
+    select_ = "select " + names_ + " from " + table;
+    insert_.emplace(
+        into, "insert or replace into " + table + " (" + names_ + ") values (" + parameters_ + ")");
+  }
+
+  // `change(column, value)` is called for the values of a row.
+  template <typename Change>
+  void run(const Change& change) {
+    std::vector<SqlValue> values(columns_.size());
+    Statement(from_, select_).query([&](Statement& row) {
+      for (size_t i = 0; i < columns_.size(); ++i) {
+        values[i] = row.next<SqlValue>();
+        change(columns_[i], values[i]);
+      }
+      insert_->run(values);
+    });
+  }
+
+ private:
+  Database& from_;
+  std::vector<std::string> columns_;
+  std::string names_, parameters_, select_;
+  std::optional<Statement> insert_;
+};
+
+std::vector<std::string> tables_of_runs(Database& database) {
+  std::vector<std::string> tables;
+  Statement(database,
+            "select m.name from sqlite_master m join pragma_table_info(m.name) c "
+            "where m.type = 'table' and c.name = 'run'")
+      .query([&](Statement& row) { tables.push_back(row.next<std::string>()); });
+  return tables;
+}
+
+std::string joined_name(const std::string& source, const std::string& name) {
+  return name.empty() ? source : source + '/' + name;
+}
+
+// One source's database on its way into another.
+class Merge {
+ public:
+  Merge(Database& from, Database& into, const MergeSource& source,
+        const std::filesystem::path& results)
+      : from_(from),
+        into_(into),
+        source_(source),
+        // What a run's folder is relative to.
+        prefix_(std::filesystem::relative(std::filesystem::canonical(source.results),
+                                          std::filesystem::canonical(results))) {}
+
+  MergedSource run() {
+    MergedSource merged;
+    merged.experiments = merge_experiments();
+    TableCopy(from_, into_, "experiment_texts").run([](const std::string&, SqlValue&) {});
+    match_runs(merged);
+    for (const std::string& table : tables_of_runs(into_)) {
+      Statement remove(into_, "delete from " + table + " where run = ?");
+      for (const auto& [from, into] : runs_) remove.run(into);
+      TableCopy(from_, into_, table).run([&](const std::string& column, SqlValue& value) {
+        if (column == "run") value = runs_.at(std::get<int64_t>(value));
+      });
+    }
+    return merged;
+  }
+
+ private:
+  std::string experiment_name(const std::string& name) const {
+    return joined_name(source_.name, name);
+  }
+
+  int64_t merge_experiments() {
+    int64_t experiments = 0;
+    Statement source_of(into_, "select source from experiments where name = ?");
+    Statement(from_, "select name, source from experiments").query([&](Statement& row) {
+      const std::string name = experiment_name(row.next<std::string>());
+      const std::string source = joined_name(source_.name, row.next<std::string>());
+      if (source_of.value<std::string>(name).value_or(source) != source) {
+        throw std::runtime_error(
+            into_.file().string() + " has an experiment '" + name +
+            "' of its own; give the source another name: NAME=" + source_.results.string());
+      }
+      ++experiments;
+    });
+    TableCopy(from_, into_, "experiments").run([&](const std::string& column, SqlValue& value) {
+      if (column != "name" && column != "source") return;
+      value = joined_name(source_.name, std::get<std::string>(value));
+    });
+    return experiments;
+  }
+
+  // The numbers, here, of the source's runs.
+  void match_runs(MergedSource& merged) {
+    Statement leave_list(into_, "update runs set current = 0 where experiment = ?");
+    Statement(from_, "select name from experiments").query([&](Statement& row) {
+      leave_list.run(experiment_name(row.next<std::string>()));
+    });
+    Statement known(into_, "select id from runs where experiment = ? and point = ? and hash = ?");
+    int64_t last =
+        Statement(into_, "select coalesce(max(id), 0) from runs").value<int64_t>().value();
+    Statement(from_, "select id, experiment, point, hash from runs order by id")
+        .query([&](Statement& row) {
+          const auto id = row.next<int64_t>();
+          const std::string experiment = experiment_name(row.next<std::string>());
+          const std::string point = row.next<std::string>();
+          const auto found = known.value<int64_t>(experiment, point, row.next<std::string>());
+          runs_[id] = found ? *found : ++last;
+          ++merged.runs;
+          merged.new_runs += found ? 0 : 1;
+        });
+    TableCopy(from_, into_, "runs").run([&](const std::string& column, SqlValue& value) {
+      if (column == "id") value = runs_.at(std::get<int64_t>(value));
+      if (column == "experiment") value = experiment_name(std::get<std::string>(value));
+      if (column == "folder") {
+        value = (prefix_ / std::get<std::string>(value)).lexically_normal().string();
+      }
+    });
+  }
+
+  Database& from_;
+  Database& into_;
+  const MergeSource& source_;
+  std::filesystem::path prefix_;
+  std::map<int64_t, int64_t> runs_;  // by the source's number
+};
+
+// A foreign database would become an empty one of ours, were it migrated.
+void require_ours(Database& database) {
+  const auto tables = Statement(database,
+                                "select count(*) from sqlite_master where type = 'table' "
+                                "and name in ('experiments', 'runs', 'attempts', 'ranks', 'steps')")
+                          .value<int64_t>();
+  if (tables != 5) {
+    throw std::runtime_error(database.file().string() + ": is not a database of this program");
+  }
+  const auto found = Statement(database, "pragma quick_check(1)").value<std::string>();
+  if (found != "ok") {
+    throw std::runtime_error(database.file().string() + ": is damaged: " + found.value_or(""));
+  }
+}
+
+}  // namespace
+
+std::vector<MergedSource> merge_results(const std::filesystem::path& results,
+                                        std::span<const MergeSource> sources) {
+  { const Store created_and_migrated(results); }
+  Database into(results / "results.sqlite");
+  std::vector<MergedSource> merged;
+  Transaction transaction(into);
+  into.execute("pragma defer_foreign_keys = on");
+  for (const MergeSource& source : sources) {
+    Database from = Database::copy_of(source.results / "results.sqlite");
+    require_ours(from);
+    migrate(from);
+    merged.push_back(Merge(from, into, source, results).run());
+  }
+  transaction.commit();
+  return merged;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,63 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/end_to_end/stub_runs.h"
+
+// fsdp-run merge
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// Each person's folder, with results in it.
+void move_results(const Workplace& workplace, const std::string& person) {
+  std::filesystem::create_directories(workplace / person);
+  std::filesystem::rename(workplace.results(), workplace / person / "results");
+}
+
+}  // namespace
+
+TEST_CASE("the results of a class are one table, in which each run says whose it is") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "class/alice");
+  CHECK(workplace.run({"experiment.yaml"}, {{"STUB_RULES", "point=second,fail=a reason"}}).status ==
+        1);
+  move_results(workplace, "class/bob");
+
+  const Ended merged = workplace.call({"merge", "class/alice", "class/bob/results"});
+  CHECK(merged.errors == "");
+  CHECK(merged.output ==
+        "alice: 1 experiment, 2 runs, 2 of them new\nbob: 1 experiment, 2 runs, 2 of them new\n");
+  const Ended report = workplace.call({"report", "experiment.yaml"});
+  CHECK_THAT(report.output, Contains("alice/trial") && Contains("bob/trial"));
+  // The log of the rank that failed is found where it is.
+  const std::string log = "class/bob/results/runs/trial/";
+  CHECK_THAT(report.output, Contains(log));
+  const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
+  CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
+}
+
+TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "a/alice");
+  std::filesystem::create_directories(workplace / "b/alice");
+  std::filesystem::copy(workplace / "a/alice/results", workplace / "b/alice/results");
+  const auto refusal = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "merge");
+    const Ended ended = workplace.call(arguments);
+    CHECK(ended.status == 2);
+    CHECK_FALSE(std::filesystem::exists(workplace.results()));
+    return ended.errors;
+  };
+  CHECK_THAT(refusal({"a/alice", "b/alice"}),
+             Contains("'b/alice': would be called 'alice' as a/alice; tell them apart: "
+                      "NAME=b/alice"));
+  CHECK_THAT(refusal({"nowhere"}), Contains("'nowhere': there is no results.sqlite in nowhere"));
+  CHECK_THAT(refusal({"a/b=a/alice"}), Contains("NAME without a '/'"));
+  CHECK_THAT(workplace.call({"merge", "a/alice", "--results", "a/alice/results"}).errors,
+             Contains("is the folder to merge into"));
+  CHECK(workplace.call({"merge", "a/alice", "bob=b/alice"}).output ==
+        "alice: 1 experiment, 1 run, 1 of them new\nbob: 1 experiment, 1 run, 1 of them new\n");
+}

@@ -1,0 +1,234 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runner/store/database.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// fsdp-run prune
+using namespace fsdp;
+using Catch::Matchers::Contains;
+using std::filesystem::path;
+
+namespace {
+
+const std::string kWithCheckpoints =
+    "  - {name: one, train.steps: 6, checkpoint.every_steps: 1}\n"
+    "  - {name: two, checkpoint.every_steps: 2}\n";
+
+std::vector<RunRecord> runs(const Workplace& workplace) {
+  return Store(workplace.results()).runs();
+}
+
+path folder_of(const Workplace& workplace, int64_t run) {
+  return workplace.results() / runs(workplace).at(static_cast<size_t>(run - 1)).folder;
+}
+
+std::vector<std::string> names_in(const path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+int64_t count(const Workplace& workplace, const std::string& table) {
+  Database database(workplace.results() / "results.sqlite");
+  return Statement(database, "select count(*) from " + table).value<int64_t>().value();
+}
+
+// As the trainer leaves a complete checkpoint.
+void complete(const path& checkpoint, std::optional<double> validation_loss) {
+  nlohmann::json state{{"step", 1}, {"validation_loss", nullptr}};
+  if (validation_loss) state["validation_loss"] = *validation_loss;
+  std::ofstream(checkpoint / "trainer.json") << state;
+}
+
+}  // namespace
+
+TEST_CASE("prune says what it needs to know, and asks; without a terminal it wants --yes") {
+  const Workplace workplace("  - {name: one}\n  - {name: two, train.steps: 4}\n");
+  CHECK(workplace.run().status == 0);
+  CHECK_THAT(workplace.call({"prune"}).errors, Contains("which runs?"));
+  CHECK_THAT(workplace.call({"prune", "one", "--keep-last", "2"}).errors,
+             Contains("--checkpoints"));
+  CHECK_THAT(workplace.call({"prune", "--older-than", "yesterday"}).errors,
+             Contains("--older-than: 'yesterday' is no time"));
+  const Ended shown = workplace.call({"prune", "one", "--dry-run"});
+  CHECK(shown.status == 0);
+  CHECK_THAT(shown.output, Contains("1 (trial/one, ") && Contains("), finished\n1 run, "));
+  const Ended unanswered = workplace.call({"prune", "one"});
+  CHECK(unanswered.status == 2);
+  CHECK_THAT(unanswered.errors, Contains("call it with --yes"));
+  CHECK(runs(workplace).size() == 2);
+
+  const auto answered = [&](const std::string& answer) {
+    const std::string call = std::string(FSDP_RUN_PROGRAM) + " prune one";
+    return Program(workplace / ".",
+                   {"/bin/sh", "-c", "echo " + answer + " | script -qec '" + call + "' /dev/null"})
+        .wait()
+        .output;
+  };
+  CHECK_THAT(answered("n"), Contains("[y/N]") && Contains("nothing was removed"));
+  CHECK(runs(workplace).size() == 2);
+  const path folder = folder_of(workplace, 1);
+  CHECK(std::filesystem::exists(folder));
+  CHECK_THAT(answered("y"), Contains("removed"));
+  CHECK(runs(workplace).size() == 1);
+  CHECK_FALSE(std::filesystem::exists(folder));
+  CHECK_THAT(workplace.call({"prune", "one", "--yes"}).errors, Contains("names no run"));
+
+  // What is gone runs again.
+  CHECK_THAT(workplace.run().errors, Contains("one: started") && !Contains("two: started"));
+}
+
+TEST_CASE("prune takes what is old, or what left its experiment's list, with all of its rows") {
+  const Workplace workplace("  - {name: one}\n  - {name: two, train.steps: 4}\n");
+  CHECK(workplace.run().status == 0);
+  CHECK(workplace.call({"prune", "--older-than", "1d", "--yes"}).output == "nothing to remove\n");
+  CHECK(workplace.call({"prune", "--not-current", "--yes"}).output == "nothing to remove\n");
+  Database(workplace.results() / "results.sqlite")
+      .execute(
+          "update attempts set started_unix_ms = started_unix_ms - 40 * 86400000 "
+          "where run = 2");
+  CHECK_THAT(workplace.call({"prune", "--older-than", "30d", "--dry-run"}).output,
+             Contains("trial/two") && !Contains("trial/one"));
+  std::ofstream(workplace / "experiment.yaml")
+      << "experiment: trial\nbase: {device: cpu, train.steps: 5}\npoints: [{name: two, "
+         "train.steps: 4}]\n";
+  CHECK(workplace.run().status == 0);
+  CHECK(workplace.call({"prune", "--not-current", "--older-than", "30d", "--yes"}).output ==
+        "nothing to remove\n");
+  CHECK_THAT(workplace.call({"prune", "--not-current", "--yes"}).output, Contains("trial/one"));
+  CHECK(runs(workplace).size() == 1);
+  CHECK(workplace.call({"prune", "trial", "--yes"}).status == 0);
+  for (const std::string table : {"experiments", "runs", "specs", "attempts", "ranks", "steps",
+                                  "summaries", "experiment_texts"}) {
+    CAPTURE(table);
+    CHECK(count(workplace, table) == 0);
+  }
+  CHECK(names_in(workplace.results() / "runs").empty());
+}
+
+TEST_CASE("prune keeps the newest and the best checkpoints, and the runs' figures") {
+  const Workplace workplace(kWithCheckpoints);
+  CHECK(workplace.run().status == 0);
+  const path one = folder_of(workplace, 1) / "checkpoints";
+  const path two = folder_of(workplace, 2) / "checkpoints";
+  const std::vector<std::optional<double>> losses{5, 1, 3, std::nullopt, 2, std::nullopt};
+  for (size_t i = 0; i < losses.size(); ++i) {
+    complete(one / ("step-" + std::to_string(i + 1)), losses[i]);
+  }
+  std::filesystem::create_directory(one / "mine");
+  const Ended pruned =
+      workplace.call({"prune", "--checkpoints", "--keep-last", "1", "--keep-best", "2", "--yes"});
+  CHECK(pruned.errors == "");
+  CHECK_THAT(pruned.output, Contains("checkpoint of step 3\n") && Contains("\n4 checkpoints, "));
+  CHECK(names_in(one) == std::vector<std::string>{"mine", "step-2", "step-5", "step-6"});
+  CHECK(names_in(two) == std::vector<std::string>{"step-4"});
+  CHECK(count(workplace, "checkpoints") == 4);
+  CHECK(count(workplace, "steps") == 11);
+  CHECK_THAT(workplace.run().errors, Contains("2 runs with a result already"));
+}
+
+TEST_CASE("prune leaves alone what another runner works on") {
+  const Workplace workplace("  - {name: one}\n  - {name: two, train.steps: 4}\n");
+  CHECK(workplace.run().status == 0);
+  std::filesystem::create_directories(workplace / "other");
+  Program runner(workplace / ".", workplace.command({"experiment.yaml", "--rerun"}),
+                 {{"STUB_RULES", "point=one,step=2,await=" + (workplace / "go").string()}});
+  REQUIRE(soon([&] { return runs(workplace)[0].status == RunStatus::kRunning; }));
+  const Ended refused = workplace.call({"prune", "trial", "--yes"});
+  CHECK(refused.status == 0);
+  CHECK(refused.output == "nothing to remove\n");
+  CHECK_THAT(refused.errors, Contains("left alone: 'trial', another fsdp-run"));
+  CHECK(runs(workplace).size() == 2);
+  std::ofstream(workplace / "go");
+  CHECK(runner.wait().status == 0);
+
+  // Without a runner, a run that is recorded as running was left by one that was killed.
+  Database(workplace.results() / "results.sqlite")
+      .execute(
+          "update attempts set status = 'running', ended_unix_ms = null "
+          "where run = 1 and attempt = 2");
+  CHECK_THAT(workplace.call({"prune", "trial", "--yes"}).output,
+             Contains("trial/two") && !Contains("trial/one"));
+  CHECK(runs(workplace).size() == 1);
+}
+
+TEST_CASE("a merged run goes from the database; its files belong to whom it was merged from") {
+  const Workplace workplace("  - {name: one, checkpoint.every_steps: 1}\n");
+  CHECK(workplace.run().status == 0);
+  std::filesystem::create_directory(workplace / "alice");
+  std::filesystem::rename(workplace.results(), workplace / "alice" / "results");
+  CHECK(workplace.call({"merge", "alice"}).status == 0);
+  const path folder = folder_of(workplace, 1);
+  CHECK(workplace.call({"prune", "--checkpoints", "--yes"}).output == "nothing to remove\n");
+  CHECK_THAT(workplace.call({"prune", "alice/trial", "--yes"}).output,
+             Contains("stay in ../alice"));
+  CHECK(runs(workplace).empty());
+  CHECK(names_in(folder) == std::vector<std::string>{"attempt-1", "checkpoints", "run.yaml"});
+}
+
+// At every call that changes the file system, one after the other.
+TEST_CASE(
+    "prune may be killed at any moment: no run is left without its files, none of its files "
+    "without an end") {
+  const Workplace workplace(kWithCheckpoints);
+  CHECK(workplace.run().status == 0);
+  complete(folder_of(workplace, 1) / "checkpoints/step-1", 1);
+  const std::string folder_1 = runs(workplace)[0].folder;
+  const std::string folder_2 = runs(workplace)[1].folder;
+  const path sound = workplace / "sound";
+  std::filesystem::rename(workplace.results(), sound);
+  bool checkpoints = false;
+  SECTION("runs") {}
+  SECTION("checkpoints") { checkpoints = true; }
+  std::vector<std::string> call{"prune", "one", "--yes"};
+  if (checkpoints) call.push_back("--checkpoints");
+
+  int killed = 0;
+  for (Ended ended; ended.status != 0; ++killed) {
+    CAPTURE(killed);
+    std::filesystem::remove_all(workplace.results());
+    std::filesystem::copy(sound, workplace.results(), std::filesystem::copy_options::recursive);
+    ended = workplace.call(call, {{"LD_PRELOAD", KILL_AT_CALL_LIBRARY},
+                                  {"ASAN_OPTIONS", "verify_asan_link_order=0"},
+                                  {"KILL_AT_CALL", std::to_string(killed + 1)}});
+    REQUIRE((ended.status == 0 || ended.status == 128 + SIGKILL));
+
+    const std::vector<RunRecord> left = runs(workplace);
+    REQUIRE(left.size() >= (checkpoints ? 2 : 1));
+    const path one = workplace.results() / folder_1;
+    if (left.size() == 2) {
+      CHECK(std::filesystem::exists(one / "run.yaml"));
+      CHECK(std::filesystem::exists(one / "attempt-1/rank0.log"));
+      const Store store(workplace.results());
+      for (const auto& checkpoint : store.checkpoints(1, 1)) {
+        CHECK(std::filesystem::exists(one / checkpoint.body.path));
+      }
+      // One without a part of it is not called a checkpoint.
+      if (std::filesystem::exists(one / "checkpoints/step-1")) {
+        CHECK(std::filesystem::exists(one / "checkpoints/step-1/trainer.json"));
+      }
+    }
+    // The next call ends it; it may have nothing to do, or nothing to call by its name.
+    workplace.call(checkpoints ? call
+                               : std::vector<std::string>{"prune", "--older-than", "0s",
+                                                          "trial/one", "--yes"});
+    workplace.call({"prune", "--not-current", "--yes"});
+    CHECK(runs(workplace).size() == (checkpoints ? 2U : 1U));
+    CHECK(std::filesystem::exists(workplace.results() / folder_2 / "checkpoints/step-2"));
+    if (checkpoints) {
+      CHECK(names_in(one / "checkpoints").empty());
+      CHECK(Store(workplace.results()).checkpoints(1, 1).empty());
+    } else {
+      CHECK_FALSE(std::filesystem::exists(one));
+    }
+  }
+  CHECK(killed > 10);
+}

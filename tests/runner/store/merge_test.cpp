@@ -1,0 +1,228 @@
+#include "runner/store/merge.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "tests/runner/store/store_fixture.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Two runs of `lab`, of which one has an attempt with events of every kind.
+int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
+  Store store(results.path());
+  const int64_t run =
+      store.plan(experiment("lab"), in_order({planned_run("one", 1), planned_run("two", 1)}))
+          .front()
+          .id;
+  AttemptStart start = attempt_start();
+  start.provenance.git_commit = "c0ffee";
+  start.provenance.experiment_text_digest = "digest";
+  const int attempt = store.begin_attempt(run, start);
+  std::vector<Event> events{event(0, 1'000, RunStarted{})};
+  for (int64_t step = 1; step <= steps; ++step) {
+    events.push_back(event(step, 1'000 * step, step_done(step, 10)));
+  }
+  events.push_back(event(steps + 1, 5'000, EvaluationDone{.step = 1, .loss = 2}));
+  events.push_back(
+      event(steps + 2, 5'000, CheckpointDone{.step = 1, .path = "checkpoints/step-1"}));
+  events.push_back(event(steps + 3, 5'000, DeviceSample{}));
+  events.push_back(event(steps + 4, 6'000, RunFinished{.steps = steps}));
+  store.ingest(run, attempt, 0, events);
+  store.end_attempt(run, attempt, RunStatus::kFinished, "", 7'000);
+  return run;
+}
+
+const std::vector<std::string> kTables{
+    "experiments", "experiment_texts", "runs",        "specs",          "attempts", "ranks",
+    "steps",       "evaluations",      "checkpoints", "device_samples", "summaries"};
+
+std::map<std::string, int64_t> counts(const ResultsFolder& results) {
+  std::map<std::string, int64_t> found;
+  for (const std::string& table : kTables) found[table] = count(results, table);
+  return found;
+}
+
+std::map<std::string, std::string> bytes_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    std::ifstream stream(entry.path(), std::ios::binary);
+    files[entry.path()] = std::string(std::istreambuf_iterator<char>(stream), {});
+  }
+  return files;
+}
+
+TEST_CASE("everything that two people measured is in one database, and whose it is") {
+  const ResultsFolder alice, bob, all;
+  fill(alice);
+  fill(bob, 5);
+  const std::vector<MergeSource> sources{{"alice", alice.path()}, {"bob", bob.path()}};
+  const std::vector<MergedSource> merged = merge_results(all.path(), sources);
+  REQUIRE(merged.size() == 2);
+  CHECK(merged[1].experiments == 1);
+  CHECK(merged[1].runs == 2);
+  CHECK(merged[1].new_runs == 2);
+  for (const std::string& table : kTables) {
+    if (table == "experiment_texts") continue;
+    CAPTURE(table);
+    CHECK(count(all, table) == count(alice, table) + count(bob, table));
+  }
+  Store store(all.path());
+  const std::vector<ComparisonRow> rows = store.comparison("");
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].experiment == "alice/lab");
+  CHECK(rows[0].source == "alice");
+  CHECK(rows[0].steps == 3);
+  CHECK(rows[0].git_commit == "c0ffee");
+  CHECK(rows[0].status == RunStatus::kFinished);
+  CHECK(rows[1].status == RunStatus::kPlanned);
+  CHECK(rows[2].source == "bob");
+  CHECK(rows[2].steps == 5);
+  // A run's files are where they were.
+  CHECK(std::filesystem::weakly_canonical(all.path() / rows[2].folder) ==
+        std::filesystem::canonical(bob.path()) / "runs/one");
+  CHECK(store.spec_text(rows[2].run) == Store(bob.path()).spec_text(1));
+  CHECK(store.steps(rows[2].run, 1).size() == 5);
+}
+
+TEST_CASE("merging again adds nothing, keeps the runs' numbers, and takes over what is new") {
+  const ResultsFolder alice, all;
+  const int64_t run = fill(alice);
+  const std::vector<MergeSource> sources{{"alice", alice.path()}};
+  merge_results(all.path(), sources);
+  const std::string before = sqlite3(all, ".dump");
+  const std::vector<MergedSource> again = merge_results(all.path(), sources);
+  CHECK(again[0].runs == 2);
+  CHECK(again[0].new_runs == 0);
+  CHECK(sqlite3(all, ".dump") == before);
+
+  {
+    Store store(alice.path());
+    store.begin_attempt(run, attempt_start(9'000));
+    store.ingest(run, 2, 0, std::vector{event(0, 1, RunStarted{}), event(1, 2, step_done(1, 20))});
+    store.end_attempt(run, 2, RunStatus::kFinished, "", 9'500);
+    store.plan(experiment("lab"), in_order({planned_run("one", 1), planned_run("three", 1)}));
+  }
+  CHECK(merge_results(all.path(), sources)[0].new_runs == 1);
+  Store store(all.path());
+  const std::vector<ComparisonRow> rows = store.comparison("alice/lab");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].run == 1);
+  CHECK(rows[0].attempt == 2);
+  CHECK(rows[0].step_time_ms_median == 20);
+  CHECK(rows[1].point == "three");
+  CHECK(store.runs().size() == 3);
+}
+
+TEST_CASE("sources stay as they are, also one of an older version that cannot be written") {
+  const ResultsFolder alice, all;
+  {
+    std::ifstream dump(std::string(FSDP_GOLDEN_FOLDER) + "/results_version2.sql");
+    const std::string sql(std::istreambuf_iterator<char>(dump), {});
+    Database database(alice.database());
+    database.execute(sql);
+  }
+  const auto before = bytes_in(alice.path());
+  const auto read_only = std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec;
+  std::filesystem::permissions(alice.database(), std::filesystem::perms::owner_read);
+  std::filesystem::permissions(alice.path(), read_only);
+  merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}});
+  CHECK(bytes_in(alice.path()) == before);
+  std::filesystem::permissions(alice.path(), std::filesystem::perms::owner_all);
+  CHECK(count(all, "runs") == count(alice, "runs"));
+  CHECK(count(all, "runs") > 0);
+  CHECK(count(all, "steps") == count(alice, "steps"));
+}
+
+// The writer's pages are in the file and its journal is there, as after a power cut.
+TEST_CASE("what a killed writer left half-written in a source is undone in the copy only") {
+  const ResultsFolder alice, all;
+  const int64_t run = fill(alice);
+  const pid_t writer = fork();
+  if (writer == 0) {
+    Database database(alice.database());
+    database.execute("pragma cache_size = 1; begin immediate");
+    Statement insert(database,
+                     "insert into device_samples (run, attempt, rank, sequence, time_unix_ms, "
+                     "host, device, device_name) values (?, 1, 0, ?, 0, ?, '', '')");
+    for (int64_t i = 0; i < 2'000; ++i) insert.run(run, 1'000 + i, std::string(200, 'x'));
+    _exit(0);
+  }
+  REQUIRE(waitpid(writer, nullptr, 0) == writer);
+  REQUIRE(std::filesystem::file_size(alice.database().string() + "-journal") > 0);
+  const auto before = bytes_in(alice.path());
+  merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}});
+  CHECK(bytes_in(alice.path()) == before);
+  CHECK(count(all, "device_samples") == 1);
+}
+
+TEST_CASE("a source that is torn, foreign or newer is refused by name, and nothing is merged") {
+  const ResultsFolder alice, other, all;
+  fill(alice);
+  std::string refused = "is not a database";
+  SECTION("torn") {
+    fill(other, 2'000);
+    std::filesystem::resize_file(other.database(),
+                                 std::filesystem::file_size(other.database()) / 2);
+    refused = other.database().string();
+  }
+  SECTION("not SQLite at all") { other.write("results.sqlite", std::string(5'000, 'x')); }
+  SECTION("foreign") {
+    Database database(other.database());
+    database.execute("create table runs (id integer); insert into runs values (1)");
+  }
+  SECTION("empty") { other.write("results.sqlite", ""); }
+  SECTION("newer") {
+    fill(other);
+    Database(other.database()).execute("pragma user_version = 99");
+    refused = "written by a newer fsdp-run";
+  }
+  merge_results(all.path(), std::vector<MergeSource>{{"before", alice.path()}});
+  const auto before = counts(all);
+  CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()},
+                                                                       {"other", other.path()}}),
+                    Contains(other.database().string()) && Contains(refused));
+  CHECK(counts(all) == before);
+}
+
+TEST_CASE("an experiment of the results' own is not overwritten by one that is merged") {
+  const ResultsFolder alice, all;
+  fill(alice);
+  { Store(all.path()).plan(experiment("alice/lab"), {}); }
+  CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}}),
+                    Contains("has an experiment 'alice/lab' of its own"));
+}
+
+TEST_CASE("merged results can be merged once more; names tell the way") {
+  const ResultsFolder alice, of_class, of_school;
+  fill(alice);
+  merge_results(of_class.path(), std::vector<MergeSource>{{"alice", alice.path()}});
+  merge_results(of_school.path(), std::vector<MergeSource>{{"2026", of_class.path()}});
+  const std::vector<ComparisonRow> rows = Store(of_school.path()).comparison("2026/alice/lab");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].source == "2026/alice");
+  CHECK(std::filesystem::weakly_canonical(of_school.path() / rows[0].folder) ==
+        std::filesystem::canonical(alice.path()) / "runs/one");
+}
+
+// A new table needs a decision: one with a column `run` is merged, of any other the merge must
+// know.
+TEST_CASE("every table of the schema is merged or left out on purpose") {
+  const ResultsFolder results;
+  { const Store store(results.path()); }
+  std::vector<std::string> expected = kTables;
+  expected.push_back("file_digests");  // of files on this machine
+  Database database(results.database());
+  std::vector<std::string> found;
+  Statement(database, "select name from sqlite_master where type = 'table'")
+      .query([&](Statement& row) { found.push_back(row.next<std::string>()); });
+  CHECK_THAT(found, Catch::UnorderedEquals(expected));
+}
+
+}  // namespace
+}  // namespace fsdp
