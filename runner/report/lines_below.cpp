@@ -55,7 +55,8 @@ std::string warmup_remark(Rows rows) {
     return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
   }
   const std::string text = ", the first " + joined_names({warmups.begin(), warmups.end()}) +
-                           " steps left out as warm-up";
+                           (warmups == std::set<std::string>{"1"} ? " step" : " steps") +
+                           " left out as warm-up";
   return without.empty() ? text
                          : text + " (none of " + joined_names(without) + ", which did no more)";
 }
