@@ -33,6 +33,15 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
   return found;
 }
 
+[[noreturn]] void refuse_unknown_experiment(const Store& store, const std::string& word) {
+  std::vector<std::string> names;
+  for (const ExperimentRecord& record : store.experiments()) names.push_back(record.name);
+  throw ConfigError("", "",
+                    "'" + word + "' is neither a file nor an experiment in the results" +
+                        (names.empty() ? "" : ", which hold: " + joined(names)) +
+                        suggestion(word, names));
+}
+
 [[noreturn]] void refuse_unknown(const std::vector<RunRecord>& runs, const std::string& word) {
   if (runs.empty()) throw ConfigError("", word, "there is no run in the results yet");
   std::vector<std::string> points;
@@ -79,6 +88,19 @@ std::vector<std::string> find_experiments(const Store& store, const std::string&
                           "'; run it first, or name another folder with --results");
   }
   return names;
+}
+
+std::vector<std::string> find_experiments(const Store& store,
+                                          const std::vector<std::string>& words) {
+  std::vector<std::string> found;
+  for (const std::string& word : words) {
+    const std::vector<std::string> named = find_experiments(store, word);
+    if (named.empty()) refuse_unknown_experiment(store, word);
+    for (const std::string& name : named) {
+      if (std::ranges::find(found, name) == found.end()) found.push_back(name);
+    }
+  }
+  return found;
 }
 
 std::string run_label(const RunRecord& run) {

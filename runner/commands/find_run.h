@@ -22,6 +22,11 @@ RunRecord find_run(const Store& store, const std::string& word);
 // when it is the file of one that has no run.
 std::vector<std::string> find_experiments(const Store& store, const std::string& word);
 
+// The same for several words, each experiment once. Throws ConfigError, with the nearest name, also
+// on a word that names none.
+std::vector<std::string> find_experiments(const Store& store,
+                                          const std::vector<std::string>& words);
+
 // "12 (lab/4xFSDP, 0123abcd)", as it stands in messages: the number, and two other ways to name it.
 std::string run_label(const RunRecord& run);
 

@@ -5,7 +5,6 @@
 
 #include "runner/commands/find_run.h"
 #include "runner/commands/html_detail.h"
-#include "runner/experiment/experiment.h"
 #include "runner/report/difference.h"
 #include "runner/report/reference.h"
 #include "trainer/contract/config_error.h"
@@ -14,54 +13,20 @@
 namespace fsdp {
 namespace {
 
-struct ChosenExperiments {
-  std::vector<std::string> names;
-  std::string title;  // where it is one
-};
-
-// A word is the name of an experiment in the results, there also as merged from another folder
-// ("alice/lab"), or an experiment's file.
-ChosenExperiments choose(const std::vector<std::string>& words, const Store& store,
-                         const std::filesystem::path& results) {
+// The title of the experiment, where it is one.
+std::string title_of(const std::vector<std::string>& names, const Store& store) {
+  if (names.size() != 1) return "";
   const std::vector<ExperimentRecord> known = store.experiments();
-  ChosenExperiments chosen;
-  const auto add = [&](const std::string& name) {
-    bool found = false;
-    for (const ExperimentRecord& record : known) {
-      if (record.name != name && !record.name.ends_with('/' + name)) continue;
-      found = true;
-      if (std::ranges::find(chosen.names, record.name) != chosen.names.end()) continue;
-      chosen.names.push_back(record.name);
-      chosen.title = record.title;
-    }
-    return found;
-  };
-  for (const std::string& word : words) {
-    if (add(word)) continue;
-    if (std::filesystem::exists(word)) {
-      const std::string name = Experiment::load(word).name();
-      if (add(name)) continue;
-      throw ConfigError(
-          results.string(), "",
-          "holds no run of '" + name + "'; run it first, or name another folder with --results");
-    }
-    std::vector<std::string> names;
-    for (const ExperimentRecord& record : known) names.push_back(record.name);
-    throw ConfigError("", "",
-                      "'" + word + "' is neither a file nor an experiment in " + results.string() +
-                          (names.empty() ? "" : ", which holds: " + joined(names)) +
-                          suggestion(word, names));
-  }
-  if (chosen.names.size() != 1) chosen.title.clear();
-  return chosen;
+  return std::ranges::find(known, names.front(), &ExperimentRecord::name)->title;
 }
 
 using Answer = std::pair<std::string, ExitCode>;
 
 Answer comparison(const Question& question, Store& store) {
   const ReportOptions& options = question.options;
-  const auto [names, title] = choose(question.experiments, store, options.results);
-  return {render(options.format, read_report(store, names, title, options)), ExitCode::kOk};
+  const std::vector<std::string> names = find_experiments(store, question.experiments);
+  return {render(options.format, read_report(store, names, title_of(names, store), options)),
+          ExitCode::kOk};
 }
 
 Answer beside_reference(const Question& question, Store& store) {
@@ -69,7 +34,7 @@ Answer beside_reference(const Question& question, Store& store) {
   const Reference reference = read_reference(question.reference);
   std::vector<std::string> words = question.experiments;
   if (words.empty()) words.push_back(reference.experiment);
-  const std::vector<std::string> names = choose(words, store, options.results).names;
+  const std::vector<std::string> names = find_experiments(store, words);
   if (names.size() != 1) {
     throw ConfigError("--reference", "",
                       "is laid beside one experiment; allowed: one of " + joined(names));

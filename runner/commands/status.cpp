@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "runner/commands/commands.h"
-#include "runner/commands/experiment_names.h"
+#include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/run_statuses.h"
 
@@ -27,7 +27,7 @@ ExitCode status(const StatusArguments& arguments) {
   const Store store(arguments.results);
   std::vector<StatusRow> rows;
   if (arguments.experiments.empty()) rows = store.statuses("");
-  for (const std::string& experiment : experiment_names(store, arguments.experiments)) {
+  for (const std::string& experiment : find_experiments(store, arguments.experiments)) {
     std::ranges::move(store.statuses(experiment), std::back_inserter(rows));
   }
   std::string text = status_counts(rows) + "\n\n";

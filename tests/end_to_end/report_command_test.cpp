@@ -32,7 +32,7 @@ TEST_CASE("report takes experiments by file and by name, and says what there is"
   const Ended wrong = run_report(workplace, {"trail"});
   CHECK(wrong.status == 2);
   CHECK_THAT(wrong.errors, Contains("neither a file nor an experiment") &&
-                               Contains("which holds: trial; did you mean 'trial'?"));
+                               Contains("which hold: trial; did you mean 'trial'?"));
 }
 
 TEST_CASE("report's options choose rows, columns and times") {
