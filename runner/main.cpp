@@ -9,7 +9,7 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/help.h"
-#include "runner/source_excerpt.h"
+#include "runner/commands/source_excerpt.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
 

@@ -22,8 +22,14 @@ ALLOWED = {
     "runner/store": {CONTRACT},
     "runner/report": {CONTRACT, "runner/store"},
     "runner/export": {CONTRACT, "runner/store"},
-    "runner/commands": {CONTRACT, "runner", "runner/experiment", "runner/launch", "runner/store",
-                        "runner/report", "runner/export"},
+    "runner/progress": {CONTRACT, "runner/store", "runner/report"},
+    "runner/host": {CONTRACT, "runner/experiment", "runner/launch", "runner/store",
+                    "runner/report", "runner/progress"},
+    "runner/sweep": {CONTRACT, "runner/experiment", "runner/launch", "runner/store",
+                     "runner/progress", "runner/host"},
+    "runner/commands": {CONTRACT, "runner/experiment", "runner/launch", "runner/store",
+                        "runner/report", "runner/export", "runner/progress", "runner/host",
+                        "runner/sweep"},
 }
 
 

@@ -4,8 +4,8 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/host.h"
-#include "runner/planned_runs.h"
+#include "runner/host/host.h"
+#include "runner/sweep/planned_runs.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {

@@ -8,7 +8,7 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
-#include "runner/host.h"
+#include "runner/host/host.h"
 #include "runner/store/store.h"
 #include "trainer/contract/run_spec_yaml.h"
 

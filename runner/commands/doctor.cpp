@@ -1,4 +1,4 @@
-#include "runner/doctor.h"
+#include "runner/host/doctor.h"
 
 #include <iostream>
 #include <memory>

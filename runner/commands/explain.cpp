@@ -4,7 +4,7 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/run_explanation.h"
+#include "runner/commands/run_explanation.h"
 
 namespace fsdp {
 namespace {

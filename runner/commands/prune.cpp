@@ -1,4 +1,4 @@
-#include "runner/prune.h"
+#include "runner/store/prune.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/commands/since.h"
-#include "runner/experiment_lock.h"
+#include "runner/sweep/experiment_lock.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
 

@@ -9,7 +9,7 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/run_statuses.h"
+#include "runner/commands/run_statuses.h"
 
 namespace fsdp {
 namespace {

@@ -1,0 +1,160 @@
+#include "runner/commands/run_statuses.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "runner/commands/local_time.h"
+#include "runner/host/host.h"
+#include "runner/progress/run_progress.h"
+#include "runner/report/figures.h"
+#include "runner/report/terminal_text.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+constexpr int kStepsOfFigures = 20;
+
+bool is_gone(const StatusRow& row, const std::string& this_host) {
+  return row.host == this_host && row.runner_process_id > 0 &&
+         kill(static_cast<pid_t>(row.runner_process_id), 0) != 0 && errno == ESRCH;
+}
+
+double median_step_time_ms(const std::vector<StepDone>& steps) {
+  std::vector<double> times;
+  for (const StepDone& step : steps) times.push_back(step.step_time_ms);
+  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+void read_newest_figures(const Store& store, RunState& state) {
+  StatusRow& row = state.row;
+  const auto attempt = static_cast<int>(*row.attempt);
+  const std::vector<StepDone> steps = store.newest_steps(row.run, attempt, 0, kStepsOfFigures);
+  if (steps.empty()) return;
+  row.steps_done = steps.back().step;
+  row.loss_last = steps.back().loss;
+  row.step_time_ms_median = median_step_time_ms(steps);
+  row.memory_allocated_bytes_max = 0;
+  for (const RunStarted& rank : store.rank_facts(row.run, attempt)) {
+    for (const StepDone& step :
+         store.newest_steps(row.run, attempt, static_cast<int>(rank.rank), kStepsOfFigures)) {
+      row.memory_allocated_bytes_max =
+          std::max(*row.memory_allocated_bytes_max, step.memory_allocated_bytes_max);
+    }
+  }
+  if (row.steps_planned && !state.runner_is_gone) {
+    state.seconds_left =
+        static_cast<double>(*row.steps_planned - *row.steps_done) * *row.step_time_ms_median / 1000;
+  }
+}
+
+std::string steps_cell(const StatusRow& row) {
+  if (!row.steps_planned) return "-";
+  return std::to_string(row.steps_done.value_or(0)) + '/' + std::to_string(*row.steps_planned);
+}
+
+using Cells = std::vector<std::string>;
+
+Cells cells_of(const RunState& run) {
+  const StatusRow& row = run.row;
+  const bool is_under_way = row.status == RunStatus::kRunning;
+  const std::optional<int64_t> since = is_under_way ? row.started_unix_ms : row.ended_unix_ms;
+  const bool has_speed = row.step_time_ms_median > 0.0;
+  const std::string status = run.runner_is_gone ? "runner gone" : std::string(name_of(row.status));
+  return {std::to_string(row.run),
+          row.experiment + '/' + row.point,
+          status,
+          steps_cell(row),
+          has_speed ? three_digits(1000 / *row.step_time_ms_median) : "-",
+          row.memory_allocated_bytes_max ? memory_text(*row.memory_allocated_bytes_max) : "-",
+          row.loss_last ? loss_text(*row.loss_last) : "-",
+          since ? local_time(*since) : "-",
+          run.seconds_left ? duration_text(*run.seconds_left) : "-"};
+}
+
+}  // namespace
+
+std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows) {
+  const std::string this_host = host_name();
+  std::vector<RunState> states;
+  states.reserve(rows.size());
+  for (const StatusRow& row : rows) {
+    RunState& state = states.emplace_back(RunState{.row = row});
+    if (row.status != RunStatus::kRunning || !row.attempt) continue;
+    state.runner_is_gone = is_gone(row, this_host);
+    read_newest_figures(store, state);
+  }
+  return states;
+}
+
+std::string status_counts(std::span<const StatusRow> rows) {
+  std::map<RunStatus, int64_t> counts;
+  for (const StatusRow& row : rows) ++counts[row.status];
+  std::string text = counted(std::ssize(rows), "run");
+  std::string separator = ": ";
+  for (const RunStatus status :
+       {RunStatus::kFinished, RunStatus::kOutOfMemory, RunStatus::kFailed, RunStatus::kTimeLimit,
+        RunStatus::kInterrupted, RunStatus::kPreempted, RunStatus::kNodeFailed,
+        RunStatus::kCancelled, RunStatus::kUnknown, RunStatus::kRunning, RunStatus::kQueued,
+        RunStatus::kPlanned}) {
+    if (counts[status] == 0) continue;
+    text += std::exchange(separator, ", ") + std::to_string(counts[status]) + ' ' +
+            std::string(name_of(status));
+  }
+  return text;
+}
+
+std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t most) {
+  if (rows.size() <= most) return {rows.begin(), rows.end()};
+  std::vector<size_t> order(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) order[i] = i;
+  const auto interest = [&](size_t i) {
+    const StatusRow& row = rows[i];
+    const bool is_running = row.status == RunStatus::kRunning;
+    return std::pair(is_running, row.ended_unix_ms.value_or(0));
+  };
+  std::ranges::stable_sort(order, std::greater(), interest);
+  order.resize(most);
+  std::ranges::sort(order);
+  std::vector<StatusRow> chosen;
+  for (const size_t i : order) chosen.push_back(rows[i]);
+  return chosen;
+}
+
+std::vector<std::string> status_table(std::span<const RunState> runs, bool colour) {
+  constexpr size_t kName = 1, kStatus = 2, kSince = 7;
+  std::vector<Cells> table{
+      {"run", "point", "status", "steps", "it/s", "memory", "loss", "since", "time left"}};
+  for (const RunState& run : runs) table.push_back(cells_of(run));
+  std::vector<size_t> widths(table.front().size());
+  for (const Cells& cells : table) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      widths[i] = std::max(widths[i], display_width(cells[i]));
+    }
+  }
+  std::vector<std::string> lines;
+  for (size_t row = 0; row < table.size(); ++row) {
+    std::string line;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const bool is_left = i == kName || i == kStatus || i == kSince;
+      const std::string text = display_cut(table[row][i], widths[i]);
+      const std::string shown =
+          is_left ? display_left(text, widths[i]) : display_right(text, widths[i]);
+      const std::string_view style =
+          colour && row > 0 && i == kStatus ? colour_of(runs[row - 1].row.status) : "";
+      line += i == 0 ? "" : "  ";
+      line += style.empty() ? shown : std::string(style) + shown + std::string(kPlain);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,132 @@
+#include "runner/commands/source_excerpt.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <optional>
+#include <ranges>
+#include <string_view>
+#include <vector>
+
+#include "runner/report/terminal_text.h"
+#include "trainer/contract/utf8.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kTabColumns = 8;
+constexpr size_t kColumnsBefore = 60;
+constexpr size_t kColumnsAfter = 30;
+constexpr size_t kNumberColumns = 5;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+struct Place {
+  std::string file;
+  size_t line;    // from 1
+  size_t column;  // from 1, in bytes
+};
+
+// Takes ":NUMBER" away from the end of `text`.
+std::optional<size_t> take_number(std::string_view& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view digits = text.substr(colon + 1);
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number == 0) {
+    return std::nullopt;
+  }
+  text.remove_suffix(digits.size() + 1);
+  return number;
+}
+
+std::optional<Place> read_place(std::string_view text) {
+  const auto column = take_number(text);
+  const auto line = column ? take_number(text) : std::nullopt;
+  if (!line) return std::nullopt;
+  return Place{std::string(text), *line, *column};
+}
+
+// Without its line feed, and a byte-order mark before the first.
+std::optional<std::string> read_line(const std::string& file, size_t number) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
+  std::ifstream stream(file, std::ios::binary);
+  std::string line;
+  for (size_t i = 0; i < number; ++i) {
+    if (!std::getline(stream, line)) return std::nullopt;
+  }
+  if (line.ends_with('\r')) line.pop_back();
+  if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+  return line;
+}
+
+// `text` as it is shown, character by character; the first stands in column `column`.
+std::vector<std::string> shown(std::string_view text, size_t column) {
+  std::vector<std::string> characters;
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    if (text.front() == '\t') {
+      characters.emplace_back(kTabColumns - column % kTabColumns, ' ');
+    } else if (length == 0 || begins_with_control_character(text)) {
+      characters.emplace_back("?");
+    } else {
+      characters.emplace_back(text.substr(0, length));
+    }
+    column += display_width(characters.back());
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return characters;
+}
+
+// As many of the characters as fit into `columns`, taken in the order of the range.
+template <typename Range>
+std::vector<std::string> fitting(const Range& characters, size_t columns) {
+  std::vector<std::string> kept;
+  for (const std::string& character : characters) {
+    const size_t width = display_width(character);
+    if (width > columns) break;
+    columns -= width;
+    kept.push_back(character);
+  }
+  return kept;
+}
+
+std::string joined_text(const std::vector<std::string>& characters) {
+  return std::accumulate(characters.begin(), characters.end(), std::string());
+}
+
+// Drops what is far from the byte `at`, so that a line of any length is dealt with at once.
+void drop_far_parts(std::string& line, size_t& at) {
+  constexpr size_t kFarBytes = 1000;
+  if (line.size() > at + kFarBytes) line.resize(at + kFarBytes);
+  if (at > kFarBytes) {
+    line.erase(0, at - kFarBytes);
+    at = kFarBytes;
+  }
+}
+
+}  // namespace
+
+std::string source_excerpt(const std::string& place_text) {
+  const auto place = read_place(place_text);
+  auto line = place ? read_line(place->file, place->line) : std::nullopt;
+  if (!line) return "";
+  size_t at = std::min(place->column - 1, line->size());
+  drop_far_parts(*line, at);
+  const auto before = shown(std::string_view(*line).substr(0, at), 0);
+  const auto after = shown(std::string_view(*line).substr(at), display_width(joined_text(before)));
+
+  auto start = fitting(std::views::reverse(before), kColumnsBefore);
+  std::ranges::reverse(start);
+  const auto end = fitting(after, kColumnsAfter);
+  const std::string left = (start.size() < before.size() ? "…" : "") + joined_text(start);
+  const std::string right = joined_text(end) + (end.size() < after.size() ? "…" : "");
+  const std::string number = display_right(std::to_string(place->line), kNumberColumns);
+  return number + " | " + left + right + '\n' + display_right("", display_width(number)) + " | " +
+         display_right("", display_width(left)) + "^\n";
+}
+
+}  // namespace fsdp

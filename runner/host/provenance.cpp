@@ -1,0 +1,68 @@
+#include "runner/host/provenance.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "trainer/contract/json.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::array<std::string_view, 8> kPrefixes = {"CUDA_", "NCCL_", "TORCH_", "OMP_",
+                                                       "MKL_",  "GLOO_", "SLURM_", "WANDB_"};
+constexpr std::array<std::string_view, 5> kSecrets = {"KEY", "TOKEN", "SECRET", "PASSWORD", "JWT"};
+
+bool matters(std::string_view name) {
+  return std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); }) &&
+         std::ranges::none_of(kSecrets,
+                              [&](auto secret) { return name.find(secret) != name.npos; });
+}
+
+// Empty where the kernel does not tell it.
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line) && !line.empty();) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string environment_json(std::span<const std::string> variables) {
+  std::map<std::string_view, std::string_view> chosen;
+  for (const std::string_view variable : variables) {
+    const size_t equals = variable.find('=');
+    if (equals == variable.npos || !matters(variable.substr(0, equals))) continue;
+    chosen.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  std::string json = "{";
+  for (const auto& [name, value] : chosen) {
+    if (json.size() > 1) json += ',';
+    append_json_string(json, name);
+    json += ':';
+    append_json_string(json, value);
+  }
+  return json + '}';
+}
+
+Provenance provenance_of_this_process() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  Provenance provenance;
+  provenance.runner_version = FSDP_RUN_VERSION;
+  provenance.cpu_name = cpu_name();
+  provenance.cpu_cores = sysconf(_SC_NPROCESSORS_ONLN);
+  provenance.memory_total_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  provenance.environment = environment_json(variables);
+  return provenance;
+}
+
+}  // namespace fsdp

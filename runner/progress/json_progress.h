@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+
+#include "runner/progress/progress.h"
+
+namespace fsdp {
+
+// For a program that drives this one: one JSON object a line on stdout, each with `kind`:
+//
+//   message, warning  text
+//   run_planned       point, ranks, steps (0: only the trainer knows); each once, before
+//   run_started run_started       point run_progress      point, step, steps, loss, step_time_ms,
+//   memory_allocated_bytes_max,
+//                     seconds_left, sweep_seconds_left; when a run has done a step since the last
+//   run_ended         point, status, reason, log, step, elapsed_s
+//
+// Figures that are not known are null.
+class JsonProgress : public Progress {
+ public:
+  void say(std::string_view line) override;
+  void warn(std::string_view line) override;
+  void refresh() override;
+
+ private:
+  void show_plan(const RunProgress& run) override;
+  void show_start(const RunProgress& run) override;
+  void show_end(const RunProgress& run, const std::string& reason,
+                const std::filesystem::path& log) override;
+
+  std::map<size_t, int64_t> shown_steps_;  // by the run's index
+};
+
+}  // namespace fsdp

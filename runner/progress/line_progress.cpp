@@ -1,0 +1,56 @@
+#include "runner/progress/line_progress.h"
+
+#include <unistd.h>
+
+#include "runner/report/terminal_text.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::chrono::seconds kLineInterval{10};
+constexpr int64_t kLinesPerRun = 10;
+
+std::string as_line(std::string_view text) { return display_cut(text, text.size()) + '\n'; }
+
+}  // namespace
+
+void LineProgress::say(std::string_view line) { write(STDERR_FILENO, as_line(line)); }
+
+void LineProgress::show_start(const RunProgress& run) {
+  last_lines_[run.point] = {.time = run.started};
+  const std::string steps = run.steps > 0 ? ", " + counted(run.steps, "step") : "";
+  say(run.point + ": started, " + counted(run.ranks, "rank") + steps);
+}
+
+void LineProgress::show_end(const RunProgress& run, const std::string& reason,
+                            const std::filesystem::path& log) {
+  last_lines_.erase(run.point);
+  say(end_line(run, reason, log));
+}
+
+void LineProgress::refresh() {
+  const ProgressClock::time_point now = ProgressClock::now();
+  for (const size_t index : running()) {
+    const RunProgress& run = runs()[index];
+    LastLine& last = last_lines_.at(run.point);
+    const int64_t new_steps = run.step - last.step;
+    if (now - last.time < kLineInterval || new_steps == 0 || new_steps * kLinesPerRun < run.steps) {
+      continue;
+    }
+    last = {.time = now, .step = run.step};
+    const std::optional<double> left = seconds_left(run);
+    say(run.point + ": " + figures_text(run) + (left ? "  " + duration_text(*left) + " left" : ""));
+  }
+}
+
+void QuietProgress::warn(std::string_view line) { write(STDERR_FILENO, as_line(line)); }
+
+void QuietProgress::show_end(const RunProgress& run, const std::string& reason,
+                             const std::filesystem::path& log) {
+  const bool has_result =
+      run.status == RunStatus::kFinished || run.status == RunStatus::kOutOfMemory;
+  if (!has_result) warn(end_line(run, reason, log));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,185 @@
+#include "runner/progress/live_view.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "runner/report/figures.h"
+#include "runner/report/terminal_text.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kNarrowestWidth = 20;
+constexpr size_t kNarrowestName = 16;
+constexpr size_t kWidestName = 48;
+constexpr size_t kBarWidth = 13;  // of "out_of_memory", which stands in the same column
+constexpr std::string_view kCyan = "\033[36m";
+
+// A row's cells after its name.
+enum Cell : size_t { kState, kSteps, kStepTime, kMemory, kLoss, kTime, kCellCount };
+// What a narrow terminal goes without, the first to go first.
+constexpr std::array kDropped{kLoss, kStepTime, kMemory, kSteps, kTime};
+
+struct Row {
+  const RunProgress* run;
+  std::array<std::string, kCellCount> cells;
+};
+
+// "[=====>      ]"
+std::string bar(double part, size_t width) {
+  const size_t inside = width - 2;
+  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(inside));
+  std::string text(filled, '=');
+  if (filled < inside) text += '>';
+  text.resize(inside, ' ');
+  return '[' + text + ']';
+}
+
+double part_done(const RunProgress& run) {
+  if (run.has_ended()) return 1;
+  if (run.steps == 0) return 0;
+  return static_cast<double>(run.step) / static_cast<double>(run.steps);
+}
+
+std::string state_text(const RunProgress& run) {
+  if (run.status != RunStatus::kRunning) return std::string(name_of(run.status));
+  if (run.step == 0) return "starting";
+  return run.steps == 0 ? "running" : bar(part_done(run), kBarWidth);
+}
+
+Row row_of(const RunProgress& run, ProgressClock::time_point now) {
+  Row row{.run = &run, .cells = {}};
+  row.cells[kState] = state_text(run);
+  if (run.has_ended()) {
+    row.cells[kTime] = duration_text(run.elapsed_s);
+  } else if (const std::optional<double> left = seconds_left(run)) {
+    row.cells[kTime] = duration_text(*left) + " left";
+  } else if (run.status == RunStatus::kRunning) {
+    row.cells[kTime] = duration_text(std::chrono::duration<double>(now - run.started).count());
+  }
+  if (run.step == 0) return row;
+  row.cells[kSteps] = steps_text(run);
+  row.cells[kStepTime] = three_digits(run.step_time_ms) + " ms";
+  row.cells[kMemory] = memory_text(run.memory_allocated_bytes_max);
+  row.cells[kLoss] = run.loss ? "loss " + loss_text(run) : "not finite";
+  return row;
+}
+
+// Which runs have a row: all, or as many as `room`.
+std::vector<size_t> chosen_runs(std::span<const RunProgress> runs,
+                                std::span<const size_t> ended_order, size_t room) {
+  std::vector<size_t> running, planned, chosen;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs.size() <= room) chosen.push_back(i);
+    if (runs[i].status == RunStatus::kRunning && running.size() < room) running.push_back(i);
+    if (runs[i].status == RunStatus::kPlanned && planned.size() < room) planned.push_back(i);
+  }
+  if (runs.size() <= room) return chosen;
+  const size_t rest = room - running.size();
+  const size_t next =
+      std::min(planned.size(), std::max(rest / 2, rest - std::min(rest, ended_order.size())));
+  const size_t last = std::min(ended_order.size(), rest - next);
+  chosen.assign(ended_order.end() - static_cast<ptrdiff_t>(last), ended_order.end());
+  chosen.insert(chosen.end(), running.begin(), running.end());
+  chosen.insert(chosen.end(), planned.begin(), planned.begin() + static_cast<ptrdiff_t>(next));
+  return chosen;
+}
+
+std::string_view colour_of_state(const RunProgress& run) {
+  if (run.status == RunStatus::kRunning) return kCyan;
+  if (run.status == RunStatus::kPlanned) return kDim;
+  return colour_of(run.status);
+}
+
+// Rows whose columns stand below each other, in at most `width` columns.
+class RowWriter {
+ public:
+  RowWriter(std::span<const Row> rows, size_t width, bool colour) : colour_(colour) {
+    for (const Row& row : rows) {
+      name_width_ = std::max(name_width_, std::min(display_width(row.run->point), kWidestName));
+      for (size_t cell = 0; cell < kCellCount; ++cell) {
+        widths_[cell] = std::max(widths_[cell], display_width(row.cells[cell]));
+      }
+    }
+    const size_t name_wanted = std::min(name_width_, kNarrowestName);
+    for (const Cell cell : kDropped) {
+      if (name_wanted + width_of_cells() <= width) break;
+      widths_[cell] = 0;
+    }
+    name_width_ = std::min(name_width_, width - width_of_cells());
+  }
+
+  std::string line(const Row& row) const {
+    std::string text = display_left(display_cut(row.run->point, name_width_), name_width_);
+    for (size_t cell = 0; cell < kCellCount; ++cell) {
+      if (widths_[cell] == 0) continue;
+      const bool is_left = cell == kState || cell == kLoss;
+      const std::string shown = is_left ? display_left(row.cells[cell], widths_[cell])
+                                        : display_right(row.cells[cell], widths_[cell]);
+      const std::string_view style = colour_ && cell == kState ? colour_of_state(*row.run) : "";
+      text += "  ";
+      text += style.empty() ? shown : std::string(style) + shown + std::string(kPlain);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+ private:
+  size_t width_of_cells() const {
+    size_t columns = 0;
+    for (const size_t cell_width : widths_) columns += cell_width == 0 ? 0 : cell_width + 2;
+    return columns;
+  }
+
+  bool colour_;
+  size_t name_width_ = 1;
+  std::array<size_t, kCellCount> widths_{};
+};
+
+std::string count_line(std::span<const RunProgress> runs, ProgressClock::time_point now,
+                       size_t width) {
+  size_t ended = 0, failed = 0, running = 0;
+  double done = 0;
+  for (const RunProgress& run : runs) {
+    done += part_done(run);
+    ended += run.has_ended() ? 1 : 0;
+    running += run.status == RunStatus::kRunning ? 1 : 0;
+    failed += run.has_ended() && run.status != RunStatus::kFinished &&
+                      run.status != RunStatus::kOutOfMemory
+                  ? 1
+                  : 0;
+  }
+  const double part = runs.empty() ? 0 : done / static_cast<double>(runs.size());
+  std::string counts = std::to_string(ended) + " of " + std::to_string(runs.size()) + " ended";
+  if (failed > 0) counts += ", " + std::to_string(failed) + " failed";
+  if (running > 0) counts += ", " + std::to_string(running) + " running";
+  const std::optional<double> left = seconds_left(runs, now);
+  const std::string time =
+      left && ended < runs.size() ? "about " + duration_text(*left) + " left" : "";
+  const std::string percent = std::to_string(static_cast<int>(std::floor(part * 100))) + " %";
+  for (const std::string& line :
+       {counts + "  " + bar(part, 2 * kBarWidth) + ' ' + percent + "  " + time,
+        counts + "  " + percent + "  " + time, counts + "  " + time}) {
+    if (display_width(line) <= width) return line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+  return display_cut(counts, width);
+}
+
+}  // namespace
+
+std::vector<std::string> live_view(std::span<const RunProgress> runs,
+                                   std::span<const size_t> ended_order, TerminalSize size,
+                                   ProgressClock::time_point now, bool colour) {
+  const size_t width = std::max(size.columns, kNarrowestWidth) - 1;
+  const size_t room = std::max<size_t>(size.lines, 4) - 2;  // the count line, the cursor's line
+  std::vector<Row> rows;
+  for (const size_t i : chosen_runs(runs, ended_order, room)) rows.push_back(row_of(runs[i], now));
+  const RowWriter writer(rows, width, colour);
+  std::vector<std::string> lines;
+  for (const Row& row : rows) lines.push_back(writer.line(row));
+  lines.push_back(count_line(runs, now, width));
+  return lines;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,81 @@
+#include "runner/progress/progress.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "runner/progress/json_progress.h"
+#include "runner/progress/line_progress.h"
+#include "runner/progress/live_progress.h"
+
+namespace fsdp {
+
+size_t Progress::index_of(int64_t id, std::string point, int64_t ranks, int64_t steps) {
+  const auto [found, is_new] = index_of_id_.emplace(id, runs_.size());
+  if (is_new) {
+    runs_.push_back({.point = std::move(point), .ranks = ranks, .steps = steps});
+    show_plan(runs_.back());
+  }
+  return found->second;
+}
+
+void Progress::expect(int64_t id, std::string point, int64_t ranks, int64_t steps) {
+  index_of(id, std::move(point), ranks, steps);
+}
+
+void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t steps) {
+  const size_t index = index_of(id, std::move(point), ranks, steps);
+  running_.insert(index);
+  runs_[index].status = RunStatus::kRunning;
+  runs_[index].started = ProgressClock::now();
+  show_start(runs_[index]);
+}
+
+void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ranks) {
+  RunProgress& run = runs_[index_of_id_.at(id)];
+  run.add(events_of_ranks);
+  if (events_of_ranks.empty()) return;
+  for (const Remark& remark : remarks(run.point, events_of_ranks.front())) {
+    remark.is_warning ? warn(remark.line) : say(remark.line);
+  }
+}
+
+void Progress::ended(int64_t id, RunStatus status, const std::string& reason,
+                     const std::filesystem::path& log) {
+  const size_t index = index_of_id_.at(id);
+  RunProgress& run = runs_[index];
+  run.elapsed_s = std::chrono::duration<double>(ProgressClock::now() - run.started).count();
+  run.status = status;
+  running_.erase(index);
+  ended_order_.push_back(index);
+  show_end(run, reason, log);
+}
+
+void Progress::write(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+std::string end_line(const RunProgress& run, const std::string& reason,
+                     const std::filesystem::path& log) {
+  std::string line = run.point + ": " + std::string(name_of(run.status));
+  if (!reason.empty()) line += ": " + reason;
+  if (!log.empty()) line += " (log: " + log.string() + ")";
+  return line + ", " + figures_text(run) + ", " + duration_text(run.elapsed_s);
+}
+
+std::unique_ptr<Progress> make_progress(ProgressMode mode) {
+  if (mode == ProgressMode::kQuiet) return std::make_unique<QuietProgress>();
+  if (mode == ProgressMode::kJson) return std::make_unique<JsonProgress>();
+  const char* terminal = std::getenv("TERM");
+  const bool can_move = terminal == nullptr || std::string_view(terminal) != "dumb";
+  if (isatty(STDERR_FILENO) == 1 && can_move) return std::make_unique<LiveProgress>();
+  return std::make_unique<LineProgress>();
+}
+
+}  // namespace fsdp

@@ -1,0 +1,173 @@
+#include "runner/progress/run_progress.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace fsdp {
+namespace {
+
+constexpr double kRecentStepWeight = 0.2;
+
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
+}
+
+void add_step(RunProgress& run, const StepDone& done) {
+  run.step = done.step;
+  run.loss = done.loss;
+  const double before = run.step_time_ms.value_or(done.step_time_ms);
+  run.step_time_ms = before + kRecentStepWeight * (done.step_time_ms - before);
+}
+
+double elapsed_s(const RunProgress& run, ProgressClock::time_point now) {
+  if (run.has_ended()) return run.elapsed_s;
+  return std::chrono::duration<double>(now - run.started).count();
+}
+
+// What runs take, from those that finished and those that run.
+class Experience {
+ public:
+  Experience(std::span<const RunProgress> runs, ProgressClock::time_point now) {
+    for (const RunProgress& run : runs) {
+      const bool finished = run.status == RunStatus::kFinished;
+      const std::optional<double> left = finished ? 0.0 : seconds_left(run);
+      if ((!finished && run.status != RunStatus::kRunning) || !left) continue;
+      const double whole_s = elapsed_s(run, now) + *left;
+      ++runs_;
+      seconds_ += whole_s;
+      if (run.steps > run.steps_before) {
+        steps_ += static_cast<double>(run.steps - run.steps_before);
+        seconds_of_steps_ += whole_s;
+      }
+    }
+  }
+
+  std::optional<double> of(const RunProgress& planned) const {
+    if (planned.steps > 0 && steps_ > 0) {
+      return seconds_of_steps_ / steps_ * static_cast<double>(planned.steps);
+    }
+    if (runs_ > 0) return seconds_ / runs_;
+    return std::nullopt;
+  }
+
+ private:
+  double runs_ = 0;
+  double seconds_ = 0;
+  double steps_ = 0;  // of runs whose steps are known
+  double seconds_of_steps_ = 0;
+};
+
+std::string evaluation_text(const EvaluationDone& evaluation) {
+  std::string text = ": step " + std::to_string(evaluation.step) + "  validation loss ";
+  text += evaluation.loss ? formatted("%.4f", *evaluation.loss) : "not finite";
+  return text + formatted("  accuracy %.1f %%", 100 * evaluation.token_accuracy);
+}
+
+std::string checkpoint_text(const CheckpointDone& checkpoint) {
+  return ": step " + std::to_string(checkpoint.step) + "  checkpoint " + checkpoint.path + "  " +
+         memory_text(checkpoint.size_bytes) +
+         formatted("  %.1f s", checkpoint.write_time_ms / 1000);
+}
+
+}  // namespace
+
+void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks) {
+  for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
+    for (const Event& event : events_of_ranks[rank]) {
+      if (const auto* facts = std::get_if<RunStarted>(&event.body)) {
+        steps = facts->steps_planned;
+        steps_before = facts->resumed_from_step;
+      } else if (const auto* done = std::get_if<StepDone>(&event.body)) {
+        memory_allocated_bytes_max =
+            std::max(memory_allocated_bytes_max, done->memory_allocated_bytes_max);
+        if (rank == 0) add_step(*this, *done);
+      }
+    }
+  }
+}
+
+std::optional<double> seconds_left(const RunProgress& run) {
+  if (run.has_ended() || !run.step_time_ms || run.steps == 0) return std::nullopt;
+  return static_cast<double>(std::max<int64_t>(run.steps - run.step, 0)) * *run.step_time_ms / 1000;
+}
+
+std::optional<double> seconds_left(std::span<const RunProgress> runs,
+                                   ProgressClock::time_point now) {
+  const Experience experience(runs, now);
+  double sum = 0;
+  double longest = 0;
+  int64_t side_by_side = 0;
+  for (const RunProgress& run : runs) {
+    if (run.has_ended()) continue;
+    std::optional<double> left = seconds_left(run);
+    if (!left) {
+      const std::optional<double> whole = experience.of(run);
+      if (!whole) return std::nullopt;
+      const bool runs_now = run.status == RunStatus::kRunning;
+      left = std::max(0.0, *whole - (runs_now ? elapsed_s(run, now) : 0.0));
+    }
+    side_by_side += run.status == RunStatus::kRunning ? 1 : 0;
+    sum += *left;
+    longest = std::max(longest, *left);
+  }
+  return std::max(longest, sum / static_cast<double>(std::max<int64_t>(side_by_side, 1)));
+}
+
+std::string loss_text(double loss) { return formatted("%.4f", loss); }
+
+std::string loss_text(const RunProgress& run) {
+  if (run.step == 0) return "-";
+  return run.loss ? loss_text(*run.loss) : "not finite";
+}
+
+std::string memory_text(int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? formatted("%.1f MiB", mib) : formatted("%.2f GiB", mib / 1024);
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(std::lround(seconds));
+  if (whole < 60) return formatted("%lds", whole);
+  if (whole < 3600) return formatted("%ldm %02lds", whole / 60, whole % 60);
+  return formatted("%ldh %02ldm", whole / 3600, whole / 60 % 60);
+}
+
+std::string steps_text(const RunProgress& run) {
+  const std::string steps = run.steps == 0 ? "" : '/' + std::to_string(run.steps);
+  return std::to_string(run.step) + steps;
+}
+
+std::string figures_text(const RunProgress& run) {
+  if (run.step == 0) return "no step";
+  std::string text = steps_text(run) + "  loss " + loss_text(run);
+  if (run.step_time_ms > 0.0) text += formatted("  %.3g it/s", 1000 / *run.step_time_ms);
+  return text + "  " + memory_text(run.memory_allocated_bytes_max);
+}
+
+std::vector<Remark> remarks(const std::string& point, std::span<const Event> events) {
+  std::vector<Remark> found;
+  for (const Event& event : events) {
+    if (const auto* started = std::get_if<RunStarted>(&event.body)) {
+      if (started->resumed_from_step > 0) {
+        found.push_back(
+            {point + ": resumed from step " + std::to_string(started->resumed_from_step)});
+      }
+      if (!started->warning.empty()) {
+        found.push_back({point + ": warning: " + started->warning, /*is_warning=*/true});
+      }
+    } else if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body)) {
+      found.push_back({point + evaluation_text(*evaluation)});
+    } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
+      found.push_back({point + checkpoint_text(*checkpoint)});
+    }
+  }
+  return found;
+}
+
+}  // namespace fsdp

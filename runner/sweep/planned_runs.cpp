@@ -1,0 +1,125 @@
+#include "runner/sweep/planned_runs.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "runner/experiment/doubling_series.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/inputs.h"
+#include "trainer/contract/run_paths.h"
+
+namespace fsdp {
+namespace {
+
+// A file's name is at most 255 bytes; the rest is for the repeat, the hash and for comfort.
+constexpr size_t kLongestSeriesInFolder = 120;
+
+// What tells a run from others of its series is kept, however long the series' name.
+std::string folder_name(const Run& run) {
+  std::string name = safe_file_name(run.series).substr(0, kLongestSeriesInFolder);
+  const std::string of_run = run.point.substr(run.series.size());
+  return of_run.empty() ? name : name + '-' + safe_file_name(of_run);
+}
+
+// In all that check_inputs looks at but the total batch.
+bool has_same_inputs(const RunSpec& one, const RunSpec& other) {
+  return one.model == other.model && one.data == other.data && one.resume == other.resume &&
+         one.evaluation.data == other.evaluation.data &&
+         one.evaluation.fraction == other.evaluation.fraction;
+}
+
+}  // namespace
+
+Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
+  const std::string hash = run_hash(run.spec, digest);
+  const std::string name = folder_name(run) + '-' + hash.substr(0, 8);
+  const std::string data = data_digest(run.spec, digest);
+  const std::string losses = loss_digest(run.spec, digest);
+  Store::PlannedRun planned{
+      .point = std::move(run.point),
+      .spec = std::move(run.spec),
+      .hash = hash,
+      .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
+      .position = run.position,
+      .series = std::move(run.series),
+      .repeat = run.repeat,
+      .data_digest = data,
+      .loss_digest = losses};
+  if (run.doubling) {
+    planned.family = run.doubling->family(digest);
+    planned.family_key = run.doubling->key();
+    planned.family_value = run.doubled_value;
+  }
+  return planned;
+}
+
+bool reads_the_same(const RunSpec& spec, const RunSpec& checked) {
+  return has_same_inputs(spec, checked) && total_batch(spec) <= total_batch(checked);
+}
+
+void check_inputs_of(const Expansion& expansion) {
+  // A training set that is large enough for the largest total is so for all.
+  std::vector<const Run*> distinct;
+  for (const Run& run : expansion.runs) {
+    const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const Run* other) {
+      return has_same_inputs(other->spec, run.spec);
+    });
+    if (same == distinct.rend()) {
+      distinct.push_back(&run);
+    } else if (total_batch(run.spec) > total_batch((*same)->spec)) {
+      *same = &run;
+    }
+  }
+  for (const Run* run : distinct) {
+    try {
+      check_inputs(run->spec);
+    } catch (const ConfigError& error) {
+      const std::string file = error.place().empty() ? "" : error.place() + ": ";
+      throw ConfigError(expansion.place(*run, error.key()), error.key(), file + error.problem());
+    }
+  }
+}
+
+std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+                                            const FileDigest& digest) {
+  std::vector<Store::PlannedRun> planned;
+  planned.reserve(runs.size());
+  std::map<std::filesystem::path, size_t> owner_of_folder;
+  for (Run& run : runs) {
+    Store::PlannedRun next = planned_run(experiment, std::move(run), digest);
+    const auto [owner, is_new] = owner_of_folder.emplace(next.folder, planned.size());
+    if (!is_new) {
+      throw ConfigError(experiment.file().string(), "",
+                        "the runs '" + planned[owner->second].point + "' and '" + next.point +
+                            "' are the same and would share the folder " + next.folder.string() +
+                            "; change or rename one");
+    }
+    planned.push_back(std::move(next));
+  }
+  return planned;
+}
+
+std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+                                             const FileDigest& digest) {
+  std::vector<Store::PlannedRun> planned;
+  planned.reserve(runs.size());
+  for (Run& run : runs) {
+    try {
+      planned.push_back(planned_run(experiment, std::move(run), digest));
+    } catch (const ConfigError&) {  // it could not run now
+    }
+  }
+  return planned;
+}
+
+FileDigest remembered(FileDigest digest) {
+  const auto digests = std::make_shared<std::map<std::filesystem::path, std::string>>();
+  return [digest = std::move(digest), digests](const std::filesystem::path& file) {
+    const auto found = digests->find(file);
+    if (found != digests->end()) return found->second;
+    return digests->emplace(file, digest(file)).first->second;
+  };
+}
+
+}  // namespace fsdp

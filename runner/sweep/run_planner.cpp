@@ -1,0 +1,166 @@
+#include "runner/sweep/run_planner.h"
+
+#include <iterator>
+#include <utility>
+
+#include "runner/sweep/planned_runs.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/inputs.h"
+
+namespace fsdp {
+namespace {
+
+std::string known_not_to_fit(const KnownOutOfMemory& known, const std::string& key) {
+  return "not launched: " + key + "=" + std::to_string(known.value) + " ran out of memory ('" +
+         known.point + "' of the experiment '" + known.experiment + "'); --rerun launches it";
+}
+
+}  // namespace
+
+RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest digest,
+                       Settings settings)
+    : store_(store),
+      experiment_(experiment),
+      digest_(std::move(digest)),
+      settings_(std::move(settings)) {}
+
+std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
+                                          const Expansion& expansion,
+                                          std::vector<Store::PlannedRun> chosen,
+                                          std::vector<Store::PlannedRun> left_out) {
+  std::vector<Step> steps;
+  std::map<size_t, Series> waiting;  // by the number of the step that each waits for
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const auto& doubling = expansion.runs[i].doubling;
+    if (!doubling) {
+      steps.push_back({std::move(chosen[i]), Decision::kLaunchUnlessResult});
+      continue;
+    }
+    Series series{doubling, doubling->search(), std::move(chosen[i].spec)};
+    std::vector<Step> walked = walk(series);
+    const bool waits = !walked.empty() && walked.back().decision == Decision::kLaunch;
+    std::ranges::move(walked, std::back_inserter(steps));
+    if (waits) waiting.emplace(steps.size() - 1, std::move(series));
+  }
+  std::vector<Store::PlannedRun> planned;
+  for (const Step& step : steps) planned.push_back(step.run);
+  std::ranges::move(left_out, std::back_inserter(planned));
+  for (Step& step : steps_left_out(expansion)) planned.push_back(std::move(step.run));
+
+  const std::vector<RunRecord> records = store_.plan(record, planned);
+  std::vector<RunToLaunch> runs;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!is_to_launch(steps[i], records[i])) {
+      ++with_result_;
+      continue;
+    }
+    if (const auto series = waiting.find(i); series != waiting.end()) {
+      series_.emplace(records[i].id, std::move(series->second));
+    }
+    runs.push_back({records[i], std::move(steps[i].run.spec)});
+  }
+  return runs;
+}
+
+std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus status) {
+  auto found = series_.extract(ended.record.id);
+  if (found.empty()) return std::nullopt;
+  Series& series = found.mapped();
+  if (status == RunStatus::kFinished) {
+    series.search.fits(series.value);
+  } else if (status == RunStatus::kOutOfMemory) {
+    series.search.does_not_fit(series.value);
+  } else {
+    return std::nullopt;  // nobody knows whether it fits
+  }
+  for (Step& step : walk(series)) {
+    const RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
+    if (!is_to_launch(step, record)) continue;
+    found.key() = record.id;
+    series_.insert(std::move(found));
+    return RunToLaunch{record, std::move(step.run.spec)};
+  }
+  return std::nullopt;
+}
+
+// The steps from what the search knows to the run that it waits for, or to its end.
+std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
+  std::vector<Step> steps;
+  while (const std::optional<int64_t> value = series.search.next()) {
+    try {
+      steps.push_back(step(series, *value));
+    } catch (const ConfigError& error) {
+      if (series.checked) {
+        settings_.say(series.doubling->key() + "=" + std::to_string(*value) +
+                      " cannot be run, nor what would follow: " + error.what());
+      }
+      break;
+    }
+    if (steps.back().decision == Decision::kLaunch) break;
+  }
+  return steps;
+}
+
+RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
+  Step step{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
+  series.value = value;
+  const bool begins_anew = settings_.rerun && series.checked;
+  if (!begins_anew) use_what_is_known(series, step);
+  const bool is_checked = !series.checked || reads_the_same(step.run.spec, *series.checked);
+  if (step.decision == Decision::kLaunch && !is_checked) {
+    check_inputs(step.run.spec);
+    series.checked = step.run.spec;
+  }
+  return step;
+}
+
+// Tells the search whether the step's value fits, and decides about the step, where that is known.
+void RunPlanner::use_what_is_known(Series& series, Step& step) const {
+  const Store::PlannedRun& run = step.run;
+  const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
+  if (record && record->status == RunStatus::kFinished) {
+    step.decision = Decision::kKeepResult;
+    series.search.fits(series.value);
+    return;
+  }
+  const auto known =
+      store_.known_out_of_memory(run.family, device_kind(run.spec, settings_.gpu_kinds));
+  if (!known || known->value > series.value) return;
+  series.search.does_not_fit(series.value);
+  const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;
+  step.decision = ran_out ? Decision::kKeepResult : Decision::kRecordOutOfMemory;
+  step.reason = known_not_to_fit(*known, run.family_key);
+}
+
+// Where --only leaves out series, the runs of them that have a result stay in the list.
+std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expansion) {
+  std::vector<Step> steps;
+  for (const Run& run : expansion.left_out) {
+    if (!run.doubling) continue;
+    Series series{run.doubling, run.doubling->search(), std::nullopt};
+    std::ranges::move(walk(series), std::back_inserter(steps));
+  }
+  return steps;
+}
+
+// Records what is known not to fit.
+bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
+  const bool has_result =
+      record.status == RunStatus::kFinished || record.status == RunStatus::kOutOfMemory;
+  switch (step.decision) {
+    case Decision::kLaunch:
+      return true;
+    case Decision::kLaunchUnlessResult:
+      return settings_.rerun || !has_result;
+    case Decision::kKeepResult:
+      return false;
+    case Decision::kRecordOutOfMemory:
+      if (record.reason == step.reason) return false;
+      store_.record_out_of_memory(record.id, step.reason);
+      settings_.say(record.point + ": " + step.reason);
+      return false;
+  }
+  return false;
+}
+
+}  // namespace fsdp

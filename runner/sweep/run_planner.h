@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/doubling_series.h"
+#include "runner/experiment/experiment.h"
+#include "runner/store/store.h"
+#include "runner/sweep/run_experiment.h"
+
+namespace fsdp {
+
+// Decides which of an experiment's runs are launched: those without a result, and of a doubled key
+// one value after the other, none that is known not to fit.
+class RunPlanner {
+ public:
+  struct Settings {
+    std::string gpu_kinds;  // device_kinds of the GPUs that runs use
+    bool rerun = false;     // launch what has a result too, and what is known not to fit
+    std::function<void(const std::string&)> say;
+  };
+
+  RunPlanner(Store& store, const Experiment& experiment, FileDigest digest, Settings settings);
+
+  // Records the runs in the store, as the experiment's current list, and returns those to launch.
+  // `chosen` are planned_runs of expansion.runs, `left_out` left_out_runs of expansion.left_out.
+  std::vector<RunToLaunch> plan(const ExperimentRecord& record, const Expansion& expansion,
+                                std::vector<Store::PlannedRun> chosen,
+                                std::vector<Store::PlannedRun> left_out);
+  // How many of the chosen runs have a result that stays.
+  int64_t with_result() const { return with_result_; }
+
+  // The run that follows one that has ended, where a key is doubled.
+  std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
+
+ private:
+  // A search on its way; `value` is what it waits for.
+  struct Series {
+    std::shared_ptr<const DoublingSeries> doubling;
+    Doubling search;
+    std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
+    int64_t value = 0;
+  };
+  enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
+  struct Step {
+    Store::PlannedRun run;
+    Decision decision = Decision::kLaunch;
+    std::string reason{};  // of kRecordOutOfMemory
+  };
+
+  std::vector<Step> walk(Series& series);
+  Step step(Series& series, int64_t value);
+  void use_what_is_known(Series& series, Step& step) const;
+  std::vector<Step> steps_left_out(const Expansion& expansion);
+  bool is_to_launch(const Step& step, const RunRecord& record);
+
+  Store& store_;
+  const Experiment& experiment_;
+  FileDigest digest_;
+  Settings settings_;
+  std::map<int64_t, Series> series_;  // by the id of the run that each waits for
+  int64_t with_result_ = 0;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/progress/run_progress.h"
+
+// States of a sweep.
+namespace fsdp {
+
+inline Event step_event(int64_t number, double step_time_ms, int64_t memory_bytes) {
+  StepDone done;
+  done.step = number;
+  done.loss = 2.5;
+  done.step_time_ms = step_time_ms;
+  done.memory_allocated_bytes_max = memory_bytes;
+  return {.body = done};
+}
+
+inline RunProgress planned_progress(std::string point, int64_t steps) {
+  return {.point = std::move(point), .steps = steps};
+}
+
+inline RunProgress running_progress(std::string point, int64_t steps, int64_t step,
+                                    double step_time_ms, ProgressClock::time_point now) {
+  RunProgress run = planned_progress(std::move(point), steps);
+  run.status = RunStatus::kRunning;
+  run.started = now - std::chrono::seconds(5);
+  if (step > 0) run.add(std::vector<std::vector<Event>>{{step_event(step, step_time_ms, 2 << 20)}});
+  return run;
+}
+
+inline RunProgress ended_progress(std::string point, RunStatus status, int64_t steps,
+                                  double elapsed_s) {
+  RunProgress run = planned_progress(std::move(point), steps);
+  run.add(std::vector<std::vector<Event>>{{step_event(steps, 500, 1 << 20)}});
+  run.status = status;
+  run.elapsed_s = elapsed_s;
+  return run;
+}
+
+}  // namespace fsdp
