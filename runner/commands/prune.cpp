@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "runner/commands/since.h"
 #include "runner/sweep/experiment_lock.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/unix_time.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -29,12 +29,6 @@ struct PruneArguments {
   bool yes = false;
   std::filesystem::path results = "results";
 };
-
-int64_t now_unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 void check(const PruneArguments& arguments) {
   const PruneWish& wish = arguments.wish;

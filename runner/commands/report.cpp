@@ -1,4 +1,3 @@
-#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "runner/commands/report_answer.h"
 #include "runner/commands/since.h"
 #include "runner/report/columns.h"
+#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {
@@ -54,12 +54,6 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
                              (error ? ": " + error.message() : "") +
                              "; is the folder there, and is there space?");
   }
-}
-
-int64_t now_unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 std::optional<RowKind> row_kind(const ReportArguments& arguments) {

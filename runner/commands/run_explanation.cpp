@@ -98,12 +98,6 @@ std::string what_is_next(const RunRecord& run) {
   }
 }
 
-int first_free_attempt(const RunPaths& paths) {
-  int attempt = 1;
-  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
-  return attempt;
-}
-
 // As CUDA_VISIBLE_DEVICES has them: those that the newest attempt used, else the first ones.
 std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec& spec) {
   if (spec.device != DeviceKind::kCuda) return "";

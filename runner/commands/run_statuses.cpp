@@ -12,6 +12,7 @@
 #include "runner/progress/run_progress.h"
 #include "runner/report/figures.h"
 #include "runner/report/terminal_text.h"
+#include "runner/store/quantile.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -27,9 +28,7 @@ bool is_gone(const StatusRow& row, const std::string& this_host) {
 double median_step_time_ms(const std::vector<StepDone>& steps) {
   std::vector<double> times;
   for (const StepDone& step : steps) times.push_back(step.step_time_ms);
-  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return median(std::move(times));
 }
 
 void read_newest_figures(const Store& store, RunState& state) {

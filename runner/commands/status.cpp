@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -9,6 +6,7 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
+#include "runner/commands/print_report.h"
 #include "runner/commands/run_statuses.h"
 
 namespace fsdp {
@@ -32,9 +30,8 @@ ExitCode status(const StatusArguments& arguments) {
   }
   std::string text = status_counts(rows) + "\n\n";
   const std::vector<StatusRow> shown = arguments.all ? rows : rows_of_interest(rows, kMostRows);
-  const bool colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
   const std::vector<RunState> states = current_states(store, shown);
-  for (const std::string& line : status_table(states, colour)) text += line + '\n';
+  for (const std::string& line : status_table(states, stdout_has_colour())) text += line + '\n';
   if (shown.size() < rows.size()) {
     text += "and " + std::to_string(rows.size() - shown.size()) + " more; --all shows every one\n";
   }

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "runner/store/quantile.h"
+
 namespace fsdp {
 namespace {
 

@@ -5,15 +5,8 @@
 #include <optional>
 #include <vector>
 
-// Figures of repeated runs, and how sure a ratio of two of them is. Pure.
+// How sure a ratio of two repeated runs' figures is. Pure.
 namespace fsdp {
-
-// The value below which `fraction` of the sorted, not empty `values` lie, interpolated linearly
-// between neighbours.
-double quantile(const std::vector<double>& values, double fraction);
-
-// The median; of an even number of values the mean of the middle two. `values` is not empty.
-double median(std::vector<double> values);
 
 // A 95 % confidence interval.
 struct Interval {

@@ -9,6 +9,7 @@
 
 #include "runner/report/figures.h"
 #include "runner/report/names.h"
+#include "runner/store/quantile.h"
 
 namespace fsdp {
 namespace {
@@ -246,7 +247,6 @@ std::optional<std::string> resumed(Rows rows) {
 bool repeats_vary(const Series& series) {
   std::vector<double> times = figures_of(series, &AttemptSummary::step_time_ms_median);
   if (series.finished_count < 2 || times.size() < 2) return false;
-  std::ranges::sort(times);
   const double allowed = series.median.device == DeviceKind::kCuda ? kNoiseOnGpu : kNoiseOnCpu;
   return quantile(times, 0.75) - quantile(times, 0.25) > allowed * quantile(times, 0.5);
 }

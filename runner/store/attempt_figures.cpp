@@ -1,23 +1,13 @@
 #include "runner/store/attempt_figures.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <span>
 
+#include "runner/store/quantile.h"
+
 namespace fsdp {
 namespace {
-
-// The value below which `fraction` of the not empty `values` lie; reorders them.
-double quantile(std::span<double> values, double fraction) {
-  const double position = fraction * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<ptrdiff_t>(position);
-  const auto at = values.begin() + below;
-  std::nth_element(values.begin(), at, values.end());
-  if (at + 1 == values.end()) return *at;
-  const double above = *std::min_element(at + 1, values.end());
-  return std::lerp(*at, above, position - static_cast<double>(below));
-}
 
 // Of values in the order of their steps: those after the warm-up, or all when no more were done.
 std::span<double> without_warmup(std::vector<double>& values, int64_t warmup_steps_excluded) {

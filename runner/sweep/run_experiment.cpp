@@ -12,17 +12,13 @@
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {
 
 constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
-
-int64_t now_unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 // Whoever reads `path` sees the old or the new text, never a part.
 void replace_file(const std::filesystem::path& path, const std::string& text) {
@@ -42,13 +38,6 @@ void lay_out(const RunPaths& paths, const RunSpec& spec, int attempt) {
   std::filesystem::create_directories(paths.folder());
   replace_file(paths.spec(), to_yaml(spec));
   std::filesystem::create_directory(paths.attempt(attempt));
-}
-
-// Attempts may be there that no database knows: started by hand, or before it was deleted.
-int first_free_attempt(const RunPaths& paths) {
-  int attempt = 1;
-  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
-  return attempt;
 }
 
 // A run that has finished and is run again begins anew: the checkpoints go to the attempt that

@@ -7,6 +7,7 @@
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 #include "tests/end_to_end/real_runs.h"
+#include "trainer/contract/unix_time.h"
 
 // What goes wrong while fsdp-run drives the real trainer, caused by real limits and signals.
 using namespace fsdp;
@@ -16,11 +17,6 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 constexpr int64_t kPromisedMs = 10'000;  // from a fault to the end of its run
-
-int64_t now_unix_ms() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 std::vector<ComparisonRow> rows(const Workplace& workplace) {
   return Store(workplace.results()).comparison("trial");

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <system_error>
 
 #include "trainer/contract/json.h"
+#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {
@@ -44,15 +44,12 @@ EventWriter::EventWriter(const std::string& path)
 EventWriter::~EventWriter() { close(descriptor_); }
 
 void EventWriter::write(decltype(Event::body) body) {
-  using std::chrono::system_clock;
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   ended_ = is_last(body);
-  const auto now =
-      std::chrono::duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch());
   const std::string line =
       to_json_line(
-          Event{.sequence = sequence_++, .time_unix_ms = now.count(), .body = std::move(body)}) +
+          Event{.sequence = sequence_++, .time_unix_ms = now_unix_ms(), .body = std::move(body)}) +
       '\n';
   const ssize_t written = ::write(descriptor_, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size())) {

@@ -2,6 +2,12 @@
 
 namespace fsdp {
 
+int first_free_attempt(const RunPaths& paths) {
+  int attempt = 1;
+  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
+  return attempt;
+}
+
 std::string safe_file_name(std::string_view name) {
   std::string safe;
   for (const char c : name) {

@@ -31,6 +31,10 @@ class RunPaths {
   std::filesystem::path folder_;
 };
 
+// The lowest number whose folder is not there yet. Attempts may be there that no database knows:
+// started by hand, or before it was deleted.
+int first_free_attempt(const RunPaths& paths);
+
 // The file that makes a checkpoint's folder complete.
 inline constexpr const char* kTrainerStateName = "trainer.json";
 

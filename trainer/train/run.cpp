@@ -22,12 +22,6 @@ RunPaths paths_of(const std::filesystem::path& spec_file) {
   return RunPaths(std::filesystem::absolute(spec_file).parent_path());
 }
 
-int first_free_attempt(const RunPaths& paths) {
-  int attempt = 1;
-  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
-  return attempt;
-}
-
 void check_world(const RunSpec& spec, const WorldEnvironment& world) {
   if (spec.strategy.ranks != world.world_size) {
     throw ConfigError("", "strategy.ranks",

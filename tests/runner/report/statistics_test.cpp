@@ -33,14 +33,6 @@ double coverage(size_t repeats) {
   return held / 1'000.0;
 }
 
-TEST_CASE("quantiles are interpolated, and a median is the middle") {
-  CHECK(median({3, 1, 2}) == 2);
-  CHECK(median({4, 1, 2, 3}) == 2.5);
-  CHECK(median({7}) == 7);
-  CHECK(quantile({0, 10}, 0.25) == 2.5);
-  CHECK(quantile({0, 10}, 1) == 10);
-}
-
 TEST_CASE("a 95 % interval holds the true ratio about as often as it says") {
   // Three repeats cannot give more: the widest interval is from the least to the largest.
   CHECK(coverage(3) > 0.87);

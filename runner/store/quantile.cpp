@@ -1,0 +1,20 @@
+#include "runner/store/quantile.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fsdp {
+
+double quantile(std::span<double> values, double fraction) {
+  const double position = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::ptrdiff_t>(position);
+  const auto at = values.begin() + below;
+  std::ranges::nth_element(values, at);
+  if (at + 1 == values.end()) return *at;
+  const double above = *std::min_element(at + 1, values.end());
+  return std::lerp(*at, above, position - static_cast<double>(below));
+}
+
+double median(std::vector<double> values) { return quantile(values, 0.5); }
+
+}  // namespace fsdp
