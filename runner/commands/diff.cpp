@@ -39,13 +39,6 @@ void add_if_known(KeysAndValues& facts, const char* name, const Value& value) {
   }
 }
 
-// What an older version wrote is completed with the defaults.
-KeysAndValues specification(const Store& store, const RunRecord& run) {
-  return keys_and_values(
-      run_spec_from_yaml(store.spec_text(run.id),
-                         {.name = "the specification of run " + run_label(run), .folder = {}}));
-}
-
 // Of the newest attempt. Variables of the environment are keys of their own.
 KeysAndValues provenance(const Store& store, const RunRecord& run) {
   KeysAndValues facts;
@@ -112,7 +105,8 @@ ExitCode diff(const DiffArguments& arguments) {
   const Store store(arguments.results);
   const std::array runs{find_run(store, arguments.words[0]), find_run(store, arguments.words[1])};
   std::vector<Difference> different;
-  add_differences(different, specification(store, runs[0]), specification(store, runs[1]));
+  add_differences(different, keys_and_values(store.spec(runs[0].id)),
+                  keys_and_values(store.spec(runs[1].id)));
   add_differences(different, provenance(store, runs[0]), provenance(store, runs[1]));
   if (different.empty()) {
     std::cout << run_label(runs[0]) << " and " << run_label(runs[1])

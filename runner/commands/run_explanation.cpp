@@ -10,9 +10,9 @@
 #include "runner/commands/local_time.h"
 #include "runner/experiment/experiment.h"
 #include "runner/launch/rank_variables.h"
+#include "runner/launch/shell_quoted.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec_yaml.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -24,15 +24,9 @@ constexpr int kPortByHand = 29500;  // torchrun's
 
 using Keys = std::map<std::string, std::string>;
 
-RunSpec spec_of(const Store& store, const RunRecord& run) {
-  return run_spec_from_yaml(
-      store.spec_text(run.id),
-      {.name = "the specification of run " + std::to_string(run.id), .folder = {}});
-}
-
 Keys identity_of(const Store& store, const RunRecord& run) {
   Keys keys;
-  std::istringstream lines(identity_keys(spec_of(store, run)));
+  std::istringstream lines(identity_keys(store.spec(run.id)));
   for (std::string line; std::getline(lines, line);) {
     const size_t equals = line.find('=');
     keys.emplace(line.substr(0, equals), line.substr(equals + 1));
@@ -58,19 +52,6 @@ std::vector<Difference> differences(const Keys& before, const Keys& now) {
     if (difference.before != difference.now) found.push_back(std::move(difference));
   }
   return found;
-}
-
-std::string quoted(const std::string& word) {
-  const bool is_plain = word.find_first_not_of(
-                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                            "0123456789_-./:,=+@%") == std::string::npos;
-  if (is_plain && !word.empty()) return word;
-  std::string text = "'";
-  for (const char c : word) {
-    c == '\'' ? text += "'\''" : text += c;
-  }
-  text += '\'';
-  return text;
 }
 
 std::string attempt_line(const AttemptRecord& attempt) {
@@ -167,7 +148,7 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
   std::string text = "Identity " + run.hash + ", made of the keys that differ from the defaults:\n";
   for (const auto& [key, value] : keys) text += "  " + key + ": " + value + '\n';
   text += "and of the contents of its input files (digest " + run.data_digest + "):\n";
-  for (const auto& file : input_files(spec_of(store, run))) text += "  " + file.string() + '\n';
+  for (const auto& file : input_files(store.spec(run.id))) text += "  " + file.string() + '\n';
 
   std::optional<RunRecord> nearest;
   std::vector<Difference> least;
@@ -194,7 +175,7 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
                          const std::filesystem::path& trainer) {
   const RunPaths paths(std::filesystem::absolute(results / run.folder).lexically_normal());
   if (!std::filesystem::exists(paths.spec())) return "";
-  const RunSpec spec = spec_of(store, run);
+  const RunSpec spec = store.spec(run.id);
   std::map<std::string, std::string> variables;
   const auto recorded = nlohmann::json::parse(store.provenance(run.id, run.attempt).environment);
   for (const auto& [name, value] : recorded.items()) variables[name] = value.get<std::string>();
@@ -205,8 +186,9 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
     variables[name] = value;
   }
   std::string command;
-  for (const auto& [name, value] : variables) command += name + '=' + quoted(value) + ' ';
-  return command + quoted(trainer) + " --spec " + quoted(paths.spec()) + " --attempt " +
+  for (const auto& [name, value] : variables) command += name + '=' + shell_quoted(value) + ' ';
+  return command + shell_quoted(trainer.string()) + " --spec " +
+         shell_quoted(paths.spec().string()) + " --attempt " +
          std::to_string(first_free_attempt(paths));
 }
 

@@ -6,7 +6,6 @@
 #include "runner/export/output_file.h"
 #include "trainer/contract/json.h"
 #include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {
@@ -64,8 +63,7 @@ nlohmann::ordered_json json_of(const Value& value) {
 void write_wandb(const Store& store, const ExportedRun& run, const std::filesystem::path& folder,
                  const ExportOptions& options) {
   const ComparisonRow& row = run.row;
-  const RunSpec spec = run_spec_from_yaml(
-      run.spec_text, {.name = "the specification of run " + std::to_string(row.run), .folder = {}});
+  const RunSpec spec = store.spec(row.run);
   const WandbSpec& names = spec.wandb;
   const std::optional<std::string> entity =
       first_given({names.entity, options.wandb.entity, variable_of(run.origin, "WANDB_ENTITY")});

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "runner/store/store_contents.h"
+#include "trainer/contract/run_spec_yaml.h"
 
 // What one attempt or one run left in the database, as it is there.
 namespace fsdp {
@@ -94,6 +95,12 @@ std::string Store::spec_text(int64_t run_id) const {
   return Statement(contents_->database, "select text from specs where run = ?")
       .value<std::string>(run_id)
       .value_or("");
+}
+
+RunSpec Store::spec(int64_t run_id) const {
+  return run_spec_from_yaml(
+      spec_text(run_id),
+      {.name = "the specification of run " + std::to_string(run_id), .folder = {}});
 }
 
 std::vector<StatusRow> Store::statuses(std::string_view experiment) const {

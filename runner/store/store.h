@@ -197,6 +197,8 @@ class Store {
   Provenance provenance(int64_t run_id, int attempt) const;
   std::string experiment_text(int64_t run_id, int attempt) const;  // the file as it was
   std::string spec_text(int64_t run_id) const;                     // run.yaml as it was
+  // The same, read: what an older version wrote is completed with the defaults.
+  RunSpec spec(int64_t run_id) const;
 
   // Forgets all of a run; false, and nothing happens, when one of its attempts is running.
   bool delete_run(int64_t run_id);
