@@ -34,38 +34,41 @@ const char* remedy(int code) {
   }
 }
 
-}  // namespace
-
-namespace {
-
-// A copy, gone with the object, of a database file and of the journal that its writer left when it
-// was killed. Only files are read: nobody can write while the journal is there.
-class RolledBack {
+// An empty folder, gone with the object and all that is in it.
+class TemporaryFolder {
  public:
-  explicit RolledBack(const std::filesystem::path& source) {
+  TemporaryFolder() {
     std::string name = std::filesystem::temp_directory_path() / "fsdp-run-XXXXXX";
     if (mkdtemp(name.data()) == nullptr) {
       throw std::system_error(errno, std::generic_category(), "cannot create " + name);
     }
-    folder_ = name;
-    const std::filesystem::path journal = source.string() + "-journal";
-    std::filesystem::copy_file(source, file());
-    if (std::filesystem::exists(journal)) {
-      std::filesystem::copy_file(journal, file().string() + "-journal");
-    }
+    path_ = name;
   }
-  ~RolledBack() {
+  ~TemporaryFolder() {
     std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    std::filesystem::remove_all(path_, ignored);
   }
-  RolledBack(const RolledBack&) = delete;
-  RolledBack& operator=(const RolledBack&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  std::filesystem::path file() const { return folder_ / "results.sqlite"; }
+  const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path folder_;
+  std::filesystem::path path_;
 };
+
+// Copies a database file, and the journal that its writer left when it was killed, to `folder`.
+// Only files are read: nobody can write while the journal is there.
+std::filesystem::path copy_with_journal(const std::filesystem::path& source,
+                                        const std::filesystem::path& folder) {
+  std::filesystem::path file = folder / "results.sqlite";
+  std::filesystem::copy_file(source, file);
+  const std::filesystem::path journal = source.string() + "-journal";
+  if (std::filesystem::exists(journal)) {
+    std::filesystem::copy_file(journal, file.string() + "-journal");
+  }
+  return file;
+}
 
 }  // namespace
 
@@ -92,8 +95,8 @@ Database Database::copy_of(const std::filesystem::path& source) {
   Database original(source, source, SQLITE_OPEN_READONLY);
   int code = copy.take_contents(original);
   if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_CANTOPEN) {
-    const RolledBack rolled_back(source);
-    Database sound(source, rolled_back.file(), SQLITE_OPEN_READWRITE);
+    const TemporaryFolder folder;
+    Database sound(source, copy_with_journal(source, folder.path()), SQLITE_OPEN_READWRITE);
     code = copy.take_contents(sound);
   }
   if (code != SQLITE_OK) copy.fail(code);

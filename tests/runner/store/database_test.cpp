@@ -1,0 +1,42 @@
+#include "runner/store/database.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/temporary_folder.h"
+
+namespace fsdp {
+namespace {
+
+// Where temporary files go while it lives.
+class TemporaryFilesIn {
+ public:
+  explicit TemporaryFilesIn(const std::filesystem::path& folder)
+      : before_(std::filesystem::temp_directory_path()) {
+    setenv("TMPDIR", folder.c_str(), 1);
+  }
+  ~TemporaryFilesIn() { setenv("TMPDIR", before_.c_str(), 1); }
+  TemporaryFilesIn(const TemporaryFilesIn&) = delete;
+  TemporaryFilesIn& operator=(const TemporaryFilesIn&) = delete;
+
+ private:
+  std::filesystem::path before_;
+};
+
+// A journal that can neither be opened nor copied: a socket.
+TEST_CASE("a copy that fails leaves no temporary files") {
+  const TemporaryFolder source, temporary;
+  const std::filesystem::path file = source / "results.sqlite";
+  Database(file).execute("create table figures (value real)");
+  const std::string journal = file.string() + "-journal";
+  std::filesystem::remove(journal);
+  REQUIRE(mknod(journal.c_str(), S_IFSOCK | 0600, 0) == 0);
+  const TemporaryFilesIn here(temporary.path());
+  REQUIRE_THROWS_WITH(Database::copy_of(file), Catch::Contains(journal));
+  CHECK(std::filesystem::is_empty(temporary.path()));
+}
+
+}  // namespace
+}  // namespace fsdp
