@@ -76,8 +76,10 @@ HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> 
   HtmlDetail html;
   html.run_count = runs.size();
   std::map<int64_t, size_t> place;
+  std::set<std::string> experiments;
   for (const ComparisonRow* run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
     place[run->run] = html.runs.size();
+    experiments.insert(run->experiment);
     html.runs.push_back(read_run(store, *run));
     const std::string& digest = html.runs.back().provenance.experiment_text_digest;
     if (!digest.empty() && !html.experiment_texts.contains(digest)) {
@@ -85,10 +87,12 @@ HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> 
           store.experiment_text(run->run, static_cast<int>(*run->attempt));
     }
   }
-  for (RankRow& rank : store.comparison_per_rank("")) {
-    const auto found = place.find(rank.run);
-    if (found != place.end() && rank.rank) {
-      html.runs[found->second].ranks.push_back(std::move(rank));
+  for (const std::string& experiment : experiments) {
+    for (RankRow& rank : store.comparison_per_rank(experiment)) {
+      const auto found = place.find(rank.run);
+      if (found != place.end() && rank.rank) {
+        html.runs[found->second].ranks.push_back(std::move(rank));
+      }
     }
   }
   return html;

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "runner/commands/html_detail.h"
 #include "runner/report/doubling_notes.h"
 
 namespace fsdp {
@@ -38,9 +37,6 @@ Report read_report(Store& store, const std::vector<std::string>& experiments, st
     });
   }
   report.notes = doubling_notes(report.rows);
-  if (options.format == Format::kHtml) {
-    report.html = read_html_detail(store, shown_runs(options.format, report));
-  }
   return report;
 }
 

@@ -23,7 +23,8 @@ struct ReportOptions {
 // Whether stdout is a terminal whose user wants colours.
 bool stdout_has_colour();
 
-// What render() needs, of these experiments; none: of every one in the results.
+// What render() needs, but for Report::html, of these experiments; none: of every one in the
+// results.
 Report read_report(Store& store, const std::vector<std::string>& experiments, std::string title,
                    const ReportOptions& options);
 

@@ -6,6 +6,7 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/html_detail.h"
 #include "runner/report/difference.h"
+#include "runner/report/formats.h"
 #include "runner/report/reference.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
@@ -25,8 +26,12 @@ using Answer = std::pair<std::string, ExitCode>;
 Answer comparison(const Question& question, Store& store) {
   const ReportOptions& options = question.options;
   const std::vector<std::string> names = find_experiments(store, question.experiments);
-  return {render(options.format, read_report(store, names, title_of(names, store), options)),
-          ExitCode::kOk};
+  Report report = read_report(store, names, title_of(names, store), options);
+  const PreparedReport prepared = prepare(options.format, report);
+  if (options.format == Format::kHtml) {
+    report.html = read_html_detail(store, shown_runs(prepared));  // `prepared` refers to `report`
+  }
+  return {render(options.format, prepared), ExitCode::kOk};
 }
 
 Answer beside_reference(const Question& question, Store& store) {
@@ -39,8 +44,11 @@ Answer beside_reference(const Question& question, Store& store) {
     throw ConfigError("--reference", "",
                       "is laid beside one experiment; allowed: one of " + joined(names));
   }
-  const auto [text, passed] = render_reference(
-      options.format, read_report(store, names, reference.title, options), reference);
+  Report report = read_report(store, names, reference.title, options);
+  if (options.format == Format::kHtml) {
+    report.html = read_html_detail(store, shown_runs(prepare(options.format, report)));
+  }
+  const auto [text, passed] = render_reference(options.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
 }
 

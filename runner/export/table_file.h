@@ -3,34 +3,12 @@
 #include <string>
 
 #include "runner/export/output_file.h"
+#include "trainer/contract/csv.h"
 #include "trainer/contract/json.h"
 
 namespace fsdp {
 
 enum class TableFormat { kCsv, kJsonl };
-
-// RFC 4180: quoted where it holds a comma, a quote or a line's end.
-void append_csv_text(std::string& out, std::string_view text);
-
-// A value as SQLite would print it: numbers in full, nothing for what is absent, truth as 0 or 1.
-template <typename T>
-void append_csv(std::string& out, const T& value) {
-  if constexpr (is_optional<T>) {
-    if (value) append_csv(out, *value);
-  } else if constexpr (std::same_as<T, bool>) {
-    out += value ? '1' : '0';
-  } else if constexpr (std::floating_point<T>) {
-    out += shortest(value);
-  } else if constexpr (std::integral<T>) {
-    out += std::to_string(value);
-  } else if constexpr (NamedEnum<T>) {
-    append_csv_text(out, name_of(value));
-  } else if constexpr (std::same_as<T, std::filesystem::path>) {
-    append_csv_text(out, value.string());
-  } else {
-    append_csv_text(out, value);
-  }
-}
 
 // A table whose rows are made of `Parts`, structs with visit_fields: a column per field. As CSV
 // with a line of names first, or as JSON, an object a line.

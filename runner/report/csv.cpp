@@ -1,22 +1,19 @@
+#include "trainer/contract/csv.h"
+
 #include "runner/report/formats.h"
 
 namespace fsdp {
 namespace {
 
-struct CsvText {
-  std::string operator()(std::monostate) const { return {}; }
-  std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return shortest(value); }
-  std::string operator()(const std::string& value) const {
-    if (value.find_first_of(",\"\r\n") == std::string::npos) return value;
-    std::string quoted = "\"";
-    for (const char c : value) {
-      if (c == '"') quoted += '"';
-      quoted += c;
-    }
-    return quoted + '"';
-  }
-};
+void append_value(std::string& out, const Value& value) {
+  std::visit(
+      [&](const auto& known) {
+        if constexpr (!std::same_as<std::decay_t<decltype(known)>, std::monostate>) {
+          append_csv(out, known);
+        }
+      },
+      value);
+}
 
 }  // namespace
 
@@ -32,7 +29,7 @@ std::string render_csv(const PreparedReport& prepared) {
     for (const Column& column : prepared.columns) {
       if (!first) text += ',';
       first = false;
-      text += std::visit(CsvText(), column.value(row));
+      append_value(text, column.value(row));
     }
     text += "\r\n";
   }

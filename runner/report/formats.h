@@ -30,6 +30,11 @@ struct PreparedReport {
 
 // Throws ConfigError on a mistake in the report's view.
 PreparedReport prepare(const Report& report, RowKind row_kind);
+// Rows of the kind that the report asks for, or else that is usual for the format.
+PreparedReport prepare(Format format, const Report& report);
+
+// The runs that the rows stand for, each once, in the order of the rows.
+std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
 // Of prepare()'s, in a file of its own: the lines below the table.
 std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind);

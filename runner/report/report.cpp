@@ -8,22 +8,17 @@
 
 namespace fsdp {
 
-namespace {
-
 PreparedReport prepare(Format format, const Report& report) {
   const bool is_for_programs = format == Format::kCsv || format == Format::kJson;
   const RowKind usual = is_for_programs ? RowKind::kRun : RowKind::kSeries;
   return prepare(report, report.row_kind.value_or(usual));
 }
 
-}  // namespace
-
 std::string render(Format format, const Report& report) {
   return render(format, prepare(format, report));
 }
 
-std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report) {
-  const PreparedReport prepared = prepare(format, report);
+std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared) {
   std::vector<const ComparisonRow*> runs;
   std::set<const ComparisonRow*> known;
   const auto add = [&](const ComparisonRow* run) {

@@ -49,7 +49,4 @@ struct Report {
 // unit; what was not measured is empty or null. Ends with a line feed (csv: CR LF).
 std::string render(Format format, const Report& report);
 
-// The runs that the rows of such a text stand for, each once, in the order of the rows.
-std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report);
-
 }  // namespace fsdp

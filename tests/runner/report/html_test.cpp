@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
-#include "runner/report/report.h"
 
 namespace fsdp {
 namespace {
@@ -104,7 +104,7 @@ TEST_CASE("charts and details are of the runs that are shown, in the order of th
   }
   report.view.sort = "-ranks";
   report.view.where = {"ranks > 1"};
-  const auto shown = shown_runs(Format::kHtml, report);
+  const auto shown = shown_runs(prepare(Format::kHtml, report));
   REQUIRE(shown.size() == 2);
   CHECK(shown[0]->run == 9);
   CHECK(shown[1]->run == 8);

@@ -1,4 +1,4 @@
-#include "runner/export/table_file.h"
+#include "trainer/contract/csv.h"
 
 namespace fsdp {
 
