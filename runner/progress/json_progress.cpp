@@ -44,6 +44,11 @@ void JsonProgress::show_plan(const RunProgress& run) {
                            .text());
 }
 
+void JsonProgress::show_queued(const RunProgress& run) {
+  write(STDOUT_FILENO,
+        JsonLine("run_queued").field("point", run.point).field("job", run.job).text());
+}
+
 void JsonProgress::show_start(const RunProgress& run) {
   write(STDOUT_FILENO, JsonLine("run_started").field("point", run.point).text());
 }

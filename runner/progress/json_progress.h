@@ -10,8 +10,10 @@ namespace fsdp {
 //
 //   message, warning  text
 //   run_planned       point, ranks, steps (0: only the trainer knows); each once, before
-//   run_started run_started       point run_progress      point, step, steps, loss, step_time_ms,
-//   memory_allocated_bytes_max,
+//                     run_queued and run_started
+//   run_queued        point, job: it waits in this job of Slurm, for the first time or again
+//   run_started       point
+//   run_progress      point, step, steps, loss, step_time_ms, memory_allocated_bytes_max,
 //                     seconds_left, sweep_seconds_left; when a run has done a step since the last
 //   run_ended         point, status, reason, log, step, elapsed_s
 //
@@ -24,6 +26,7 @@ class JsonProgress : public Progress {
 
  private:
   void show_plan(const RunProgress& run) override;
+  void show_queued(const RunProgress& run) override;
   void show_start(const RunProgress& run) override;
   void show_end(const RunProgress& run, const std::string& reason,
                 const std::filesystem::path& log) override;

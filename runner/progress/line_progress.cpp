@@ -18,9 +18,15 @@ std::string as_line(std::string_view text) { return display_cut(text, text.size(
 void LineProgress::say(std::string_view line) { write(STDERR_FILENO, as_line(line)); }
 
 void LineProgress::show_start(const RunProgress& run) {
-  last_lines_[run.point] = {.time = run.started};
+  last_lines_[run.point] = {.time = *run.started};
   const std::string steps = run.steps > 0 ? ", " + counted(run.steps, "step") : "";
-  say(run.point + ": started, " + counted(run.ranks, "rank") + steps);
+  const std::string job = run.job.empty() ? "" : ", job " + run.job;
+  say(run.point + ": started" + job + ", " + counted(run.ranks, "rank") + steps);
+}
+
+// The first time goes without saying: it was submitted.
+void LineProgress::show_queued(const RunProgress& run) {
+  if (run.started) say(run.point + ": waits again, job " + run.job);
 }
 
 void LineProgress::show_end(const RunProgress& run, const std::string& reason,

@@ -15,6 +15,7 @@ class LineProgress : public Progress {
   void refresh() override;
 
  private:
+  void show_queued(const RunProgress& run) override;
   void show_start(const RunProgress& run) override;
   void show_end(const RunProgress& run, const std::string& reason,
                 const std::filesystem::path& log) override;

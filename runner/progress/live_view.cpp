@@ -56,7 +56,10 @@ Row row_of(const RunProgress& run, ProgressClock::time_point now) {
   } else if (const std::optional<double> left = seconds_left(run)) {
     row.cells[kTime] = duration_text(*left) + " left";
   } else if (run.status == RunStatus::kRunning) {
-    row.cells[kTime] = duration_text(std::chrono::duration<double>(now - run.started).count());
+    row.cells[kTime] =
+        duration_text(std::chrono::duration<double>(now - run.started.value_or(now)).count());
+  } else if (!run.job.empty()) {
+    row.cells[kTime] = "job " + run.job;
   }
   if (run.step == 0) return row;
   row.cells[kSteps] = steps_text(run);
@@ -73,7 +76,7 @@ std::vector<size_t> chosen_runs(std::span<const RunProgress> runs,
   for (size_t i = 0; i < runs.size(); ++i) {
     if (runs.size() <= room) chosen.push_back(i);
     if (runs[i].status == RunStatus::kRunning && running.size() < room) running.push_back(i);
-    if (runs[i].status == RunStatus::kPlanned && planned.size() < room) planned.push_back(i);
+    if (runs[i].is_waiting() && planned.size() < room) planned.push_back(i);
   }
   if (runs.size() <= room) return chosen;
   const size_t rest = room - running.size();
@@ -88,7 +91,7 @@ std::vector<size_t> chosen_runs(std::span<const RunProgress> runs,
 
 std::string_view colour_of_state(const RunProgress& run) {
   if (run.status == RunStatus::kRunning) return kCyan;
-  if (run.status == RunStatus::kPlanned) return kDim;
+  if (run.is_waiting()) return kDim;
   return colour_of(run.status);
 }
 

@@ -24,9 +24,19 @@ void Progress::expect(int64_t id, std::string point, int64_t ranks, int64_t step
   index_of(id, std::move(point), ranks, steps);
 }
 
+void Progress::queued(int64_t id, std::string job) {
+  const size_t index = index_of_id_.at(id);
+  running_.erase(index);
+  std::erase(ended_order_, index);
+  runs_[index].status = RunStatus::kQueued;
+  runs_[index].job = std::move(job);
+  show_queued(runs_[index]);
+}
+
 void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t steps) {
   const size_t index = index_of(id, std::move(point), ranks, steps);
   running_.insert(index);
+  std::erase(ended_order_, index);
   runs_[index].status = RunStatus::kRunning;
   runs_[index].started = ProgressClock::now();
   show_start(runs_[index]);
@@ -45,7 +55,8 @@ void Progress::ended(int64_t id, RunStatus status, const std::string& reason,
                      const std::filesystem::path& log) {
   const size_t index = index_of_id_.at(id);
   RunProgress& run = runs_[index];
-  run.elapsed_s = std::chrono::duration<double>(ProgressClock::now() - run.started).count();
+  const ProgressClock::time_point now = ProgressClock::now();
+  run.elapsed_s = std::chrono::duration<double>(now - run.started.value_or(now)).count();
   run.status = status;
   running_.erase(index);
   ended_order_.push_back(index);
@@ -66,6 +77,7 @@ std::string end_line(const RunProgress& run, const std::string& reason,
   std::string line = run.point + ": " + std::string(name_of(run.status));
   if (!reason.empty()) line += ": " + reason;
   if (!log.empty()) line += " (log: " + log.string() + ")";
+  if (!run.started) return line;
   return line + ", " + figures_text(run) + ", " + duration_text(run.elapsed_s);
 }
 

@@ -27,6 +27,8 @@ class Progress {
 
   // A run that will start; `steps` is 0 where only the trainer knows.
   void expect(int64_t id, std::string point, int64_t ranks, int64_t steps);
+  // One that was expected waits in this job of Slurm: for the first time, or again.
+  void queued(int64_t id, std::string job);
   // One that was expected, or not.
   void started(int64_t id, std::string point, int64_t ranks, int64_t steps);
   // One list per rank, as EventTail::poll returns them.
@@ -51,6 +53,7 @@ class Progress {
 
  private:
   virtual void show_plan(const RunProgress&) {}
+  virtual void show_queued(const RunProgress&) {}
   virtual void show_start(const RunProgress& run) = 0;
   virtual void show_end(const RunProgress& run, const std::string& reason,
                         const std::filesystem::path& log) = 0;

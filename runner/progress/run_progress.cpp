@@ -27,7 +27,7 @@ void add_step(RunProgress& run, const StepDone& done) {
 
 double elapsed_s(const RunProgress& run, ProgressClock::time_point now) {
   if (run.has_ended()) return run.elapsed_s;
-  return std::chrono::duration<double>(now - run.started).count();
+  return std::chrono::duration<double>(now - run.started.value_or(now)).count();
 }
 
 // What runs take, from those that finished and those that run.

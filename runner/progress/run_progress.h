@@ -20,15 +20,17 @@ struct RunProgress {
   int64_t ranks = 1;
   int64_t steps = 0;  // 0: only the trainer knows
   RunStatus status = RunStatus::kPlanned;
+  std::string job{};                     // of Slurm, where it waits or runs in one
   int64_t step = 0;                      // the last one that rank 0 did, 0: none yet
   int64_t steps_before = 0;              // of the checkpoint it goes on from
   std::optional<double> loss{};          // absent: none yet, or not finite
   std::optional<double> step_time_ms{};  // recent steps weigh more
   int64_t memory_allocated_bytes_max = 0;
-  ProgressClock::time_point started{};
-  double elapsed_s = 0;  // of a run that has ended
+  std::optional<ProgressClock::time_point> started{};  // absent: it has not
+  double elapsed_s = 0;                                // of a run that has ended
 
-  bool has_ended() const { return status != RunStatus::kPlanned && status != RunStatus::kRunning; }
+  bool is_waiting() const { return status == RunStatus::kPlanned || status == RunStatus::kQueued; }
+  bool has_ended() const { return !is_waiting() && status != RunStatus::kRunning; }
   // One list per rank, as EventTail::poll returns them.
   void add(std::span<const std::vector<Event>> events_of_ranks);
 };

@@ -3,15 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <stdexcept>
-#include <system_error>
 
-#include "runner/sweep/attempt_outcome.h"
+#include "runner/sweep/run_folder.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec_yaml.h"
 #include "trainer/contract/unix_time.h"
 
 namespace fsdp {
@@ -19,40 +16,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
-
-// Whoever reads `path` sees the old or the new text, never a part.
-void replace_file(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::path temporary = path;
-  temporary += ".new";
-  std::ofstream file(temporary);
-  file << text;
-  file.close();
-  if (!file) {
-    throw std::system_error(errno, std::generic_category(), "cannot write " + temporary.string());
-  }
-  std::filesystem::rename(temporary, path);
-}
-
-// run.yaml and an empty attempt folder.
-void lay_out(const RunPaths& paths, const RunSpec& spec, int attempt) {
-  std::filesystem::create_directories(paths.folder());
-  replace_file(paths.spec(), to_yaml(spec));
-  std::filesystem::create_directory(paths.attempt(attempt));
-}
-
-// A run that has finished and is run again begins anew: the checkpoints go to the attempt that
-// wrote them.
-void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
-  if (record.status != RunStatus::kFinished || !std::filesystem::exists(paths.checkpoints()))
-    return;
-  std::filesystem::rename(paths.checkpoints(), paths.attempt(record.attempt) / "checkpoints");
-}
-
-// 0 when only the trainer knows, from the training set.
-int64_t known_steps(const TrainSpec& train) {
-  const int64_t steps = train.steps.value_or(0);
-  return std::min(steps, train.max_steps.value_or(steps));
-}
 
 }  // namespace
 
@@ -64,10 +27,7 @@ Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings
     : store_(store), launcher_(launcher), progress_(progress), settings_(std::move(settings)) {}
 
 ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
-  for (const RunToLaunch& run : runs) {
-    progress_.expect(run.record.id, run.record.point, run.spec.strategy.ranks,
-                     known_steps(run.spec.train));
-  }
+  for (const RunToLaunch& run : runs) expect(progress_, run);
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
   for (std::vector<LaunchResult> ended;;) {
     stop_when_asked();
@@ -86,7 +46,7 @@ ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
 void Sweep::turn(std::span<const LaunchResult> ended) {
   std::optional<Store::Batch> batch;
   if (!ended.empty()) batch.emplace(store_);
-  for (auto& [id, running] : running_) ingest(id, running);
+  for (auto& [id, attempt] : running_) attempt.ingest();
   for (const LaunchResult& result : ended) finish(result);
   std::optional<Begun> begun = begin_next();
   if (batch) batch->commit();
@@ -141,55 +101,44 @@ std::optional<Sweep::Begun> Sweep::begin_next() {
 }
 
 void Sweep::launch(Begun begun) {
-  auto& [run, attempt] = begun;
+  const RunToLaunch& run = begun.run;
   const RunPaths paths(settings_.results / run.record.folder);
-  const auto ranks = static_cast<int>(run.spec.strategy.ranks);
-  progress_.started(run.record.id, run.record.point, ranks, known_steps(run.spec.train));
+  progress_.started(run.record.id, run.record.point, run.spec.strategy.ranks,
+                    known_steps(run.spec.train));
+  const int64_t id = run.record.id;
+  OpenAttempt attempt({store_, progress_, settings_.results}, run, begun.attempt);
   try {
     set_checkpoints_aside(paths, run.record);
-    lay_out(paths, run.spec, attempt);
-    launcher_.start(request(run, attempt));
+    write_spec(paths, run.spec);
+    std::filesystem::create_directory(paths.attempt(begun.attempt));
+    launcher_.start(request(run, begun.attempt));
   } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
-    return end_attempt(run, attempt, RunStatus::kFailed, error.what(), -1);
+    return end(attempt, {RunStatus::kFailed, error.what(), -1});
   }
-  EventTail tail(paths, attempt, ranks, [this](const std::string& line) { progress_.warn(line); });
-  const int64_t id = run.record.id;
-  running_.emplace(id, Running{std::move(run), attempt, std::move(tail)});
-}
-
-void Sweep::ingest(int64_t id, Running& running) {
-  const std::vector<std::vector<Event>> events = running.tail.poll();
-  store_.ingest(id, running.attempt, events);
-  progress_.add(id, events);
+  running_.emplace(id, std::move(attempt));
 }
 
 void Sweep::finish(const LaunchResult& result) {
   const auto ended = running_.extract(result.id);
-  Running& running = ended.mapped();
-  do {  // what was written since
-    ingest(result.id, running);
-  } while (!running.tail.at_end());
+  OpenAttempt& attempt = ended.mapped();
+  attempt.ingest_rest();
   const AttemptOutcome outcome =
-      attempt_outcome(result, store_.rank_ends(result.id, running.attempt));
-  end_attempt(running.run, running.attempt, outcome.status, outcome.reason, outcome.reason_rank);
-  if (settings_.follow_up && !stopping_) follow_up(running.run, outcome.status);
+      attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
+  end(attempt, outcome);
+  if (settings_.follow_up && !stopping_) follow_up(attempt.run(), outcome.status);
 }
 
 void Sweep::follow_up(const RunToLaunch& ended, RunStatus status) {
   std::optional<RunToLaunch> next = settings_.follow_up(ended, status);
   if (!next) return;
-  progress_.expect(next->record.id, next->record.point, next->spec.strategy.ranks,
-                   known_steps(next->spec.train));
+  expect(progress_, *next);
   waiting_.push_front(std::move(*next));
 }
 
-void Sweep::end_attempt(const RunToLaunch& run, int attempt, RunStatus status,
-                        const std::string& reason, int reason_rank) {
-  store_.end_attempt(run.record.id, attempt, status, reason, now_unix_ms(), reason_rank);
-  some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
-  const RunPaths paths(settings_.results / run.record.folder);
-  progress_.ended(run.record.id, status, reason,
-                  reason_rank >= 0 ? paths.log(attempt, reason_rank) : std::filesystem::path());
+void Sweep::end(OpenAttempt& attempt, const AttemptOutcome& outcome) {
+  attempt.end(outcome, now_unix_ms());
+  some_failed_ |=
+      outcome.status != RunStatus::kFinished && outcome.status != RunStatus::kOutOfMemory;
 }
 
 }  // namespace fsdp

@@ -12,18 +12,12 @@
 
 #include "runner/launch/launcher.h"
 #include "runner/progress/progress.h"
-#include "runner/store/event_files.h"
 #include "runner/store/store.h"
+#include "runner/sweep/open_attempt.h"
 #include "runner/sweep/stop_signals.h"
 #include "trainer/contract/exit_code.h"
 
 namespace fsdp {
-
-// One run to start: what the store calls it and its specification.
-struct RunToLaunch {
-  RunRecord record;
-  RunSpec spec;
-};
 
 struct SweepSettings {
   std::filesystem::path results;
@@ -55,22 +49,15 @@ class Sweep {
     RunToLaunch run;
     int attempt;
   };
-  struct Running {
-    RunToLaunch run;
-    int attempt;
-    EventTail tail;
-  };
 
   LaunchRequest request(const RunToLaunch& run, int attempt) const;
   // Records what has happened and starts what there is room for.
   void turn(std::span<const LaunchResult> ended);
   std::optional<Begun> begin_next();
   void launch(Begun begun);
-  void ingest(int64_t id, Running& running);
   void finish(const LaunchResult& result);
   void follow_up(const RunToLaunch& ended, RunStatus status);
-  void end_attempt(const RunToLaunch& run, int attempt, RunStatus status, const std::string& reason,
-                   int reason_rank);
+  void end(OpenAttempt& attempt, const AttemptOutcome& outcome);
   void stop_when_asked();
 
   Store& store_;
@@ -79,7 +66,7 @@ class Sweep {
   SweepSettings settings_;
   StopSignals stop_signals_;
   std::deque<RunToLaunch> waiting_;
-  std::map<int64_t, Running> running_;  // by the run's id
+  std::map<int64_t, OpenAttempt> running_;  // by the run's id
   bool stopping_ = false;
   bool some_failed_ = false;
 };

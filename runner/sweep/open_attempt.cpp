@@ -1,0 +1,49 @@
+#include "runner/sweep/open_attempt.h"
+
+#include <algorithm>
+
+#include "trainer/contract/run_paths.h"
+
+namespace fsdp {
+
+int64_t known_steps(const TrainSpec& train) {
+  const int64_t steps = train.steps.value_or(0);
+  return std::min(steps, train.max_steps.value_or(steps));
+}
+
+void expect(Progress& progress, const RunToLaunch& run) {
+  progress.expect(run.record.id, run.record.point, run.spec.strategy.ranks,
+                  known_steps(run.spec.train));
+}
+
+OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt)
+    : listeners_(listeners),
+      run_(std::move(run)),
+      attempt_(attempt),
+      tail_(RunPaths(listeners.results / run_.record.folder), attempt,
+            static_cast<int>(run_.spec.strategy.ranks),
+            [&progress = listeners.progress](const std::string& line) { progress.warn(line); }) {}
+
+void OpenAttempt::ingest() {
+  const std::vector<std::vector<Event>> events = tail_.poll();
+  listeners_.store.ingest(run_.record.id, attempt_, events);
+  listeners_.progress.add(run_.record.id, events);
+}
+
+void OpenAttempt::ingest_rest() {
+  do {
+    ingest();
+  } while (!tail_.at_end());
+}
+
+void OpenAttempt::end(const AttemptOutcome& outcome, int64_t ended_unix_ms) {
+  listeners_.store.end_attempt(run_.record.id, attempt_, outcome.status, outcome.reason,
+                               ended_unix_ms, outcome.reason_rank);
+  std::filesystem::path log;
+  if (outcome.reason_rank >= 0) {
+    log = RunPaths(listeners_.results / run_.record.folder).log(attempt_, outcome.reason_rank);
+  }
+  listeners_.progress.ended(run_.record.id, outcome.status, outcome.reason, log);
+}
+
+}  // namespace fsdp

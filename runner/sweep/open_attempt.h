@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+
+#include "runner/progress/progress.h"
+#include "runner/store/event_files.h"
+#include "runner/store/store.h"
+#include "runner/sweep/attempt_outcome.h"
+#include "trainer/contract/run_spec.h"
+
+namespace fsdp {
+
+// One run to start: what the store calls it and its specification.
+struct RunToLaunch {
+  RunRecord record;
+  RunSpec spec;
+};
+
+// Where what happens to runs is told: the user and, below `results`, the database.
+struct RunListeners {
+  Store& store;
+  Progress& progress;
+  std::filesystem::path results;
+};
+
+// The steps of a run as far as they are known before it starts; 0 when only the trainer knows, from
+// the training set.
+int64_t known_steps(const TrainSpec& train);
+
+void expect(Progress& progress, const RunToLaunch& run);
+
+// An attempt that was begun and has not ended: what its ranks write into their events files goes to
+// the store and to the user.
+class OpenAttempt {
+ public:
+  OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt);
+
+  const RunToLaunch& run() const { return run_; }
+  int attempt() const { return attempt_; }
+
+  // What was written since the last call.
+  void ingest();
+  // To the end of the files.
+  void ingest_rest();
+  // Records how it ended, and says so.
+  void end(const AttemptOutcome& outcome, int64_t ended_unix_ms);
+
+ private:
+  RunListeners listeners_;
+  RunToLaunch run_;
+  int attempt_;
+  EventTail tail_;
+};
+
+}  // namespace fsdp

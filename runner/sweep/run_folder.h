@@ -1,0 +1,17 @@
+#pragma once
+
+#include "runner/store/store.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/run_spec.h"
+
+// What a run's folder holds before its ranks are started.
+namespace fsdp {
+
+// run.yaml: whoever reads it sees the old or the new text, never a part.
+void write_spec(const RunPaths& paths, const RunSpec& spec);
+
+// A run that has finished and is run again begins anew: the checkpoints go to the attempt that
+// wrote them. `record` is the run before it is run again.
+void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record);
+
+}  // namespace fsdp
