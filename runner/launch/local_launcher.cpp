@@ -2,10 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +12,6 @@
 
 #include "runner/launch/rank_variables.h"
 #include "trainer/contract/config_error.h"
-#include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 namespace {
@@ -41,36 +37,10 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-std::map<std::string, std::string> own_environment() {
-  std::map<std::string, std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const size_t equals = std::min(text.find('='), text.size());
-    variables.emplace(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
-  }
-  return variables;
-}
-
-std::string describe(const EndReport& end) {
-  const std::string rank = "rank " + std::to_string(end.first_rank);
-  if (end.outcome == LaunchOutcome::kOutOfMemory) return rank + " ran out of memory";
-  if (WIFSIGNALED(end.wait_status)) {
-    return rank + " killed by signal " + std::to_string(WTERMSIG(end.wait_status));
-  }
-  return rank + " exited with status " + std::to_string(WEXITSTATUS(end.wait_status));
-}
-
 }  // namespace
 
 LocalLauncher::LocalLauncher(LocalSlots slots, Patience patience)
     : slots_(std::move(slots)), patience_(patience) {}
-
-LocalLauncher::~LocalLauncher() {
-  for (const Running& running : running_) {
-    close(running.channel);  // as if this process had died
-    waitpid(running.supervisor, nullptr, 0);
-  }
-}
 
 std::vector<Gpu> LocalLauncher::free_gpus() const {
   std::vector<Gpu> free;
@@ -86,7 +56,8 @@ std::vector<Gpu> LocalLauncher::free_gpus() const {
 
 bool LocalLauncher::has_room(size_t ranks, bool uses_gpus) const {
   if (running_.empty()) return true;
-  if (stopping_ || running_.size() >= static_cast<size_t>(slots_.max_parallel)) return false;
+  if (launches_.are_stopping() || running_.size() >= static_cast<size_t>(slots_.max_parallel))
+    return false;
   if (uses_gpus) return ranks <= free_gpus().size();
   size_t busy = 0;
   for (const Running& running : running_) {
@@ -103,7 +74,7 @@ SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
     place.visible_gpus += std::to_string(gpu.index);
   }
   std::map<std::string, std::string> variables = own_environment();
-  SupervisorPlan plan{.trainer = request.trainer,
+  SupervisorPlan plan{.program = request.trainer,
                       .arguments = request.arguments,
                       .ranks = {},
                       .time_limit = request.time_limit,
@@ -132,90 +103,20 @@ void LocalLauncher::start(const LaunchRequest& request) {
     gpus = unheld_gpus(free, needed);
     gpus.resize(needed);
   }
-  const SupervisorPlan launch = plan(request, gpus);
-  int channel[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0) {
-    throw_system_error(errno, "cannot start " + launch.trainer);
-  }
-  const pid_t supervisor = fork();
-  if (supervisor == 0) supervise(channel[1], launch);
-  const int fork_error = errno;
-  close(channel[1]);
-  StartReport report{.error_number = fork_error};
-  if (supervisor > 0 && recv(channel[0], &report, sizeof report, 0) != sizeof report) {
-    report = {.error_number = ECHILD};
-  }
-  if (report.error_number != 0) {
-    close(channel[0]);
-    if (supervisor > 0) waitpid(supervisor, nullptr, 0);
-    const std::string& what =
-        report.log_failed ? launch.ranks[size_t(report.rank)].log : launch.trainer;
-    throw_system_error(
-        report.error_number,
-        "cannot start rank " + std::to_string(std::max(report.rank, 0)) + ": " + what);
-  }
-  running_.push_back({.request = request,
-                      .gpus = std::move(gpus),
-                      .supervisor = supervisor,
-                      .process_group = report.process_group,
-                      .channel = channel[0]});
+  launches_.start(request, plan(request, gpus));
+  running_.push_back({.request = request, .gpus = std::move(gpus)});
 }
 
 std::vector<LaunchResult> LocalLauncher::wait(std::chrono::milliseconds timeout) {
-  std::vector<pollfd> channels;
-  for (const Running& running : running_) channels.push_back({running.channel, POLLIN, 0});
-  if (channels.empty() || poll(channels.data(), channels.size(), int(timeout.count())) <= 0) {
-    return {};
-  }
   std::vector<LaunchResult> results;
-  std::vector<Running> still_running;
-  for (size_t i = 0; i < channels.size(); ++i) {
-    if (channels[i].revents == 0) {
-      still_running.push_back(running_[i]);
-    } else {
-      results.push_back(finish(running_[i]));
-    }
+  for (const EndedLaunch& ended : launches_.wait(timeout)) {
+    std::erase_if(running_,
+                  [&](const Running& running) { return running.request.id == ended.request.id; });
+    results.push_back(launch_result(ended));
   }
-  running_ = std::move(still_running);
-  if (running_.empty()) stopping_ = false;
   return results;
 }
 
-LaunchResult LocalLauncher::finish(const Running& running) const {
-  EndReport end;
-  const bool reported = recv(running.channel, &end, sizeof end, 0) == sizeof end;
-  close(running.channel);
-  if (!reported) kill(-running.process_group, SIGKILL);  // ranks have died with their supervisor
-  waitpid(running.supervisor, nullptr, 0);
-  LaunchResult result{
-      .id = running.request.id, .outcome = end.outcome, .reason = {}, .first_rank = end.first_rank};
-  if (!reported) {
-    result.outcome = LaunchOutcome::kFailed;
-    result.reason = "the run's supervisor was killed";
-    return result;
-  }
-  switch (end.outcome) {
-    case LaunchOutcome::kExited:
-      break;
-    case LaunchOutcome::kInterrupted:
-      result.reason = "asked to stop";
-      break;
-    case LaunchOutcome::kTimeLimit:
-      result.reason = "stopped at its time limit of " +
-                      std::to_string(running.request.time_limit->count()) + " s";
-      break;
-    case LaunchOutcome::kOutOfMemory:
-    case LaunchOutcome::kFailed:
-      result.reason = describe(end);
-      break;
-  }
-  return result;
-}
-
-void LocalLauncher::stop_all() {
-  const auto order = static_cast<char>(stopping_ ? SupervisorOrder::kKill : SupervisorOrder::kStop);
-  for (const Running& running : running_) send(running.channel, &order, 1, MSG_NOSIGNAL);
-  stopping_ = !running_.empty();
-}
+void LocalLauncher::stop_all() { launches_.stop_all(); }
 
 }  // namespace fsdp

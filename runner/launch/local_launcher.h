@@ -4,7 +4,7 @@
 
 #include "runner/launch/gpus.h"
 #include "runner/launch/launcher.h"
-#include "runner/launch/supervisor.h"
+#include "runner/launch/supervised_launches.h"
 
 namespace fsdp {
 
@@ -21,8 +21,6 @@ struct LocalSlots {
 class LocalLauncher : public Launcher {
  public:
   explicit LocalLauncher(LocalSlots slots, Patience patience = {});
-  // Kills what still runs.
-  ~LocalLauncher() override;
 
   bool has_room(size_t ranks, bool uses_gpus) const override;
   // ConfigError also when other processes hold so many GPUs that too few are left.
@@ -34,19 +32,15 @@ class LocalLauncher : public Launcher {
   struct Running {
     LaunchRequest request;
     std::vector<Gpu> gpus;
-    int supervisor = 0;     // its process id
-    int process_group = 0;  // of the ranks
-    int channel = -1;
   };
 
   std::vector<Gpu> free_gpus() const;
   SupervisorPlan plan(const LaunchRequest& request, const std::vector<Gpu>& gpus) const;
-  LaunchResult finish(const Running& running) const;
 
   LocalSlots slots_;
   Patience patience_;
+  SupervisedLaunches launches_;
   std::vector<Running> running_;
-  bool stopping_ = false;
 };
 
 }  // namespace fsdp

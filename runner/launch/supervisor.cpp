@@ -88,6 +88,7 @@ class Supervisor {
   std::optional<LaunchOutcome> stopped_as_;  // time limit or interruption
   std::optional<EndReport> failure_;
   bool all_succeeded_ = true;
+  bool killed_ = false;
 };
 
 StartReport Supervisor::start() {
@@ -127,7 +128,7 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
 
-  std::vector<char*> arguments{const_cast<char*>(plan_.trainer.c_str())};
+  std::vector<char*> arguments{const_cast<char*>(plan_.program.c_str())};
   for (const std::string& argument : plan_.arguments) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
@@ -142,7 +143,7 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execve(plan_.trainer.c_str(), arguments.data(), environment.data());
+  execve(plan_.program.c_str(), arguments.data(), environment.data());
   give_up(/*log_failed=*/false);
   _exit(kNotStarted);
 }
@@ -207,6 +208,7 @@ void Supervisor::record(pid_t process, int wait_status) {
   found->ended = true;
   if (ended_with(wait_status, ExitCode::kOk)) return;
   all_succeeded_ = false;
+  killed_ |= WIFSIGNALED(wait_status);
   const bool out_of_memory = ended_with(wait_status, ExitCode::kOutOfMemory);
   const bool told_to_stop = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
   const EndReport ending{
@@ -247,7 +249,7 @@ void Supervisor::terminate(std::optional<LaunchOutcome> outcome) {
   stage_ = Stage::kTerminating;
   deadline_ =
       Clock::now() + (failure_ ? after_terminate : plan_.time_to_stop.value_or(after_terminate));
-  kill(-ranks_.front().process, SIGTERM);
+  kill(-ranks_.front().process, plan_.stop_signal);
 }
 
 // Ranks first; what they started comes to this process when its parent dies (it is a subreaper), so
@@ -272,8 +274,10 @@ void Supervisor::end_everything() {
 
 EndReport Supervisor::report() const {
   const bool out_of_memory = failure_ && failure_->outcome == LaunchOutcome::kOutOfMemory;
-  if (stopped_as_ && !all_succeeded_ && !out_of_memory) return {.outcome = *stopped_as_};
-  return failure_.value_or(EndReport{});
+  const bool stopped = stopped_as_ && !all_succeeded_ && !out_of_memory;
+  EndReport end = stopped ? EndReport{.outcome = *stopped_as_} : failure_.value_or(EndReport{});
+  end.killed = killed_;
+  return end;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -34,12 +36,13 @@ struct RankProcess {
 };
 
 struct SupervisorPlan {
-  std::string trainer;
+  std::string program;
   std::vector<std::string> arguments;
   std::vector<RankProcess> ranks;
   std::optional<std::chrono::milliseconds> time_limit;
   std::optional<std::chrono::milliseconds> time_to_stop;  // as LaunchRequest has it
   Patience patience;
+  int stop_signal = SIGTERM;  // asks a rank to stop
 };
 
 // Runner to supervisor, one byte.
@@ -58,6 +61,7 @@ struct EndReport {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   int first_rank = -1;
   int wait_status = 0;  // of first_rank, as waitpid gives it
+  bool killed = false;  // a rank was ended by a signal
 };
 
 // Starts the ranks, reports, waits for their end, reports. Runs in the forked child; the process is

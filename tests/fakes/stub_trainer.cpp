@@ -25,9 +25,9 @@
 //       A rule without `point` (part of the run's folder), `rank`, `step` (1) or `batch_above`
 //       (of batch.size_per_rank) is for all of them.
 //       What a rule does before that step: kill=SIGNAL (itself), exit=STATUS, fail=REASON,
-//       out_of_memory=REASON, hang=1 (until a signal), deaf=1 (ignores SIGTERM from then on),
-//       spawn=FILE (a process in a session of its own; writes its id there),
-//       await=FILE (goes on when it is there).
+//       out_of_memory=REASON, hang=1 (until a signal), deaf=1 (ignores SIGTERM and SIGUSR1 from
+//       then on), spawn=FILE (a process in a session of its own; writes its id there), await=FILE
+//       (goes on when it is there).
 namespace {
 
 using namespace fsdp;
@@ -110,7 +110,7 @@ void follow(const Rule& rule, EventWriter& events) {
   } else if (rule.action == "hang") {
     for (;;) pause();
   } else if (rule.action == "deaf") {
-    signal(SIGTERM, SIG_IGN);
+    for (const int signal_number : {SIGTERM, SIGUSR1}) signal(signal_number, SIG_IGN);
   } else if (rule.action == "spawn") {
     spawn(rule.value);
   } else if (rule.action == "await") {
@@ -249,7 +249,7 @@ int main(int argument_count, char** arguments) {
   }
   struct sigaction action {};
   action.sa_handler = [](int) { asked_to_stop = 1; };  // without SA_RESTART: sleeps end
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal_number : {SIGTERM, SIGUSR1}) sigaction(signal_number, &action, nullptr);
   try {
     StubTrainer trainer(read_run_spec(spec), RunPaths(spec.parent_path()), attempt);
     return static_cast<int>(trainer.run());

@@ -1,0 +1,137 @@
+#include "runner/launch/supervised_launches.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+namespace fsdp {
+
+SupervisedLaunches::~SupervisedLaunches() {
+  for (const Running& running : running_) {
+    close(running.channel);  // as if this process had died
+    waitpid(running.supervisor, nullptr, 0);
+  }
+}
+
+void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPlan& plan) {
+  int channel[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot start " + plan.program);
+  }
+  const pid_t supervisor = fork();
+  if (supervisor == 0) supervise(channel[1], plan);
+  const int fork_error = errno;
+  close(channel[1]);
+  StartReport report{.error_number = fork_error};
+  if (supervisor > 0 && recv(channel[0], &report, sizeof report, 0) != sizeof report) {
+    report = {.error_number = ECHILD};
+  }
+  if (report.error_number != 0) {
+    close(channel[0]);
+    if (supervisor > 0) waitpid(supervisor, nullptr, 0);
+    const std::string& what =
+        report.log_failed ? plan.ranks[size_t(report.rank)].log : plan.program;
+    throw std::system_error(
+        report.error_number, std::generic_category(),
+        "cannot start rank " + std::to_string(std::max(report.rank, 0)) + ": " + what);
+  }
+  running_.push_back({.request = request,
+                      .supervisor = supervisor,
+                      .process_group = report.process_group,
+                      .channel = channel[0]});
+}
+
+std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds timeout) {
+  std::vector<pollfd> channels;
+  for (const Running& running : running_) channels.push_back({running.channel, POLLIN, 0});
+  if (channels.empty() || poll(channels.data(), channels.size(), int(timeout.count())) <= 0) {
+    return {};
+  }
+  std::vector<EndedLaunch> ended;
+  std::vector<Running> still_running;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    if (channels[i].revents == 0) {
+      still_running.push_back(running_[i]);
+    } else {
+      ended.push_back(finish(running_[i]));
+    }
+  }
+  running_ = std::move(still_running);
+  if (running_.empty()) stopping_ = false;
+  return ended;
+}
+
+EndedLaunch SupervisedLaunches::finish(const Running& running) {
+  EndedLaunch ended{running.request, EndReport{}};
+  const bool reported =
+      recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;
+  close(running.channel);
+  if (!reported) {
+    kill(-running.process_group, SIGKILL);  // ranks have died with their supervisor
+    ended.report.reset();
+  }
+  waitpid(running.supervisor, nullptr, 0);
+  return ended;
+}
+
+void SupervisedLaunches::stop_all() {
+  const auto order = static_cast<char>(stopping_ ? SupervisorOrder::kKill : SupervisorOrder::kStop);
+  for (const Running& running : running_) send(running.channel, &order, 1, MSG_NOSIGNAL);
+  stopping_ = !running_.empty();
+}
+
+std::string describe(const std::string& whose, int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    return whose + " killed by signal " + std::to_string(WTERMSIG(wait_status));
+  }
+  return whose + " exited with status " + std::to_string(WEXITSTATUS(wait_status));
+}
+
+LaunchResult launch_result(const EndedLaunch& ended) {
+  LaunchResult result{.id = ended.request.id, .reason = {}};
+  if (!ended.report) {
+    result.outcome = LaunchOutcome::kFailed;
+    result.reason = "the run's supervisor was killed";
+    return result;
+  }
+  result.outcome = ended.report->outcome;
+  result.first_rank = ended.report->first_rank;
+  const std::string rank = "rank " + std::to_string(result.first_rank);
+  switch (result.outcome) {
+    case LaunchOutcome::kExited:
+      break;
+    case LaunchOutcome::kInterrupted:
+      result.reason = "asked to stop";
+      break;
+    case LaunchOutcome::kTimeLimit:
+      result.reason = "stopped at its time limit of " +
+                      std::to_string(ended.request.time_limit->count()) + " s";
+      break;
+    case LaunchOutcome::kOutOfMemory:
+      result.reason = rank + " ran out of memory";
+      break;
+    case LaunchOutcome::kFailed:
+      result.reason = describe(rank, ended.report->wait_status);
+      break;
+  }
+  return result;
+}
+
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const size_t equals = std::min(text.find('='), text.size());
+    variables.emplace(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
+  }
+  return variables;
+}
+
+}  // namespace fsdp
