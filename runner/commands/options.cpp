@@ -22,6 +22,16 @@ void add_choice_options(CLI::App& command, Choice& choice) {
       ->option_text("NAME=auto");
   command.add_option("--gpus", choice.gpus, "GPUs to use: 0,1 or UUIDs (default: all visible)")
       ->option_text("LIST");
+  constexpr auto kLaunchers = enum_names(LauncherKind{});
+  command
+      .add_option_function<std::string>(
+          "--launcher",
+          [&choice](const std::string& name) {
+            choice.launcher = enum_from_name<LauncherKind>(name).value();
+          },
+          "local: on this host; slurm: as jobs")
+      ->check(CLI::IsMember(std::vector<std::string>(kLaunchers.begin(), kLaunchers.end())))
+      ->option_text("KIND=local");
 }
 
 void add_results_option(CLI::App& command, std::filesystem::path& results) {

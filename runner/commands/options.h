@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -10,11 +11,16 @@
 // Options that several commands have.
 namespace fsdp {
 
+enum class LauncherKind { kLocal, kSlurm };
+
+constexpr auto enum_names(LauncherKind) { return std::array{"local"sv, "slurm"sv}; }
+
 // Which runs of which experiment, on which GPUs.
 struct Choice {
   std::filesystem::path file;
   ExpandOptions expand;
   std::optional<std::string> gpus;
+  LauncherKind launcher = LauncherKind::kLocal;
 };
 
 void add_choice_options(CLI::App& command, Choice& choice);

@@ -115,6 +115,9 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
 }
 
 ExitCode run(const RunArguments& options) {
+  if (options.choice.launcher == LauncherKind::kSlurm) {
+    throw ConfigError("--launcher", "slurm", "is not there yet; allowed: local");
+  }
   const Host host = find_host(options.choice.gpus);
   const Experiment experiment = Experiment::load(options.choice.file);
   GitQuery git(absolute_file(experiment).parent_path());

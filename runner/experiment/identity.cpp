@@ -31,6 +31,7 @@ RunSpec without_execution(RunSpec spec) {
   spec.communication = {};
   spec.device_samples = {};
   spec.wandb = {};
+  spec.slurm = {};
   return spec;
 }
 

@@ -8,6 +8,7 @@
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
+#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -22,11 +23,22 @@ std::string folder_name(const Run& run) {
   return of_run.empty() ? name : name + '-' + safe_file_name(of_run);
 }
 
-// In all that check_inputs looks at but the total batch.
+// In all files that are checked, but for the total batch.
 bool has_same_inputs(const RunSpec& one, const RunSpec& other) {
   return one.model == other.model && one.data == other.data && one.resume == other.resume &&
          one.evaluation.data == other.evaluation.data &&
-         one.evaluation.fraction == other.evaluation.fraction;
+         one.evaluation.fraction == other.evaluation.fraction &&
+         one.slurm.template_file == other.slurm.template_file;
+}
+
+void check_template(const RunSpec& spec) {
+  const std::filesystem::path& file = spec.slurm.template_file;
+  if (file.empty()) return;
+  try {
+    read_text_file(file);
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.place(), "slurm.template", error.problem());
+  }
 }
 
 }  // namespace
@@ -73,6 +85,7 @@ void check_inputs_of(const Expansion& expansion) {
   }
   for (const Run* run : distinct) {
     try {
+      check_template(run->spec);
       check_inputs(run->spec);
     } catch (const ConfigError& error) {
       const std::string file = error.place().empty() ? "" : error.place() + ": ";

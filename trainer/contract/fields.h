@@ -24,12 +24,20 @@
 // writers of YAML and JSON, and the reference documentation are such visitors.
 namespace fsdp {
 
-// The numbers a field may hold; ignored by fields that are not numbers.
+// What text must be.
+struct TextForm {
+  std::string_view description;          // "one line of text"
+  bool (*holds)(std::string_view text);  // null: any line without control characters
+  std::string_view dropped_prefix{};     // may stand before it and is not kept
+};
+
+// What a field may hold: numbers within limits, text of a form. Ignored by fields of other types.
 struct Range {
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
   bool minimum_excluded = false;
   bool maximum_excluded = false;
+  const TextForm* form = nullptr;  // null: any text
 
   bool contains(double value) const;
   // "at least 1", "greater than 0 and at most 1"; empty when everything is allowed.
@@ -98,6 +106,9 @@ template <typename T>
 inline constexpr bool is_optional = false;
 template <typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+
+// A list of text, of which every item has the form that the field's range gives.
+using TextList = std::vector<std::string>;
 
 // The shortest text that reads back as the same number: 1e-05, 0.1, 4.
 std::string shortest(double value);

@@ -27,6 +27,13 @@ void append_json(std::string& out, const T& value) {
     append_json_string(out, value.string());
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     append_json_string(out, value.is_auto ? "auto" : value.path.string());
+  } else if constexpr (std::same_as<T, TextList>) {
+    out += '[';
+    for (const std::string& item : value) {
+      if (&item != &value.front()) out += ',';
+      append_json_string(out, item);
+    }
+    out += ']';
   } else if constexpr (Fields<T>) {
     out += '{';
     bool first = true;

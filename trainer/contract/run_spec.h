@@ -9,6 +9,7 @@
 
 #include "trainer/contract/fields.h"
 #include "trainer/contract/model_spec.h"
+#include "trainer/contract/slurm_spec.h"
 #include "trainer/contract/strategy_spec.h"
 #include "trainer/contract/training_spec.h"
 
@@ -130,6 +131,7 @@ struct RunSpec {
   CommunicationSpec communication;
   DeviceSamplesSpec device_samples;
   WandbSpec wandb;
+  SlurmSpec slurm;
   DeviceKind device = DeviceKind::kAuto;
   std::optional<int64_t> threads_per_rank;
   double memory_limit_gib = 0.0;
@@ -164,6 +166,9 @@ struct RunSpec {
           any_value());
     visit("wandb", self.wandb,
           "Names for Weights & Biases; nothing is sent, `fsdp-run export` writes what to upload.",
+          any_value());
+    visit("slurm", self.slurm,
+          "What a run asks of Slurm, with --launcher slurm; otherwise it means nothing.",
           any_value());
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value());
     visit("threads_per_rank", self.threads_per_rank,

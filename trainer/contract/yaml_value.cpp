@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_syntax.h"
 
 namespace fsdp {
@@ -207,6 +208,37 @@ bool read_bool(const YamlEntry& entry) {
 std::string read_text(const YamlEntry& entry) {
   if (!entry.value.IsScalar()) refuse_type(entry, "text", "text");
   return entry.value.Scalar();
+}
+
+void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed) {
+  if (!holds_control_characters(text)) return;
+  refuse_value(entry, "holds a line feed or another control character; allowed: " + allowed);
+}
+
+std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed) {
+  if (!range.form) return read_text(entry);
+  if (!entry.value.IsScalar()) refuse_type(entry, "text", allowed);
+  std::string_view text = entry.value.Scalar();
+  if (text.starts_with(range.form->dropped_prefix)) {
+    text.remove_prefix(range.form->dropped_prefix.size());
+  }
+  require_one_line(text, entry, allowed);
+  if (!text.empty() && range.form->holds && !range.form->holds(text)) {
+    refuse_value(entry, found(entry.value) + " is none of what it can be; allowed: " + allowed);
+  }
+  return std::string(text);
+}
+
+TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed) {
+  if (entry.value.IsNull()) return {};
+  if (!entry.value.IsSequence()) refuse_type(entry, "a list", allowed);
+  TextList list;
+  for (const YAML::Node& node : entry.value) {
+    const YamlEntry item{entry.key, node, entry.path, entry.origin};
+    list.push_back(read_text(item, range, allowed));
+    if (list.back().empty()) refuse_value(item, "an item is empty; allowed: " + allowed);
+  }
+  return list;
 }
 
 std::filesystem::path read_path(const YamlEntry& entry) {

@@ -67,9 +67,18 @@ void require_map(const YamlEntry& entry, const std::string& contents);
                                      const std::string& hint);
 [[noreturn]] void refuse_value(const YamlEntry& entry, const std::string& problem);
 
+template <typename T>
+std::string description_of_form(const TextForm& form) {
+  const std::string description(form.description);
+  if constexpr (std::same_as<T, TextList>) return "a list, each item " + description;
+  if constexpr (std::same_as<T, std::filesystem::path>) return "a path, or null";
+  return description + R"(, or "")";
+}
+
 // What a field of type T may hold: "an integer, at least 1".
 template <typename T>
 std::string allowed_values(const Range& range) {
+  if (range.form) return description_of_form<T>(*range.form);
   const std::string limits = range.description();
   const std::string suffix = limits.empty() ? "" : ", " + limits;
   if constexpr (is_optional<T>) {
@@ -89,8 +98,8 @@ std::string allowed_values(const Range& range) {
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     return "auto, a path, or null";
   } else {
-    static_assert(std::same_as<T, std::string>);
-    return "text";
+    static_assert(std::same_as<T, std::string> || std::same_as<T, TextList>);
+    return std::same_as<T, TextList> ? "a list of text" : "text";
   }
 }
 
@@ -98,8 +107,13 @@ int64_t read_integer(const YamlEntry& entry, const std::string& allowed);
 double read_number(const YamlEntry& entry, const std::string& allowed);
 bool read_bool(const YamlEntry& entry);
 std::string read_text(const YamlEntry& entry);
+// Text of `range`'s form, if it has one, or none where that is allowed.
+std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed);
+// Null is an empty list.
+TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
 // Absolute and lexically normal, without a trailing slash; `~` is a name like any other.
 std::filesystem::path read_path(const YamlEntry& entry);
+void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed);
 [[noreturn]] void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names);
 
 // `allowed` ends the message when the value is refused.
@@ -130,11 +144,14 @@ void read_value(T& member, const YamlEntry& entry, const Range& range, const std
     member = *value;
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     member = entry.value.IsNull() ? std::filesystem::path() : read_path(entry);
+    if (range.form) require_one_line(member.string(), entry, allowed);
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     member.is_auto = entry.value.IsScalar() && entry.value.Scalar() == "auto";
     member.path = member.is_auto || entry.value.IsNull() ? "" : read_path(entry);
+  } else if constexpr (std::same_as<T, TextList>) {
+    member = read_text_list(entry, range, allowed);
   } else {
-    member = read_text(entry);
+    member = read_text(entry, range, allowed);
   }
 }
 
@@ -160,6 +177,13 @@ std::string yaml_text(const T& value) {
     return std::string(name_of(value));
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     return value.is_auto ? "auto" : yaml_text(value.path);
+  } else if constexpr (std::same_as<T, TextList>) {
+    std::string text = "[";
+    for (const std::string& item : value) {
+      if (text.size() > 1) text += ", ";
+      text += yaml_text(item);
+    }
+    return text += ']';
   } else {
     std::string text;
     if constexpr (std::same_as<T, std::filesystem::path>) {

@@ -56,11 +56,27 @@ TEST_CASE("a run is the same run however it is carried out") {
   other.communication.timeout_s = 5;
   other.device_samples.every_s = 1;
   other.wandb.project = "class of 2026";
+  other.slurm.nodes = 2;
+  other.slurm.modules = {"cuda"};
+  other.slurm.container.image = "image.sif";
   CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
   other.resume = {.is_auto = false, .path = "/checkpoints/step-3"};
   CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
   other.schedule.warmup_steps = 1;
   CHECK(run_hash(other, no_digest) != run_hash(spec, no_digest));
+}
+
+TEST_CASE("a run keeps the identity that earlier versions gave it") {
+  const FileDigest no_digest = [](const std::filesystem::path&) { return std::string(); };
+  RunSpec spec;
+  spec.strategy.kind = StrategyKind::kFsdp;
+  spec.strategy.ranks = 4;
+  spec.optimizer.learning_rate = 1e-4;
+  spec = resolved(spec);
+  CHECK(identity_keys(spec) ==
+        "strategy.kind=fsdp\nstrategy.ranks=4\nbatch.total=16\n"
+        "batch.gradient_accumulation_steps=1\noptimizer.learning_rate=1e-04\ntrain.steps=100\n");
+  CHECK(run_hash(spec, no_digest) == "191899778e938a9eaf8864e36baa31ab");
 }
 
 TEST_CASE("runs whose losses must be equal have one digest, and others have another") {

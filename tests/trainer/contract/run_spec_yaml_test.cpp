@@ -32,6 +32,16 @@ resume: auto
 communication: {timeout_s: 30}
 device_samples: {every_s: 0.5}
 wandb: {entity: "a #team", project: lab, name: "null", log_model: true}
+slurm: {mode: allocation, job_name: "a \"job\" $x", partition: gpu, account: lab, qos: high,
+        reservation: class, nodes: 2, gpus_per_node: 4, gpu_request: gpus_per_node, gpu_type: a100,
+        gpu_memory_gib: 79.5, cpus_per_task: 10, mem: 16G, time: "04:00:00", constraint: "a&b|c",
+        exclude: "n[1,3-4]", exclusive: true, output: "%x-%j.out", error: "%x-%j.err",
+        mail_user: me@here, mail_type: "END,FAIL", modules: [cuda, "b:c, 'd' ]"],
+        prologue: ["export X=\"$(pwd)\"  # ${Y}"], environment: ["OMP_NUM_THREADS=2", "_a="],
+        sbatch_options: [--nice=100], srun_options: [--mpi=none], template: own.sh, max_parallel: 3,
+        max_restarts: 0, signal_before_end_s: 60,
+        container: {engine: pyxis, image: "docker://a/b:c", options: [--bind, /data],
+                    trainer: /opt/fsdp-train}}
 device: cuda
 threads_per_rank: 2
 memory_limit_gib: 0.1
@@ -246,6 +256,14 @@ TEST_CASE("a specification survives being written and read") {
     const TemporaryFolder folder;
     CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))) == spec);
   }
+}
+
+TEST_CASE("a specification from before a section was added has its defaults") {
+  const std::string text = to_yaml(resolved(RunSpec{}));
+  const size_t slurm = text.find("slurm:\n");
+  const std::string earlier = text.substr(0, slurm) + text.substr(text.find("device: ", slurm));
+  CHECK_THAT(earlier, !Catch::Contains("gpus_per_node"));
+  CHECK(run_spec_from_yaml(earlier, kOrigin) == resolved(RunSpec{}));
 }
 
 TEST_CASE("the specifications of these tests leave no key as it is by default") {
