@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from workplace import Workplace
+
+
+def pytest_addoption(parser):
+    parser.addoption("--runner", required=True, help="the fsdp-run program to test")
+    parser.addoption("--trainer", required=True, help="fsdp-train, built")
+    parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
+
+
+def started(folder, accounting=False, **settings):
+    """A cluster for as long as the fixture is in use, which ends without processes."""
+    cluster = Cluster(folder / "slurm")
+    cluster.start(accounting, **settings)
+    yield cluster
+    cluster.stop()
+    assert cluster.processes() == []
+
+
+def left_empty(cluster):
+    """The cluster for one test, which has to leave it without a job and without their processes."""
+    daemons = set(cluster.processes())
+    yield cluster
+    try:
+        cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [], 20)
+        cluster.wait_until("the jobs' processes have ended",
+                           lambda: not set(cluster.processes()) - daemons, 20)
+    except TimeoutError:
+        cluster.call("scancel", "--user=root")
+        raise
+
+
+@pytest.fixture(scope="session")
+def session_cluster(tmp_path_factory):
+    yield from started(tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.fixture(scope="session")
+def session_accounting_cluster(tmp_path_factory):
+    # What has ended is known to sacct only, after 10 seconds.
+    yield from started(tmp_path_factory.mktemp("cluster"), accounting=True, MinJobAge=2)
+
+
+@pytest.fixture
+def cluster(session_cluster):
+    yield from left_empty(session_cluster)
+
+
+@pytest.fixture
+def accounting_cluster(session_accounting_cluster):
+    yield from left_empty(session_accounting_cluster)
+
+
+@pytest.fixture(params=["without accounting", "with accounting"])
+def any_cluster(request):
+    name = "accounting_cluster" if request.param == "with accounting" else "cluster"
+    return request.getfixturevalue(name)
+
+
+@pytest.fixture
+def own_cluster(tmp_path):
+    """Starts a cluster that a test may break: own_cluster(accounting=False, **settings)."""
+    clusters = []
+
+    def start(**settings):
+        clusters.append(started(tmp_path, **settings))
+        return next(clusters[-1])
+
+    yield start
+    for cluster in clusters:
+        assert list(cluster) == []  # goes on behind its yield
+
+
+@pytest.fixture
+def workplace(request, tmp_path):
+    """workplace(cluster, experiment): a folder with experiment.yaml, to be run on the cluster."""
+    programs = [Path(request.config.getoption(name)).resolve()
+                for name in ("--runner", "--trainer", "--stub-trainer")]
+    made = []
+
+    def make(cluster, experiment, folder="work"):
+        made.append(Workplace(tmp_path / folder, cluster, experiment, *programs))
+        return made[-1]
+
+    yield make
+    for workplace in made:
+        workplace.end()

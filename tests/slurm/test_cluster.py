@@ -1,0 +1,72 @@
+"""The cluster that the other tests run on."""
+import subprocess
+import sys
+from pathlib import Path
+
+import cluster as cluster_script
+import pytest
+from cluster import NODES, Cluster
+
+
+def start(folder, *options, **environment):
+    return subprocess.run([sys.executable, cluster_script.__file__, "start", folder, *options],
+                          capture_output=True, text=True, **environment)
+
+
+def test_a_job_runs_across_nodes(cluster):
+    ranks = cluster.call("srun", "--nodes=2", "--ntasks-per-node=2", "--gres=gpu:2", "bash", "-c",
+                         "echo $SLURMD_NODENAME $SLURM_LOCALID $CUDA_VISIBLE_DEVICES")
+    assert sorted(ranks.stdout.splitlines()) == ["n1 0 0,1", "n1 1 0,1", "n2 0 0,1", "n2 1 0,1"]
+
+
+def test_accounting_knows_a_job_that_the_controller_forgot(accounting_cluster, tmp_path):
+    accounting_cluster.call("sbatch", "--wait", "--output=/dev/null", "--wrap=true")
+    accounting_cluster.wait_until(
+        "the job is in sacct", lambda: "COMPLETED" in accounting_cluster.call(
+            "sacct", "--noheader", "--jobs=1", "--format=State").stdout)
+    accounting_cluster.wait_until(
+        "slurmctld has forgotten it",
+        lambda: accounting_cluster.call("scontrol", "show", "job", "1").returncode != 0)
+
+
+def test_two_clusters_side_by_side_and_nothing_is_left(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    first, second = start(one), start(two, "MaxArraySize=7")
+    assert first.stdout == f"export SLURM_CONF={one}/slurm.conf\n"
+    assert second.stdout == f"export SLURM_CONF={two}/slurm.conf\n"
+    assert "MaxArraySize            = 7\n" in Cluster(two).call("scontrol", "show", "config").stdout
+    # A process that leaves its job's process group and session.
+    Cluster(one).call("sbatch", "--output=/dev/null", "--wrap=setsid sleep 1000 & sleep 1000")
+    started = Cluster(one)
+    started.wait_until("the job runs", lambda: any(
+        Path(f"/proc/{process}/comm").read_text() == "sleep\n" for process in started.processes()))
+    for folder in (one, two):
+        assert Cluster(folder).processes() != []
+        subprocess.run([sys.executable, cluster_script.__file__, "stop", folder], check=True)
+        assert Cluster(folder).processes() == []
+
+
+@pytest.mark.parametrize("broken", ["slurmctld", "slurmd", "munged"])
+def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path, broken):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / broken).write_text("#!/bin/sh\necho no room for me\nexit 1\n")
+    (programs / broken).chmod(0o755)
+    failed = start(tmp_path / "cluster", env={"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin"})
+    assert failed.returncode == 1
+    assert "no room for me" in failed.stderr
+    assert f"the cluster did not start: {broken}" in failed.stderr
+    assert Cluster(tmp_path / "cluster").processes() == []
+
+
+def test_a_node_dies_and_comes_back_and_so_does_the_controller(own_cluster):
+    cluster = own_cluster(SlurmdTimeout=3)
+    cluster.kill_node("n2")
+    cluster.wait_until("n2 is missed", lambda: "n2 down" in cluster.call(
+        "sinfo", "--noheader", "--Node", "--partition=main", "--format=%N %t").stdout.replace("*", ""))
+    cluster.start_node("n2")
+    cluster.stop_controller()
+    assert cluster.call("squeue").returncode != 0
+    cluster.start_controller()
+    cluster.wait_until("n2 is back", cluster.is_idle)
+    assert len(cluster.call("srun", "--nodes=3", "hostname").stdout.split()) == len(NODES)
