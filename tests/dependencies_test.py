@@ -19,17 +19,18 @@ ALLOWED = {
                       "trainer/strategy", "trainer/data", "trainer/checkpoint"},
     "runner/experiment": {CONTRACT},
     "runner/launch": {CONTRACT},
+    "runner/slurm": {CONTRACT, "runner/launch"},
     "runner/store": {CONTRACT},
     "runner/report": {CONTRACT, "runner/store"},
     "runner/export": {CONTRACT, "runner/store"},
     "runner/progress": {CONTRACT, "runner/store", "runner/report"},
     "runner/host": {CONTRACT, "runner/experiment", "runner/launch", "runner/store",
                     "runner/report", "runner/progress"},
-    "runner/sweep": {CONTRACT, "runner/experiment", "runner/launch", "runner/store",
+    "runner/sweep": {CONTRACT, "runner/experiment", "runner/launch", "runner/slurm", "runner/store",
                      "runner/progress", "runner/host"},
-    "runner/commands": {CONTRACT, "runner/experiment", "runner/launch", "runner/store",
-                        "runner/report", "runner/export", "runner/progress", "runner/host",
-                        "runner/sweep"},
+    "runner/commands": {CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
+                        "runner/store", "runner/report", "runner/export", "runner/progress",
+                        "runner/host", "runner/sweep"},
 }
 
 

@@ -1,0 +1,104 @@
+#include "runner/slurm/options.h"
+
+#include <strings.h>
+
+#include <algorithm>
+
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+bool begins_with_ignoring_case(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() &&
+         strncasecmp(text.data(), prefix.data(), prefix.size()) == 0;
+}
+
+}  // namespace
+
+std::string_view one_line(const std::string& key, std::string_view value) {
+  if (std::any_of(value.begin(), value.end(),
+                  [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; })) {
+    throw ConfigError("", key,
+                      "has a line break or another control character, which a script cannot hold");
+  }
+  return value;
+}
+
+std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node) {
+  std::string count = std::to_string(gpus_per_node);
+  if (!slurm.gpu_type.empty()) count = slurm.gpu_type + ':' + count;
+  return slurm.gpu_request == GpuRequest::kGres ? "--gres=gpu:" + count
+                                                : "--gpus-per-node=" + count;
+}
+
+std::vector<std::string> checked_options(const std::string& key,
+                                         const std::vector<std::string>& options) {
+  for (const std::string& option : options) {
+    const std::string_view name = std::string_view(option).substr(0, option.find('='));
+    if (name.starts_with('-') && name.find_first_of(" \t") != std::string_view::npos) {
+      std::string joined = option;
+      joined[name.find_first_of(" \t")] = '=';
+      throw ConfigError("", key,
+                        "'" + option + "' is one word to the program; write '" + joined +
+                            "', or each word as an item");
+    }
+  }
+  return options;
+}
+
+std::string sbatch_quoted(std::string_view option) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=+@%[]&|*()";
+  std::string text;
+  bool is_plain = true;
+  for (size_t i = 0; i < option.size(); ++i) {
+    const std::string_view rest = option.substr(i);
+    const bool is_marker =
+        begins_with_ignoring_case(rest, "hetjob") || begins_with_ignoring_case(rest, "packjob");
+    if (is_marker || rest[0] == '"' || rest[0] == '\\') text += '\\';
+    text += rest[0];
+    is_plain = is_plain && kPlain.find(rest[0]) != std::string_view::npos;
+  }
+  return is_plain ? text : '"' + text + '"';
+}
+
+std::string file_name_pattern(const std::filesystem::path& path) {
+  const std::string text = path.string();
+  if (text.find('\\') != std::string::npos) {
+    throw ConfigError("", "",
+                      text +
+                          ": Slurm cannot write to a folder whose path has a backslash; choose "
+                          "another with --results");
+  }
+  std::string pattern;
+  for (const char c : text) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  return pattern;
+}
+
+std::optional<int64_t> seconds_of(std::string_view time) {
+  const size_t dash = time.find('-');
+  const bool has_days = dash != std::string_view::npos;
+  std::vector<int64_t> numbers;
+  for (const char c : time) {
+    if (numbers.empty() || c < '0' || c > '9') numbers.push_back(0);
+    if (c >= '0' && c <= '9') numbers.back() = numbers.back() * 10 + (c - '0');
+  }
+  if (numbers.empty()) return std::nullopt;
+  // Units of the numbers, first to last; a number alone is minutes, and two are minutes and
+  // seconds.
+  std::vector<int64_t> units = {60};
+  if (has_days) {
+    units = {86400, 3600, 60, 1};
+  } else if (numbers.size() == 2) {
+    units = {60, 1};
+  } else if (numbers.size() == 3) {
+    units = {3600, 60, 1};
+  }
+  int64_t seconds = 0;
+  for (size_t i = 0; i < std::min(numbers.size(), units.size()); ++i)
+    seconds += numbers[i] * units[i];
+  return seconds == 0 ? std::nullopt : std::optional(seconds);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,104 @@
+#include "runner/slurm/request.h"
+
+#include <algorithm>
+#include <string>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/inputs.h"
+
+namespace fsdp {
+namespace {
+
+bool is_on_gpus(const RunSpec& spec) {
+  if (spec.device == DeviceKind::kAuto) return spec.slurm.gpus_per_node > 0;
+  return spec.device == DeviceKind::kCuda;
+}
+
+std::string count_of(int64_t count, const std::string& what) {
+  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
+}
+
+// The numbers of nodes that `ranks` spread evenly over, up to `most`: "1, 2 or 4".
+std::string even_numbers_of_nodes(int64_t ranks, int64_t most) {
+  std::string text = "1";
+  for (int64_t nodes = 2; nodes <= std::min(ranks, most); ++nodes) {
+    if (ranks % nodes == 0) text += ", " + std::to_string(nodes);
+  }
+  return text;
+}
+
+SlurmRequest request_on_gpus(const SlurmSpec& slurm, int64_t ranks) {
+  const int64_t most_gpus = slurm.gpus_per_node;
+  if (most_gpus < 1) {
+    throw ConfigError("", "slurm.gpus_per_node",
+                      "is " + std::to_string(most_gpus) + ", but the run is on GPUs (" +
+                          count_of(ranks, "rank") +
+                          "); set the GPUs of a node of the cluster, or device: cpu");
+  }
+  const int64_t nodes = (ranks + most_gpus - 1) / most_gpus;
+  if (nodes > slurm.nodes) {
+    throw ConfigError("", "slurm.nodes",
+                      count_of(ranks, "rank") + " on nodes of " + count_of(most_gpus, "GPU") +
+                          " need " + count_of(nodes, "node") + ", and slurm.nodes allows " +
+                          std::to_string(slurm.nodes) + "; raise it, or lower strategy.ranks to " +
+                          std::to_string(slurm.nodes * most_gpus));
+  }
+  if (ranks % nodes != 0) {
+    throw ConfigError("", "slurm.gpus_per_node",
+                      count_of(ranks, "rank") + " do not spread evenly over " +
+                          count_of(nodes, "node") + " of " + count_of(most_gpus, "GPU") +
+                          "; make strategy.ranks a multiple of " + std::to_string(most_gpus) +
+                          ", or set as many GPUs a node as divide the ranks");
+  }
+  return {.nodes = nodes, .ranks_per_node = ranks / nodes, .gpus_per_node = ranks / nodes};
+}
+
+SlurmRequest request_on_cpus(const SlurmSpec& slurm, int64_t ranks) {
+  const int64_t most_a_node = (ranks + slurm.nodes - 1) / slurm.nodes;
+  const int64_t nodes = (ranks + most_a_node - 1) / most_a_node;
+  if (ranks % nodes != 0) {
+    throw ConfigError("", "slurm.nodes",
+                      count_of(ranks, "rank") + " do not spread evenly over " +
+                          count_of(nodes, "node") +
+                          "; allowed: " + even_numbers_of_nodes(ranks, slurm.nodes));
+  }
+  return {.nodes = nodes, .ranks_per_node = ranks / nodes, .gpus_per_node = 0};
+}
+
+}  // namespace
+
+SlurmRequest slurm_request(const SlurmSpec& slurm, int64_t ranks, bool uses_gpus) {
+  return uses_gpus ? request_on_gpus(slurm, ranks) : request_on_cpus(slurm, ranks);
+}
+
+SlurmRequest slurm_request(const RunSpec& spec) {
+  return slurm_request(spec.slurm, spec.strategy.ranks, is_on_gpus(spec));
+}
+
+SlurmRequest largest(const std::vector<SlurmRequest>& requests) {
+  SlurmRequest all;
+  for (const SlurmRequest& request : requests) {
+    all.nodes = std::max(all.nodes, request.nodes);
+    all.ranks_per_node = std::max(all.ranks_per_node, request.ranks_per_node);
+    all.gpus_per_node = std::max(all.gpus_per_node, request.gpus_per_node);
+  }
+  return all;
+}
+
+bool may_share_array(const RunSpec& a, const RunSpec& b) {
+  return a.slurm == b.slurm && slurm_request(a) == slurm_request(b) &&
+         wants_checkpoints(a) == wants_checkpoints(b);
+}
+
+std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
+  std::vector<std::filesystem::path> folders;
+  for (const std::filesystem::path& file : input_files(spec)) {
+    folders.push_back(std::filesystem::absolute(file).parent_path());
+  }
+  if (!spec.resume.path.empty()) folders.push_back(std::filesystem::absolute(spec.resume.path));
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  return folders;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,86 @@
+#include "runner/slurm/step_command.h"
+
+#include "runner/slurm/options.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+// A path that an engine's list of folders can hold.
+std::string bindable(const path& folder) {
+  if (folder.string().find_first_of(",:") != std::string::npos) {
+    throw ConfigError("", "slurm.container",
+                      "'" + folder.string() +
+                          "' has a comma or a colon, which lists of a container's folders cannot "
+                          "hold; use another folder");
+  }
+  return folder.string();
+}
+
+std::string list_of_mounts(const std::vector<path>& folders) {
+  std::string mounts;
+  for (const path& folder : folders) {
+    if (!mounts.empty()) mounts += ',';
+    mounts += bindable(folder) + ':' + bindable(folder);
+  }
+  return mounts;
+}
+
+void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, const path& trainer,
+                         const path& working_directory, const std::vector<path>& folders) {
+  StepCommand command;
+  command.srun = {"srun", "--nodes=" + std::to_string(request.nodes),
+                  "--ntasks=" + std::to_string(request.ranks()),
+                  "--ntasks-per-node=" + std::to_string(request.ranks_per_node),
+                  // srun has not taken it over from the job since Slurm 22.05
+                  "--cpus-per-task=" + std::to_string(slurm.cpus_per_task), "--export=ALL"};
+  if (request.gpus_per_node > 0) command.srun.push_back(gpu_option(slurm, request.gpus_per_node));
+  append(command.srun, checked_options("slurm.srun_options", slurm.srun_options));
+
+  const SlurmContainerSpec& container = slurm.container;
+  const std::string program =
+      (container.engine == ContainerEngine::kNone || container.trainer.empty() ? trainer
+                                                                               : container.trainer)
+          .string();
+  if (container.engine != ContainerEngine::kNone && container.image.empty()) {
+    throw ConfigError("", "slurm.container.image",
+                      "is missing; slurm.container.engine " +
+                          std::string(name_of(container.engine)) + " needs an image");
+  }
+  const std::vector<std::string> options =
+      checked_options("slurm.container.options", container.options);
+  switch (container.engine) {
+    case ContainerEngine::kNone:
+      break;
+    case ContainerEngine::kApptainer:
+      command.trainer = {"apptainer", "exec"};
+      if (request.gpus_per_node > 0) command.trainer.push_back("--nv");
+      command.trainer.push_back("--pwd=" + working_directory.string());
+      command.trainer.push_back("--bind=" + bindable(working_directory));
+      for (const path& folder : folders) command.trainer.push_back("--bind=" + bindable(folder));
+      append(command.trainer, options);
+      command.trainer.push_back(container.image);
+      break;
+    case ContainerEngine::kPyxis: {
+      std::vector<path> mounted = {working_directory};
+      mounted.insert(mounted.end(), folders.begin(), folders.end());
+      append(command.srun, {"--container-image=" + container.image,
+                            "--container-mounts=" + list_of_mounts(mounted),
+                            "--container-workdir=" + working_directory.string()});
+      append(command.srun, options);
+      break;
+    }
+  }
+  command.trainer.push_back(program);
+  return command;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,24 @@
+#!/bin/bash
+{{sbatch_options}}
+#
+# All runs of an experiment in one job: fsdp-run itself works in here and starts each run by srun.
+# fsdp-run replaces the names in double braces by quoted values or whole lines. To change this
+# script, copy it, name the copy in slurm.template, and keep the names.
+
+# Ranks and rendezvous come from srun, whatever the shell that submitted this had been told.
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OMP_NUM_THREADS
+unset "${!OMPI_COMM_WORLD_@}" "${!PMI_@}" "${!MPI_LOCAL@}"
+
+fail() {
+  echo "fsdp-run: $*" >&2
+  exit 1
+}
+cd {{working_directory}} || fail "no such folder on $SLURMD_NODENAME: put it on a shared file system"
+
+{{modules}}
+{{environment}}
+{{prologue}}
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+
+exec {{runner}} allocation {{submission_folder}}

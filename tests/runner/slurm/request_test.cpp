@@ -1,0 +1,105 @@
+#include "runner/slurm/request.h"
+
+#include <catch2/catch.hpp>
+
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+RunSpec run_of(DeviceKind device, int64_t ranks, int64_t nodes, int64_t gpus_per_node) {
+  RunSpec spec;
+  spec.device = device;
+  spec.strategy.ranks = ranks;
+  spec.slurm.nodes = nodes;
+  spec.slurm.gpus_per_node = gpus_per_node;
+  return spec;
+}
+
+struct Refusal {
+  std::string key;
+  std::string problem;
+};
+
+Refusal refusal_of(const RunSpec& spec) {
+  try {
+    slurm_request(spec);
+  } catch (const ConfigError& error) {
+    return {error.key(), error.problem()};
+  }
+  return {"", "accepted"};
+}
+
+TEST_CASE("A run on GPUs asks for as few nodes as hold its ranks") {
+  const auto request = [](int64_t ranks, int64_t nodes, int64_t gpus) {
+    return slurm_request(run_of(DeviceKind::kCuda, ranks, nodes, gpus));
+  };
+  CHECK(request(1, 1, 4) == SlurmRequest{.nodes = 1, .ranks_per_node = 1, .gpus_per_node = 1});
+  CHECK(request(4, 1, 4) == SlurmRequest{.nodes = 1, .ranks_per_node = 4, .gpus_per_node = 4});
+  CHECK(request(4, 3, 2) == SlurmRequest{.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 2});
+  CHECK(request(6, 2, 5) == SlurmRequest{.nodes = 2, .ranks_per_node = 3, .gpus_per_node = 3});
+  CHECK(request(8, 2, 4) == SlurmRequest{.nodes = 2, .ranks_per_node = 4, .gpus_per_node = 4});
+}
+
+TEST_CASE("A run on the CPU spreads over the nodes it may use") {
+  const auto request = [](int64_t ranks, int64_t nodes) {
+    return slurm_request(run_of(DeviceKind::kCpu, ranks, nodes, 4));
+  };
+  CHECK(request(4, 1) == SlurmRequest{.nodes = 1, .ranks_per_node = 4, .gpus_per_node = 0});
+  CHECK(request(4, 2) == SlurmRequest{.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 0});
+  CHECK(request(1, 2) == SlurmRequest{.nodes = 1, .ranks_per_node = 1, .gpus_per_node = 0});
+  CHECK(request(4, 3) == SlurmRequest{.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 0});
+}
+
+TEST_CASE("An automatic device is a GPU where the nodes have some") {
+  CHECK(slurm_request(run_of(DeviceKind::kAuto, 2, 1, 2)).gpus_per_node == 2);
+  CHECK(slurm_request(run_of(DeviceKind::kAuto, 2, 1, 0)).gpus_per_node == 0);
+}
+
+TEST_CASE("What does not fit is refused with what to set") {
+  const Refusal no_gpus = refusal_of(run_of(DeviceKind::kCuda, 2, 1, 0));
+  CHECK(no_gpus.key == "slurm.gpus_per_node");
+  CHECK(no_gpus.problem ==
+        "is 0, but the run is on GPUs (2 ranks); set the GPUs of a node of the cluster, or "
+        "device: cpu");
+
+  const Refusal few_nodes = refusal_of(run_of(DeviceKind::kCuda, 8, 1, 4));
+  CHECK(few_nodes.key == "slurm.nodes");
+  CHECK(few_nodes.problem ==
+        "8 ranks on nodes of 4 GPUs need 2 nodes, and slurm.nodes allows 1; raise it, or lower "
+        "strategy.ranks to 4");
+
+  const Refusal odd = refusal_of(run_of(DeviceKind::kCuda, 7, 2, 4));
+  CHECK(odd.key == "slurm.gpus_per_node");
+  CHECK(odd.problem ==
+        "7 ranks do not spread evenly over 2 nodes of 4 GPUs; make strategy.ranks a multiple of "
+        "4, or set as many GPUs a node as divide the ranks");
+
+  const Refusal on_cpus = refusal_of(run_of(DeviceKind::kCpu, 3, 2, 0));
+  CHECK(on_cpus.key == "slurm.nodes");
+  CHECK(on_cpus.problem == "3 ranks do not spread evenly over 2 nodes; allowed: 1");
+}
+
+TEST_CASE("The largest request has room for each") {
+  CHECK(largest({{.nodes = 1, .ranks_per_node = 4, .gpus_per_node = 4},
+                 {.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 2}}) ==
+        SlurmRequest{.nodes = 2, .ranks_per_node = 4, .gpus_per_node = 4});
+}
+
+TEST_CASE("Runs share an array when they ask the same of Slurm") {
+  const RunSpec run = run_of(DeviceKind::kCuda, 4, 1, 4);
+  RunSpec other = run;
+  other.batch.size_per_rank = 8;
+  CHECK(may_share_array(run, other));
+  other.slurm.time = "1:00:00";
+  CHECK_FALSE(may_share_array(run, other));
+  other = run;
+  other.strategy.ranks = 2;
+  CHECK_FALSE(may_share_array(run, other));
+  other = run;
+  other.checkpoint.every_steps = 10;
+  CHECK_FALSE(may_share_array(run, other));
+}
+
+}  // namespace
+}  // namespace fsdp
