@@ -168,6 +168,11 @@ Experiment Experiment::load(const std::filesystem::path& file) {
   return Experiment(std::make_unique<Contents>(Contents{read_experiment_file(file)}));
 }
 
+Experiment Experiment::from_text(const std::filesystem::path& file, std::string text) {
+  return Experiment(
+      std::make_unique<Contents>(Contents{experiment_file_from(file, std::move(text))}));
+}
+
 const std::string& Experiment::name() const { return contents_->file.name; }
 const std::string& Experiment::title() const { return contents_->file.title; }
 Comparison Experiment::compare() const { return contents_->file.compare; }

@@ -146,10 +146,14 @@ void check_points_excluded(const ExperimentFile& file) {
 }  // namespace
 
 ExperimentFile read_experiment_file(const std::filesystem::path& path) {
+  return experiment_file_from(path, read_text_file(path));
+}
+
+ExperimentFile experiment_file_from(const std::filesystem::path& path, std::string text) {
   const YamlOrigin origin{.name = path.string(), .folder = path.parent_path()};
   ExperimentFile file;
   file.path = path;
-  file.text = read_text_file(path);
+  file.text = std::move(text);
   const YAML::Node map = parse_yaml(file.text, origin);
   const Section keys = read_section(map, origin, "", place_of(map.Mark(), origin), "");
   const auto find = [&](const char* name) {

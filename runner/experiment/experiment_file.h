@@ -40,5 +40,7 @@ struct ExperimentFile {
 
 // Throws ConfigError on whatever is malformed.
 ExperimentFile read_experiment_file(const std::filesystem::path& path);
+// The same as if the file `path` held `text`.
+ExperimentFile experiment_file_from(const std::filesystem::path& path, std::string text);
 
 }  // namespace fsdp

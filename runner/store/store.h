@@ -209,6 +209,10 @@ class Store {
   std::optional<std::string> digest(const std::filesystem::path& file) const;
   void remember_digest(const std::filesystem::path& file, std::string_view digest);
 
+  // A database of its own of all that planning looks at: everything but what ranks measured. Not
+  // while a Batch lives.
+  void write_planning_copy(const std::filesystem::path& file) const;
+
  private:
   struct Contents;
   std::unique_ptr<Contents> contents_;

@@ -26,4 +26,11 @@ void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
   std::filesystem::rename(paths.checkpoints(), paths.attempt(record.attempt) / "checkpoints");
 }
 
+int claim_attempt(const RunPaths& paths) {
+  std::filesystem::create_directories(paths.folder());
+  int attempt = first_free_attempt(paths);
+  while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
+  return attempt;
+}
+
 }  // namespace fsdp

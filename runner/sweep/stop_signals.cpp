@@ -1,12 +1,12 @@
 #include "runner/sweep/stop_signals.h"
 
-#include <initializer_list>
+#include <algorithm>
 
 namespace fsdp {
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(std::initializer_list<int> signals) {
   sigemptyset(&signals_);
-  for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal_number : signals) {
     struct sigaction action {};
     sigaction(signal_number, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&signals_, signal_number);
@@ -15,14 +15,14 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  while (take()) {  // one that came too late must not end the program now
+  while (take() != 0) {  // one that came too late must not end the program now
   }
   sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
 
-bool StopSignals::take() {
+int StopSignals::take() {
   constexpr timespec kNoWait{};
-  return sigtimedwait(&signals_, nullptr, &kNoWait) > 0;
+  return std::max(sigtimedwait(&signals_, nullptr, &kNoWait), 0);
 }
 
 }  // namespace fsdp

@@ -2,19 +2,21 @@
 
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace fsdp {
 
-// Holds back SIGINT, SIGTERM and SIGHUP (those that this process does not ignore, as under nohup)
-// so that they are taken at a point of our choosing.
+// Holds back signals that ask to stop (but those that this process ignores, as under nohup) so that
+// they are taken at a point of our choosing.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(std::initializer_list<int> signals = {SIGINT, SIGTERM, SIGHUP});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Whether one has arrived since the last call.
-  bool take();
+  // One that has arrived and was not taken yet; 0: none.
+  int take();
 
  private:
   sigset_t signals_;

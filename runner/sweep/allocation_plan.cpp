@@ -1,0 +1,81 @@
+#include "runner/sweep/allocation_plan.h"
+
+#include <fstream>
+#include <system_error>
+
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+std::filesystem::path plan_file(const std::filesystem::path& folder) {
+  return folder / "allocation.yaml";
+}
+
+std::filesystem::path experiment_file(const std::filesystem::path& folder) {
+  return folder / "experiment.yaml";
+}
+
+std::filesystem::path store_file(const std::filesystem::path& folder) {
+  return folder / "planning.sqlite";
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) {
+    throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
+  }
+}
+
+}  // namespace
+
+void write_allocation(const std::filesystem::path& folder, const AllocationPlan& plan,
+                      const std::string& experiment_text, const Store& store) {
+  std::string text;
+  AllocationPlan::visit_fields(plan, [&](const char* name, const auto& member) {
+    text += std::string(name) + ": " + yaml_text(member) + '\n';
+  });
+  write_file(plan_file(folder), text);
+  write_file(experiment_file(folder), experiment_text);
+  store.write_planning_copy(store_file(folder));
+}
+
+AllocationPlan read_allocation_plan(const std::filesystem::path& folder) {
+  const std::filesystem::path file = plan_file(folder);
+  const YamlOrigin origin{.name = file.string(), .folder = folder};
+  const YAML::Node map = parse_yaml(read_text_file(file), origin);
+  AllocationPlan plan;
+  for (const YamlEntry& entry : entries(map, origin, "", origin.name)) {
+    AllocationPlan::visit_fields(plan, [&](const char* name, auto& member) {
+      if (entry.path == name) read_value(member, entry, any_value());
+    });
+  }
+  return plan;
+}
+
+Experiment load_planned_experiment(const std::filesystem::path& folder,
+                                   const AllocationPlan& plan) {
+  return Experiment::from_text(plan.file, read_text_file(experiment_file(folder)));
+}
+
+void copy_planning_store(const std::filesystem::path& folder,
+                         const std::filesystem::path& results) {
+  std::filesystem::copy_file(store_file(folder), results / "results.sqlite");
+}
+
+const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs) {
+  const RunToLaunch& first = runs.front();
+  for (const RunToLaunch& run : runs) {
+    if (run.spec.slurm == first.spec.slurm) continue;
+    throw ConfigError("", "slurm",
+                      "'" + first.record.point + "' and '" + run.record.point +
+                          "' ask for different things, but with slurm.mode: allocation all runs "
+                          "are in one job; give both the same, or set slurm.mode: per_run");
+  }
+  return first.spec.slurm;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/experiment.h"
+#include "runner/store/store.h"
+#include "runner/sweep/open_attempt.h"
+#include "trainer/contract/fields.h"
+#include "trainer/contract/slurm_spec.h"
+
+namespace fsdp {
+
+// What one job that runs a whole experiment is told: all that the planner of the user's runner
+// knew, so that the planner in the job decides the same. It is a file of the submission's folder,
+// beside the experiment's text and a copy of the database without measurements.
+struct AllocationPlan {
+  std::string token;                        // of the submission
+  std::filesystem::path file;               // the experiment's, absolute
+  std::filesystem::path working_directory;  // where relative paths of --set start
+  std::string profile = "auto";
+  std::vector<std::string> set{};
+  std::vector<std::string> only{};
+  bool rerun = false;
+  std::filesystem::path results;  // absolute
+  std::filesystem::path trainer;
+  double time_limit_s = 0;  // of each run; 0: none
+  Resources resources{};    // that the runs were planned for
+  std::string gpu_kinds{};
+  // The folders of the runs to launch, in their order, relative to the results: what the planner in
+  // the job must come to.
+  std::vector<std::string> runs{};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("token", self.token);
+    visit("file", self.file);
+    visit("working_directory", self.working_directory);
+    visit("profile", self.profile);
+    visit("set", self.set);
+    visit("only", self.only);
+    visit("rerun", self.rerun);
+    visit("results", self.results);
+    visit("trainer", self.trainer);
+    visit("time_limit_s", self.time_limit_s);
+    visit("gpu_count", self.resources.gpu_count);
+    visit("gpu_memory_gib", self.resources.gpu_memory_gib);
+    visit("cpu_cores", self.resources.cpu_cores);
+    visit("gpu_kinds", self.gpu_kinds);
+    visit("runs", self.runs);
+  }
+};
+
+// Writes what the command `allocation` reads: allocation.yaml, experiment.yaml, planning.sqlite.
+// `folder` is there. To be called when the runs are planned and before they are recorded as queued,
+// because the copy of the database says which of them had a result.
+void write_allocation(const std::filesystem::path& folder, const AllocationPlan& plan,
+                      const std::string& experiment_text, const Store& store);
+
+// Throws ConfigError when the plan cannot be read.
+AllocationPlan read_allocation_plan(const std::filesystem::path& folder);
+
+// The experiment as it was at submission; places in errors name the user's file.
+Experiment load_planned_experiment(const std::filesystem::path& folder, const AllocationPlan& plan);
+
+// Copies the database of the submission's folder to where a Store finds it.
+void copy_planning_store(const std::filesystem::path& folder, const std::filesystem::path& results);
+
+// The section `slurm` that all of the runs share. Throws ConfigError when they do not: one job can
+// only ask once.
+const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs);
+
+}  // namespace fsdp

@@ -1,0 +1,67 @@
+#include "runner/sweep/allocation_plan.h"
+
+#include "tests/runner/store/store_fixture.h"
+#include "trainer/contract/config_error.h"
+
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+TEST_CASE("a job reads the plan as it was written") {
+  const ResultsFolder results;
+  const TemporaryFolder folder;
+  const Store store(results.path());
+  const AllocationPlan plan{.token = "token",
+                            .file = "/home/u/my experiments/\"a\".yaml",
+                            .working_directory = "/home/u",
+                            .profile = "small",
+                            .set = {"train.steps=3", "title=a: [b]\n#c"},
+                            .only = {"4xFSDP size=2", "${x}"},
+                            .rerun = true,
+                            .results = "/scratch/results",
+                            .trainer = "/opt/fsdp-train",
+                            .time_limit_s = 0.5,
+                            .resources = {.gpu_count = 8, .gpu_memory_gib = 79.25, .cpu_cores = 3},
+                            .gpu_kinds = "NVIDIA A100-SXM4-80GB 81920 MiB",
+                            .runs = {"runs/lab/a-1", "runs/lab/b-2"}};
+  write_allocation(folder.path(), plan, "experiment: lab\n", store);
+  const AllocationPlan read = read_allocation_plan(folder.path());
+  AllocationPlan::visit_fields(read, [&](const char* name, const auto& member) {
+    AllocationPlan::visit_fields(plan, [&](const char* other, const auto& written) {
+      if constexpr (std::same_as<decltype(member), decltype(written)>) {
+        CAPTURE(name);
+        if (name == std::string_view(other)) CHECK(member == written);
+      }
+    });
+  });
+}
+
+TEST_CASE("a plan that is damaged is refused with its place") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(read_allocation_plan(folder.path()), Contains("allocation.yaml"));
+  folder.write("allocation.yaml", "rerun: maybe\n");
+  CHECK_THROWS_WITH(read_allocation_plan(folder.path()), Contains("allocation.yaml:1:8"));
+}
+
+TEST_CASE("the experiment in a job is the one of the submission, its paths those of the file") {
+  const ResultsFolder results;
+  const TemporaryFolder folder, experiments;
+  const auto file = experiments.write("lab.yaml", "experiment: changed\n");
+  const AllocationPlan plan{
+      .token = "", .file = file, .working_directory = "", .results = "", .trainer = ""};
+  write_allocation(folder.path(), plan,
+                   "experiment: lab\nbase:\n  data: {train: train.npy}\n  device: cpu\n",
+                   Store(results.path()));
+  const Experiment loaded = load_planned_experiment(folder.path(), plan);
+  CHECK(loaded.name() == "lab");
+  CHECK(loaded.file() == file);
+  CHECK(loaded.expand({}, {}).runs.front().spec.data.train == experiments / "train.npy");
+}
+
+TEST_CASE("the runs of one job ask for the same") {
+  RunToLaunch first, second;
+  first.record.point = "one", second.record.point = "other";
+  CHECK(slurm_of_all(std::vector{first, second}) == SlurmSpec());
+  second.spec.slurm.cpus_per_task = 2;
+  CHECK_THROWS_AS(slurm_of_all(std::vector{first, second}), ConfigError);
+  CHECK_THROWS_WITH(slurm_of_all(std::vector{first, second}), Contains("'one' and 'other'"));
+}
