@@ -35,9 +35,10 @@ using namespace fsdp;
 volatile sig_atomic_t asked_to_stop = 0;
 
 int rank_of_this_process() {
-  const char* rank = std::getenv("RANK");
-  if (rank == nullptr) throw std::runtime_error("RANK is not set");
-  return std::atoi(rank);
+  for (const char* name : {"RANK", "SLURM_PROCID"}) {
+    if (const char* rank = std::getenv(name)) return std::atoi(rank);
+  }
+  throw std::runtime_error("neither RANK nor SLURM_PROCID is set");
 }
 
 struct Rule {
