@@ -41,7 +41,7 @@ spec=${specs[task]}
 run=${spec%/*}
 
 echo "job $job on $SLURM_JOB_NODELIST, start $((restarts + 1)) of at most $((max_restarts + 1))"
-echo "${configurations[task]}, $OMP_NUM_THREADS CPU threads each"
+echo "${configurations[task]}, OMP_NUM_THREADS $OMP_NUM_THREADS"
 ((restarts <= max_restarts)) ||
   fail "started again $max_restarts times already, which is slurm.max_restarts"
 
@@ -70,6 +70,7 @@ fi
 # Slurm sends USR1 ahead of the time limit, and TERM when the job is preempted or cancelled. srun
 # passes USR1 on, and ranks write a checkpoint and end; TERM would make it kill them.
 stop='' step='' signalled=''
+# shellcheck disable=SC2317  # the traps call it
 ask_to_stop() {
   stop=${stop:-$1} signalled=yes
   [[ -z $step ]] || kill -USR1 "$step" 2>/dev/null
@@ -77,8 +78,8 @@ ask_to_stop() {
 trap 'ask_to_stop time_limit' USR1
 trap 'ask_to_stop interrupted' TERM
 
-# Ranks that are still there a minute after the first one ended wait for it in vain.
-{{srun}} --wait=60 --kill-on-bad-exit=0 --output="${attempt//'%'/%%}/rank%t.log" \
+{{srun}} \
+  --output="${attempt//'%'/%%}/rank%t.log" \
   {{trainer}} --spec "$spec" --attempt "$number" </dev/null &
 step=$!
 [[ -z $stop ]] || kill -USR1 "$step" 2>/dev/null

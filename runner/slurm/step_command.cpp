@@ -37,11 +37,15 @@ void append(std::vector<std::string>& words, const std::vector<std::string>& mor
 StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, const path& trainer,
                          const path& working_directory, const std::vector<path>& folders) {
   StepCommand command;
-  command.srun = {"srun", "--nodes=" + std::to_string(request.nodes),
-                  "--ntasks=" + std::to_string(request.ranks()),
-                  "--ntasks-per-node=" + std::to_string(request.ranks_per_node),
-                  // srun has not taken it over from the job since Slurm 22.05
-                  "--cpus-per-task=" + std::to_string(slurm.cpus_per_task), "--export=ALL"};
+  command.srun = {
+      "srun", "--nodes=" + std::to_string(request.nodes),
+      "--ntasks=" + std::to_string(request.ranks()),
+      "--ntasks-per-node=" + std::to_string(request.ranks_per_node),
+      // srun has not taken it over from the job since Slurm 22.05
+      "--cpus-per-task=" + std::to_string(slurm.cpus_per_task), "--export=ALL",
+      // Ranks end within seconds of each other: they meet after the last checkpoint. Those
+      // that are there a minute later wait for one that failed; till then they may say why.
+      "--wait=60", "--kill-on-bad-exit=0"};
   if (request.gpus_per_node > 0) command.srun.push_back(gpu_option(slurm, request.gpus_per_node));
   append(command.srun, checked_options("slurm.srun_options", slurm.srun_options));
 

@@ -1,0 +1,38 @@
+#!/bin/bash
+#SBATCH --job-name=chess
+#SBATCH --comment=fsdp-run:5f0c
+#SBATCH --partition=h100
+#SBATCH --account=course-2024
+#SBATCH --nodes=1
+#SBATCH --ntasks=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --gres=gpu:h100:4
+#SBATCH --mem=480G
+#SBATCH --time=1-00:00:00
+#SBATCH --exclusive
+#SBATCH --chdir=/project
+#SBATCH --output=/project/results/slurm/chess-5f0c/%j.out
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@120
+#SBATCH --mail-type=END,FAIL
+#
+# All runs of an experiment in one job: fsdp-run itself works in here and starts each run by srun.
+# fsdp-run replaces the names in double braces by quoted values or whole lines. To change this
+# script, copy it, name the copy in slurm.template, and keep the names.
+
+# Ranks and rendezvous come from srun, whatever the shell that submitted this had been told.
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OMP_NUM_THREADS
+unset "${!OMPI_COMM_WORLD_@}" "${!PMI_@}" "${!MPI_LOCAL@}"
+
+fail() {
+  echo "fsdp-run: $*" >&2
+  exit 1
+}
+cd /project || fail "no such folder on $SLURMD_NODENAME: put it on a shared file system"
+
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+
+exec /project/build/cuda/fsdp-run allocation /project/results/slurm/chess-5f0c

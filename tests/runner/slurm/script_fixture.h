@@ -1,0 +1,61 @@
+#pragma once
+
+#include "runner/slurm/script.h"
+
+namespace fsdp {
+
+// Workflow C's settings: one run on two GPUs of one node.
+inline SlurmScript published_script() {
+  SlurmScript script;
+  script.slurm.job_name = "codellama-chess";
+  script.slurm.partition = "gpu";
+  script.slurm.reservation = "course";
+  script.slurm.gpus_per_node = 2;
+  script.slurm.cpus_per_task = 10;
+  script.slurm.time = "04:00:00";
+  script.slurm.output = "%x-%j.out";
+  script.slurm.error = "%x-%j.err";
+  script.slurm.modules = {"gcc/12.2", "cuda/12.4"};
+  script.slurm.prologue = {"source .venv/bin/activate"};
+  script.slurm.environment = {"NCCL_SOCKET_IFNAME=ib0", "HF_HUB_OFFLINE=1"};
+  script.request = {.nodes = 1, .ranks_per_node = 2, .gpus_per_node = 2};
+  script.experiment = "chess";
+  script.token = "5f0c";
+  script.folder = "/project/results/slurm/chess-5f0c";
+  script.runner = "/project/build/cuda/fsdp-run";
+  script.trainer = "/project/build/cuda/fsdp-train";
+  script.working_directory = "/project";
+  script.tasks = {{.spec = "/project/results/runs/chess/2xFSDP-0123abcd/run.yaml",
+                   .configuration = "2xFSDP: 2 GPUs on 1 node, total batch 8 = 2 GPUs x per-device "
+                                    "batch 4 x accumulation 1"}};
+  script.keeps_checkpoints = true;
+  script.folders = {"/project/models", "/project/data"};
+  return script;
+}
+
+// Workflow B's: several runs on four GPUs of one node.
+inline SlurmScript published_array() {
+  SlurmScript script = published_script();
+  script.slurm = {};
+  script.slurm.partition = "h100";
+  script.slurm.account = "course-2024";
+  script.slurm.gpus_per_node = 4;
+  script.slurm.gpu_type = "h100";
+  script.slurm.cpus_per_task = 8;
+  script.slurm.mem = "480G";
+  script.slurm.time = "1-00:00:00";
+  script.slurm.exclusive = true;
+  script.slurm.max_parallel = 2;
+  script.slurm.mail_type = "END,FAIL";
+  script.request = {.nodes = 1, .ranks_per_node = 4, .gpus_per_node = 4};
+  script.keeps_checkpoints = false;
+  script.tasks.clear();
+  for (const std::string run : {"full_shard", "no_shard", "checkpointing"}) {
+    script.tasks.push_back({.spec = "/project/results/runs/chess/" + run + "-89abcdef/run.yaml",
+                            .configuration = run + ": 4 GPUs on 1 node, total batch 16 = 4 GPUs x "
+                                                   "per-device batch 4 x accumulation 1"});
+  }
+  return script;
+}
+
+}  // namespace fsdp
