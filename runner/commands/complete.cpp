@@ -116,6 +116,8 @@ std::vector<Candidate> points(const Situation& situation) {
   options.check_gpus = false;
   const auto profile = situation.values.find("--profile");
   if (profile != situation.values.end()) options.profile = profile->second;
+  const auto launcher = situation.values.find("--launcher");
+  options.on_cluster = launcher != situation.values.end() && launcher->second == "slurm";
   std::vector<Candidate> found;
   std::set<std::string> seen;
   for (const Run& run : experiment.expand(options, find_host(std::nullopt).resources).runs) {

@@ -28,6 +28,7 @@ void add_choice_options(CLI::App& command, Choice& choice) {
           "--launcher",
           [&choice](const std::string& name) {
             choice.launcher = enum_from_name<LauncherKind>(name).value();
+            choice.expand.on_cluster = choice.launcher == LauncherKind::kSlurm;
           },
           "local: on this host; slurm: as jobs")
       ->check(CLI::IsMember(std::vector<std::string>(kLaunchers.begin(), kLaunchers.end())))

@@ -53,7 +53,7 @@ bool ever_matches(const Exclusion& exclusion, const ExperimentFile& file) {
           &exclusion >= exclusions.data() && &exclusion < exclusions.data() + exclusions.size();
       if (is_matched || !is_of_block) return;
       for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
-        if (exclusion.matches(origin.point->name, draft_of(origin, layers, device).spec)) {
+        if (exclusion.matches(origin.point->name, draft_of(origin, layers, {device}).spec)) {
           is_matched = true;
         }
       }
@@ -116,7 +116,11 @@ void check_doubled_names_differ(const std::vector<Draft>& drafts) {
 
 }  // namespace
 
-Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device,
+DeviceKind AutomaticDevice::of(const RunSpec& spec) const {
+  return follows_request && spec.slurm.gpus_per_node > 0 ? DeviceKind::kCuda : device;
+}
+
+Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticDevice device,
                std::optional<int64_t> doubled) {
   const SpecDraft given = layers.spec_draft_of(origin, doubled);
   Draft draft{.origin = origin,
@@ -128,7 +132,7 @@ Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device,
   }
   try {
     draft.spec = given.evaluated();
-    if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device;
+    if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device.of(draft.spec);
     draft.spec = resolved(draft.spec);
   } catch (const ConfigError& error) {
     const std::string place =
@@ -151,7 +155,8 @@ std::string Draft::place() const {
   return place.empty() ? origin.point->place : place;
 }
 
-std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, DeviceKind device) {
+std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers,
+                              AutomaticDevice device) {
   std::vector<Draft> drafts;
   drafts.reserve(count_combinations(file));
   std::unordered_set<const Exclusion*> matched;

@@ -24,15 +24,24 @@ struct Draft {
   std::string place() const;
 };
 
-// `device` is what `device: auto` stands for. A key that the block doubles has the value `doubled`;
+// What `device: auto` stands for.
+struct AutomaticDevice {
+  DeviceKind device = DeviceKind::kCpu;
+  bool follows_request = false;  // cuda, too, for a run that asks Slurm for GPUs
+
+  DeviceKind of(const RunSpec& spec) const;
+};
+
+// A key that the block doubles has the value `doubled`;
 // absent: the first.
-Draft draft_of(const RunOrigin& origin, const Layers& layers, DeviceKind device,
+Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticDevice device,
                std::optional<int64_t> doubled = {});
 
 // Drafts of every combination of every point in the order of the file, but for those that their
 // block excludes. Throws ConfigError when there are too many, when two runs have one name, and when
 // an exclusion matches nothing with any profile.
-std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers, DeviceKind device);
+std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers,
+                              AutomaticDevice device);
 
 // Throws ConfigError when two of the drafts are of one point and have the same specification.
 void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& layers);

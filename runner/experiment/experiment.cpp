@@ -106,16 +106,46 @@ void add_to_seed(Run& run, const Layers& layers, const RunOrigin& origin) {
   seed += run.repeat;
 }
 
+// What a section `slurm` asks for. GPUs whose memory is not known have enough.
+Resources requested(const SlurmSpec& slurm) {
+  return {.gpu_count = slurm.nodes * slurm.gpus_per_node,
+          .gpu_memory_gib = slurm.gpu_memory_gib.value_or(std::numeric_limits<double>::infinity()),
+          .cpu_cores = slurm.cpus_per_task,
+          .are_requested = true};
+}
+
+// What base, the profile and --set ask Slurm for.
+Resources requested_by(const Profile& profile, const ExperimentFile& file, const Overrides& set) {
+  SpecDraft draft;
+  for (const Overrides* layer : {&file.base, &profile.set, &set}) draft.apply(*layer);
+  try {
+    return requested(draft.evaluated().slurm);
+  } catch (const ConfigError&) {  // an expression over what only a point gives
+    return requested(draft.plain().slurm);
+  }
+}
+
+// How to have no more ranks than GPUs.
+std::string remedy_for_ranks(const Resources& resources, const SlurmSpec& slurm) {
+  if (resources.are_requested) {
+    return "slurm.nodes " + std::to_string(slurm.nodes) + " x slurm.gpus_per_node " +
+           std::to_string(slurm.gpus_per_node) + " ask for " + std::to_string(resources.gpu_count) +
+           "; raise one of these, or set device: cpu";
+  }
+  const std::string limit = std::to_string(resources.gpu_count);
+  return "there are " + limit +
+         "; allowed: " + (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
+         "device: cpu";
+}
+
 void check_ranks(const Run& run, const Resources& resources, const Layers& layers,
                  const RunOrigin& origin) {
   const int64_t ranks = run.spec.strategy.ranks;
   if (run.spec.device != DeviceKind::kCuda || ranks <= resources.gpu_count) return;
-  const std::string limit = std::to_string(resources.gpu_count);
   throw ConfigError(layers.place(origin, "strategy.ranks"), "strategy.ranks",
                     std::to_string(ranks) + (ranks == 1 ? " rank needs " : " ranks need ") +
-                        counted(ranks, "GPU") + ", but there are " + limit + "; allowed: " +
-                        (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
-                        "device: cpu (in '" + run.series + "')");
+                        counted(ranks, "GPU") + ", but " +
+                        remedy_for_ranks(resources, run.spec.slurm) + " (in '" + run.series + "')");
 }
 
 Run run_of(Draft draft, int64_t repeat, int64_t position, const Layers& layers) {
@@ -137,7 +167,7 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
                                                 std::function<void(const Run&)> check) {
   const DoubledKey& key = *origin.block->doubled;
   const auto last = last_value(key.key, layers->spec_of(origin));
-  const auto make = [=, device = first.spec.device, repeat = first.repeat,
+  const auto make = [=, device = AutomaticDevice{first.spec.device}, repeat = first.repeat,
                      position = first.position](int64_t value) {
     Draft draft = draft_of(origin, *layers, device, value);
     if (draft.problem) throw *draft.problem;
@@ -148,10 +178,12 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
   return std::make_shared<DoublingSeries>(key, last, make);
 }
 
-// What `device: auto` is: the GPUs that there are, or that a profile named outright is made for.
-DeviceKind automatic_device(const Profile* profile, const Resources& resources) {
+// The GPUs that there are, or that a profile named outright is made for.
+AutomaticDevice automatic_device(const Profile* profile, const Resources& host, bool on_cluster) {
   const bool wants_gpus = profile && profile->requirement.gpus;
-  return resources.gpu_count > 0 || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu;
+  const bool has_gpus = !on_cluster && host.gpu_count > 0;
+  return {.device = has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu,
+          .follows_request = on_cluster};
 }
 
 }  // namespace
@@ -179,12 +211,18 @@ Comparison Experiment::compare() const { return contents_->file.compare; }
 const std::filesystem::path& Experiment::file() const { return contents_->file.path; }
 const std::string& Experiment::text() const { return contents_->file.text; }
 
-Expansion Experiment::expand(const ExpandOptions& options, const Resources& resources) const {
+Expansion Experiment::expand(const ExpandOptions& options, const Resources& host) const {
   const ExperimentFile& file = contents_->file;
+  const Overrides set = read_set_options(options.set);
+  const bool on_cluster = options.on_cluster;
+  const auto resources_of = [&](const Profile& profile) {
+    return on_cluster ? requested_by(profile, file, set) : host;
+  };
   const auto [profile, reason] =
-      choose_profile(file.profiles, options.profile, resources, file.profiles_place);
-  const auto layers = std::make_shared<Layers>(file, profile, read_set_options(options.set));
-  std::vector<Draft> drafts = draft_runs(file, *layers, automatic_device(profile, resources));
+      choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
+  const auto layers = std::make_shared<Layers>(file, profile, set);
+  std::vector<Draft> drafts =
+      draft_runs(file, *layers, automatic_device(profile, host, on_cluster));
   const OnlyOption only(options.only, drafts);
   check_chosen(drafts, only, *layers);
 
@@ -201,6 +239,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& reso
       if (draft.problem) continue;
       const bool is_chosen = only.chooses(draft, repeat);
       const auto check = [=, check = options.check_gpus && is_chosen](const Run& run) {
+        const Resources resources = on_cluster ? requested(run.spec.slurm) : host;
         if (check) check_ranks(run, resources, *layers, origin);
       };
       Run run = run_of(repeat + 1 == repeats ? std::move(draft) : draft, repeat, position, *layers);

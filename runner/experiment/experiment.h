@@ -15,11 +15,12 @@
 // A YAML experiment and its expansion into runs. Pure: reads the file, starts and stores nothing.
 namespace fsdp {
 
-// What this host (or a cluster's request) offers; profiles and rank counts are checked against it.
+// What there is for runs; profiles and rank counts are checked against it.
 struct Resources {
   int64_t gpu_count = 0;
   double gpu_memory_gib = 0;  // of the smallest GPU
   int64_t cpu_cores = 1;
+  bool are_requested = false;  // of Slurm; false: this host has them
 };
 
 // What an experiment's runs are compared by: reports warn of what makes that comparison unfair.
@@ -45,6 +46,9 @@ struct ExpandOptions {
   std::vector<std::string> set{};   // "path=value", applied last
   std::vector<std::string> only{};  // names of points, series or runs; empty: all
   bool check_gpus = true;  // refuse more ranks than GPUs; false where nothing will be launched
+  // Runs are started by Slurm: what there is for a profile, and for a run, is what its own section
+  // `slurm` asks for, whatever this host has.
+  bool on_cluster = false;
 };
 
 // The runs in the order of the file, and how they came about.
@@ -78,7 +82,8 @@ class Experiment {
   // Combinations are left out by what they are then.
   // Runs that `only` leaves out are not checked. Throws ConfigError with the place of the value at
   // fault.
-  Expansion expand(const ExpandOptions& options, const Resources& resources) const;
+  // `host` is what this host has.
+  Expansion expand(const ExpandOptions& options, const Resources& host) const;
 
  private:
   struct Contents;

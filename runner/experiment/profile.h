@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,10 +29,13 @@ struct ProfileChoice {
   std::string reason;
 };
 
+// What there would be for the runs of a profile.
+using ResourcesOf = std::function<Resources(const Profile&)>;
+
 // `name` is a profile's, or auto: the first whose requirement is met. A profile named outright is
 // taken even when its requirement is not met. Throws ConfigError when there is no such profile or,
 // with auto, when none is met; `place` is then where the profiles stand.
 ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
-                             const Resources& resources, const std::string& place);
+                             const ResourcesOf& resources_of, const std::string& place);
 
 }  // namespace fsdp

@@ -102,9 +102,10 @@ struct SlurmSpec {
     visit("qos", self.qos, "Quality of service; absent: the default.", one_line());
     visit("reservation", self.reservation, "Reservation that the job may use.", one_line());
     visit("nodes", self.nodes, "Nodes, at most; a run asks for as many as its ranks need.",
-          at_least(1));
+          from_to(1, 100000));
     visit("gpus_per_node", self.gpus_per_node,
-          "GPUs of each node, at most; a run asks for as many as its ranks need.", at_least(0));
+          "GPUs of each node, at most; a run asks for as many as its ranks need.",
+          from_to(0, 1000));
     visit("gpu_request", self.gpu_request,
           "How GPUs are asked for: --gres=gpu:N or --gpus-per-node=N.", any_value());
     visit("gpu_type", self.gpu_type, "The type in that request, such as a100; absent: any.",

@@ -1,0 +1,106 @@
+"""Which variant ./fsdp-run builds: in a copied folder whose cmake/setup only says what it was asked."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+SETUP = """#!/usr/bin/env bash
+mkdir -p "$(dirname "$0")/../build/$1"
+printf '#!/usr/bin/env bash\\necho "$@"\\n' > "$(dirname "$0")/../build/$1/fsdp-run"
+chmod +x "$(dirname "$0")/../build/$1/fsdp-run"
+echo "set-up $1 ($2)"
+"""
+EXPERIMENT = """experiment: chess
+profiles:
+  large: {set: {slurm: {nodes: 1, gpus_per_node: 4}}}
+"""
+FOLLOWED = """experiment: chess
+base:
+  slurm:
+    gpus_per_node: "${strategy.ranks}"
+"""
+FOR_CPUS = """experiment: chess
+base:
+  slurm:
+    gpus_per_node: 0
+    gpu_request: gpus_per_node  # gpus_per_node: 4 where there are some
+"""
+TO_SLURM = ["chess.yaml", "--launcher", "slurm"]
+
+pytestmark = pytest.mark.skipif(
+    pathlib.Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None,
+    reason="a host with GPUs always builds the CUDA variant",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "cmake").mkdir()
+    shutil.copy(SOURCE / "fsdp-run", tmp_path)
+    (tmp_path / "cmake/setup").write_text(SETUP)
+    (tmp_path / "cmake/setup").chmod(0o755)
+    (tmp_path / "chess.yaml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def preset(folder, arguments, **environment):
+    program = [folder / "fsdp-run", *arguments]
+    path = {"PATH": "/usr/bin:/bin", **environment}
+    output = subprocess.run(program, cwd=folder, env=path, check=True, text=True, stdout=subprocess.PIPE)
+    first, second = output.stdout.splitlines()
+    assert second == " ".join(arguments)
+    return first
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        TO_SLURM,
+        ["run", "chess.yaml", "--launcher=slurm", "--only", "FSDP"],
+        [*TO_SLURM, "--profile", "large"],
+        ["chess.yaml", "--set", "device=cuda"],
+    ],
+)
+def test_jobs_that_ask_for_gpus_need_the_cuda_variant(folder, arguments):
+    assert preset(folder, arguments) == "set-up cuda (cpu cuda)"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["chess.yaml"],
+        ["chess.yaml", "--launcher", "local"],
+        [*TO_SLURM, "--profile", "cpu"],
+        [*TO_SLURM, "--profile=cpu"],
+        [*TO_SLURM, "--set", "slurm.gpus_per_node=0"],
+        ["--help"],
+    ],
+)
+def test_all_else_is_done_with_the_cpu_variant(folder, arguments):
+    assert preset(folder, arguments) == "set-up release (cpu)"
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [(FOLLOWED, "cuda (cpu cuda)"), (FOR_CPUS, "release (cpu)"), ("experiment: a\n", "release (cpu)")],
+)
+def test_the_experiment_says_whether_its_jobs_ask_for_gpus(folder, text, expected):
+    (folder / "chess.yaml").write_text(text)
+    assert preset(folder, TO_SLURM) == "set-up " + expected
+    with_set = [*TO_SLURM, "--set", "slurm.gpus_per_node=2"]
+    assert preset(folder, with_set) == "set-up cuda (cpu cuda)"
+
+
+def test_fsdp_variant_outranks_the_jobs(folder):
+    assert preset(folder, TO_SLURM, FSDP_VARIANT="cpu") == "set-up release (cpu)"
+    assert preset(folder, ["--help"], FSDP_VARIANT="cuda") == "set-up cuda (cpu cuda)"
+
+
+def test_a_login_node_keeps_to_the_variant_that_it_submits_with(folder):
+    assert preset(folder, TO_SLURM) == "set-up cuda (cpu cuda)"
+    assert preset(folder, ["status"]) == "set-up cuda (cpu cuda)"
+    assert preset(folder, ["status"], FSDP_VARIANT="cpu") == "set-up release (cpu)"
+    assert preset(folder, ["status"]) == "set-up release (cpu)"
