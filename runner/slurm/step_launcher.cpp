@@ -1,0 +1,220 @@
+#include "runner/slurm/step_launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <regex>
+#include <span>
+#include <thread>
+
+#include "runner/launch/shell_quoted.h"
+#include "runner/slurm/options.h"
+#include "runner/slurm/step_command.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::chrono::seconds kTimeToEndStep{60};
+
+// What srun itself says, beside the ranks' logs.
+std::filesystem::path srun_log(const LaunchRequest& request) {
+  return request.rank_logs.front().parent_path() / "srun.log";
+}
+
+// "4xDDP-1a2b3c4d/attempt-2": unique within the job.
+std::string step_name(const LaunchRequest& request) {
+  const std::filesystem::path attempt = request.rank_logs.front().parent_path();
+  return attempt.parent_path().filename() / attempt.filename();
+}
+
+// Where the ranks of the job's n-th step meet, on rank 0's node. The first is the port that a rank
+// would choose by itself; jobs of neighbouring numbers share none.
+int master_port(const std::string& job, int64_t step) {
+  constexpr int64_t kFirstPort = 20000, kPorts = 10000, kBetweenSteps = 1009;
+  return static_cast<int>(kFirstPort + (std::stoll(job) + step * kBetweenSteps) % kPorts);
+}
+
+// Whether the steps have room beside each other when each node takes them in their order.
+bool fit(const SlurmRequest& available, std::span<const SlurmRequest> steps) {
+  struct Node {
+    int64_t ranks, gpus;
+  };
+  std::vector<Node> free(static_cast<size_t>(available.nodes),
+                         {available.ranks_per_node, available.gpus_per_node});
+  for (const SlurmRequest& step : steps) {
+    int64_t missing = step.nodes;
+    for (Node& node : free) {
+      if (missing == 0 || node.ranks < step.ranks_per_node || node.gpus < step.gpus_per_node) {
+        continue;
+      }
+      node.ranks -= step.ranks_per_node;
+      node.gpus -= step.gpus_per_node;
+      --missing;
+    }
+    if (missing > 0) return false;
+  }
+  return true;
+}
+
+std::vector<std::string> lines_of(const std::string& command) {
+  std::vector<std::string> lines;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return lines;
+  std::array<char, 4096> buffer{};
+  while (fgets(buffer.data(), buffer.size(), pipe)) {
+    lines.emplace_back(buffer.data());
+    if (lines.back().ends_with('\n')) lines.back().pop_back();
+  }
+  pclose(pipe);
+  return lines;
+}
+
+// Ids of the job's steps of this name; absent: Slurm did not say.
+std::optional<std::vector<std::string>> steps_named(const std::string& job,
+                                                    const std::string& name) {
+  const std::vector<std::string> lines =
+      lines_of("timeout 20 squeue --steps --noheader --jobs=" + job + " --format='%i %j'");
+  std::vector<std::string> steps;
+  for (const std::string& line : lines) {
+    const size_t space = line.find(' ');
+    if (space != std::string::npos && line.substr(space + 1) == name) {
+      steps.push_back(line.substr(0, space));
+    }
+  }
+  if (lines.empty()) return std::nullopt;  // the job's own step at least is there
+  return steps;
+}
+
+// Kills what srun left behind when it was killed itself. False when Slurm does not say that it is
+// gone.
+bool end_step(const std::string& job, const std::string& name) {
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToEndStep;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const auto steps = steps_named(job, name);
+    if (steps && steps->empty()) return true;
+    for (const std::string& step : steps.value_or(std::vector<std::string>())) {
+      lines_of("timeout 20 scancel " + step + " 2>&1");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  return false;
+}
+
+// What srun says first: "error: n1: task 1: Exited with exit code 7".
+std::string first_error(const std::filesystem::path& log) {
+  constexpr std::string_view kError = "srun: error: ";
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kError)) return line.substr(kError.size());
+  }
+  return "";
+}
+
+// -1 where srun names none, or several at once.
+int rank_in(const std::string& error) {
+  static const std::regex kTask(R"(^[^ ]+: task ([0-9]+): )");
+  std::smatch match;
+  return std::regex_search(error, match, kTask) ? std::stoi(match[1]) : -1;
+}
+
+}  // namespace
+
+StepLauncher::StepLauncher(Allocation allocation, Patience patience)
+    : allocation_(std::move(allocation)), patience_(patience) {}
+
+bool StepLauncher::has_room(size_t ranks, bool uses_gpus) const {
+  if (running_.empty()) return true;
+  const auto most = static_cast<size_t>(std::max<int64_t>(allocation_.slurm.max_parallel, 1));
+  if (launches_.are_stopping() || running_.size() >= most) return false;
+  std::vector<SlurmRequest> steps;
+  for (const Step& step : running_) steps.push_back(step.size);
+  try {
+    steps.push_back(slurm_request(allocation_.slurm, static_cast<int64_t>(ranks), uses_gpus));
+  } catch (const ConfigError&) {
+    return false;  // start() says why, when it is alone
+  }
+  return fit(allocation_.size, steps);
+}
+
+void StepLauncher::start(const LaunchRequest& request) {
+  const auto ranks = static_cast<int64_t>(request.rank_logs.size());
+  const Step step{.id = request.id,
+                  .name = step_name(request),
+                  .size = slurm_request(allocation_.slurm, ranks, request.uses_gpus)};
+  const SlurmRequest& size = allocation_.size;
+  if (!fit(size, std::array{step.size})) {
+    throw ConfigError("", "strategy.ranks",
+                      std::to_string(ranks) + " ranks need " + std::to_string(step.size.nodes) +
+                          " nodes with " + std::to_string(step.size.ranks_per_node) +
+                          " ranks each, but the job has " + std::to_string(size.nodes) + " with " +
+                          std::to_string(size.ranks_per_node));
+  }
+  launches_.start(request, plan(request, step));
+  running_.push_back(step);
+  ++launched_;
+}
+
+SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step) const {
+  const std::filesystem::path attempt = request.rank_logs.front().parent_path();
+  StepCommand command = step_command(allocation_.slurm, step.size, request.trainer,
+                                     allocation_.working_directory, allocation_.folders);
+  SupervisorPlan plan{.program = "/usr/bin/env",  // which finds srun
+                      .arguments = std::move(command.srun),
+                      .ranks = {{.environment = {}, .log = srun_log(request)}},
+                      .time_limit = request.time_limit,
+                      .time_to_stop = request.time_to_stop,
+                      .patience = patience_,
+                      .stop_signal = SIGUSR1};
+  const auto append = [&](const std::vector<std::string>& words) {
+    plan.arguments.insert(plan.arguments.end(), words.begin(), words.end());
+  };
+  // Ranks that are still there a minute after the first one ended wait for it in vain.
+  append({"--exact", "--mem=0", "--wait=60", "--kill-on-bad-exit=0", "--job-name=" + step.name,
+          "--output=" + file_name_pattern(attempt.string()) + "/rank%t.log"});
+  append(command.trainer);
+  append(request.arguments);
+  std::map<std::string, std::string> variables = own_environment();
+  variables.emplace("MASTER_PORT", std::to_string(master_port(allocation_.job, launched_)));
+  for (const auto& [name, value] : variables) {
+    plan.ranks.front().environment.push_back(name + '=' + value);
+  }
+  return plan;
+}
+
+std::vector<LaunchResult> StepLauncher::wait(std::chrono::milliseconds timeout) {
+  std::vector<LaunchResult> results;
+  for (const EndedLaunch& ended : launches_.wait(timeout)) {
+    const auto step = std::ranges::find(running_, ended.request.id, &Step::id);
+    results.push_back(result(ended, *step));
+    running_.erase(step);
+  }
+  return results;
+}
+
+// The supervisor saw srun end, not the ranks.
+LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) const {
+  LaunchResult result = launch_result(ended);
+  result.first_rank = -1;
+  if (ended.report && result.outcome == LaunchOutcome::kFailed) {
+    const std::string error = first_error(srun_log(ended.request));
+    result.reason = describe("srun", ended.report->wait_status);
+    if (!error.empty()) result.reason += ": " + error;
+    result.first_rank = rank_in(error);
+  } else if (result.outcome == LaunchOutcome::kOutOfMemory) {
+    result.reason = "a rank ran out of memory";
+  }
+  const bool srun_was_killed = !ended.report || ended.report->killed;
+  if (srun_was_killed && !end_step(allocation_.job, step.name)) {
+    result.reason += "; Slurm does not say whether the step '" + step.name + "' of the job " +
+                     allocation_.job + " has ended";
+  }
+  return result;
+}
+
+void StepLauncher::stop_all() { launches_.stop_all(); }
+
+}  // namespace fsdp

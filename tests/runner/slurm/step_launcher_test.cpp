@@ -1,0 +1,271 @@
+#include "runner/slurm/step_launcher.h"
+
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tests/temporary_folder.h"
+#include "trainer/contract/config_error.h"
+
+using namespace fsdp;
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+namespace {
+
+constexpr Patience kShort{.after_failure = 200ms, .after_terminate = 200ms};
+constexpr Patience kEndless{.after_failure = 1h, .after_terminate = 1h};
+
+// A folder whose bin/ comes first on PATH, with an srun, squeue and scancel of the test's own.
+class FakeSlurm : public TemporaryFolder {
+ public:
+  FakeSlurm() : path_before_(std::getenv("PATH")) {
+    std::filesystem::create_directories(path() / "bin");
+    setenv("PATH", ((path() / "bin").string() + ":" + path_before_).c_str(), 1);
+    setenv("TEST_FOLDER", path().c_str(), 1);
+    program("squeue", "echo '12.batch batch'");
+    program("scancel", "exit 1");
+  }
+  ~FakeSlurm() { setenv("PATH", path_before_.c_str(), 1); }
+
+  void program(const std::string& name, const std::string& script) const {
+    const std::filesystem::path file = path() / "bin" / name;
+    std::ofstream(file) << "#!/bin/bash\n" << script << '\n';
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  std::string text(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(path() / name).rdbuf();
+    return text.str();
+  }
+  // Waits until the file holds a whole line.
+  std::string line(const std::string& name) const {
+    for (const auto deadline = std::chrono::steady_clock::now() + 10s;
+         std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(2ms)) {
+      const std::string written = text(name);
+      if (const size_t end = written.find('\n'); end != std::string::npos) {
+        return written.substr(0, end);
+      }
+    }
+    FAIL("nobody wrote " << name);
+    return "";
+  }
+  // For an attempt at the run `name`.
+  LaunchRequest request(int64_t id, const std::string& name, int ranks) const {
+    const std::filesystem::path attempt = path() / name / "attempt-2";
+    std::filesystem::create_directories(attempt);
+    LaunchRequest request{.id = id, .trainer = "/opt/fsdp-train", .arguments = {"--attempt", "2"}};
+    for (int rank = 0; rank < ranks; ++rank) {
+      request.rank_logs.push_back(attempt / ("rank" + std::to_string(rank) + ".log"));
+    }
+    return request;
+  }
+
+ private:
+  std::string path_before_;
+};
+
+Allocation allocation(int64_t nodes, int64_t ranks_per_node, int64_t gpus_per_node = 0) {
+  Allocation allocation{
+      .job = "12",
+      .size = {.nodes = nodes, .ranks_per_node = ranks_per_node, .gpus_per_node = gpus_per_node}};
+  allocation.slurm.nodes = nodes;
+  allocation.slurm.gpus_per_node = gpus_per_node;
+  return allocation;
+}
+
+LaunchResult wait_for_one(StepLauncher& launcher) {
+  for (;;) {
+    const std::vector<LaunchResult> results = launcher.wait(10s);
+    if (!results.empty()) return results.front();
+  }
+}
+
+LaunchResult run(const FakeSlurm& slurm, const std::string& srun) {
+  slurm.program("srun", srun);
+  StepLauncher launcher(allocation(1, 4), kEndless);
+  launcher.start(slurm.request(7, "lab", 4));
+  return wait_for_one(launcher);
+}
+
+// A shell's way to stay until a signal.
+const std::string kHang = "echo > $TEST_FOLDER/started; while :; do sleep 0.01; done";
+
+}  // namespace
+
+TEST_CASE("a step is told its size, its name, where ranks write, and the trainer with its words") {
+  const FakeSlurm slurm;
+  slurm.program(
+      "srun", R"(printf '%s\n' "$@" > $TEST_FOLDER/words; echo $MASTER_PORT > $TEST_FOLDER/port)");
+  Allocation job = allocation(2, 4, 4);
+  job.slurm.cpus_per_task = 6;
+  job.slurm.srun_options = {"--cpu-bind=cores"};
+  StepLauncher launcher(job, kEndless);
+  LaunchRequest request = slurm.request(7, "lab 100%", 8);
+  request.uses_gpus = true;
+  launcher.start(request);
+  const LaunchResult result = wait_for_one(launcher);
+  CHECK(result.id == 7);
+  CHECK(result.outcome == LaunchOutcome::kExited);
+  CHECK(result.reason.empty());
+  const std::string words = slurm.text("words");
+  for (const std::string word :
+       {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=6", "--gres=gpu:4",
+        "--cpu-bind=cores", "--exact", "--mem=0", "--wait=60", "--job-name=lab 100%/attempt-2"}) {
+    CHECK_THAT("\n" + words, Contains("\n" + word + "\n"));
+  }
+  CHECK_THAT(words,
+             Contains("--output=" + slurm.path().string() + "/lab 100%%/attempt-2/rank%t.log\n"));
+  CHECK_THAT(words, EndsWith("\n/opt/fsdp-train\n--attempt\n2\n"));
+}
+
+TEST_CASE("steps side by side meet at different ports") {
+  const FakeSlurm slurm;
+  slurm.program("srun", "for last; do :; done; echo $MASTER_PORT > $TEST_FOLDER/port$last");
+  Allocation job = allocation(1, 4);
+  job.slurm.max_parallel = 2;
+  StepLauncher launcher(job, kEndless);
+  for (const std::string name : {"1", "2"}) {
+    LaunchRequest request = slurm.request(std::stoi(name), name, 1);
+    request.arguments = {name};
+    launcher.start(request);
+  }
+  CHECK(slurm.line("port1") == "20012");
+  CHECK(slurm.line("port2") != "20012");
+}
+
+TEST_CASE("srun's exit status says how ranks ended, and what it says first which one") {
+  const FakeSlurm slurm;
+  SECTION("a task that srun names") {
+    const LaunchResult result = run(slurm,
+                                    "echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
+                                    "echo 'srun: error: n1: tasks 0-1: Killed' >&2; exit 137");
+    CHECK(result.outcome == LaunchOutcome::kFailed);
+    CHECK(result.reason == "srun exited with status 137: n1: task 2: Exited with exit code 7");
+    CHECK(result.first_rank == 2);
+  }
+  SECTION("several at once") {
+    const LaunchResult result =
+        run(slurm, "echo 'srun: error: n1: tasks 0-3: Exited with exit code 1' >&2; exit 1");
+    CHECK(result.reason == "srun exited with status 1: n1: tasks 0-3: Exited with exit code 1");
+    CHECK(result.first_rank == -1);
+  }
+  SECTION("no step came about") {
+    const LaunchResult result = run(
+        slurm, "echo 'srun: error: Unable to create step for job 12: Job has ended' >&2; exit 1");
+    CHECK_THAT(result.reason, Contains("Unable to create step for job 12"));
+  }
+  SECTION("out of memory") {
+    const LaunchResult result = run(slurm, "exit 3");
+    CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
+    CHECK(result.reason == "a rank ran out of memory");
+    CHECK(result.first_rank == -1);
+  }
+  SECTION("srun is not there") {
+    setenv("PATH", (slurm.path() / "nowhere").c_str(), 1);
+    StepLauncher launcher(allocation(1, 4), kEndless);
+    launcher.start(slurm.request(7, "lab", 4));
+    const LaunchResult result = wait_for_one(launcher);
+    CHECK(result.outcome == LaunchOutcome::kFailed);
+    CHECK_THAT(result.reason, Contains("srun exited with status 127"));
+    CHECK_THAT(slurm.text("lab/attempt-2/srun.log"), Contains("srun"));
+  }
+}
+
+TEST_CASE("a step is asked to stop by the signal that srun forwards") {
+  const FakeSlurm slurm;
+  slurm.program("srun",
+                "trap 'echo forwarded > $TEST_FOLDER/signal; exit 130' USR1\n"
+                "trap 'echo killed > $TEST_FOLDER/signal; exit 143' TERM\n" +
+                    kHang);
+  StepLauncher launcher(allocation(1, 4), kEndless);
+  launcher.start(slurm.request(7, "lab", 4));
+  slurm.line("started");
+  launcher.stop_all();
+  const LaunchResult result = wait_for_one(launcher);
+  CHECK(result.outcome == LaunchOutcome::kInterrupted);
+  CHECK(result.reason == "asked to stop");
+  CHECK(slurm.line("signal") == "forwarded");
+}
+
+TEST_CASE("of an srun that had to be killed, the step is ended, and no other one") {
+  const FakeSlurm slurm;
+  // The step is there until it is cancelled, and for one more look after that.
+  slurm.program("squeue", R"(echo "$@" >> $TEST_FOLDER/squeue
+echo '12.batch batch'; echo '12.3 other/attempt-2'
+[ -e $TEST_FOLDER/gone ] || echo '12.4 lab/attempt-2'
+[ ! -e $TEST_FOLDER/cancelled ] || touch $TEST_FOLDER/gone)");
+  slurm.program("scancel", "echo \"$@\" >> $TEST_FOLDER/cancelled");
+  slurm.program("srun", "trap '' USR1\n" + kHang);
+  StepLauncher launcher(allocation(1, 4), kShort);
+  launcher.start(slurm.request(7, "lab", 4));
+  slurm.line("started");
+  launcher.stop_all();
+  const LaunchResult result = wait_for_one(launcher);
+  CHECK(result.outcome == LaunchOutcome::kInterrupted);
+  CHECK(result.reason == "asked to stop");
+  CHECK(std::filesystem::exists(slurm / "gone"));
+  CHECK_THAT(slurm.line("squeue"), Contains("--steps") && Contains("--jobs=12"));
+  CHECK_THAT(slurm.text("cancelled"), Contains("12.4\n") && !Contains("12.3"));
+}
+
+TEST_CASE("a time limit of a run ends its step") {
+  const FakeSlurm slurm;
+  slurm.program("srun", "trap 'exit 130' USR1\n" + kHang);
+  StepLauncher launcher(allocation(1, 4), kEndless);
+  LaunchRequest request = slurm.request(7, "lab", 4);
+  request.time_limit = 0s;
+  launcher.start(request);
+  CHECK(wait_for_one(launcher).outcome == LaunchOutcome::kTimeLimit);
+}
+
+TEST_CASE("an allocation has room for steps on the nodes that others leave") {
+  const FakeSlurm slurm;
+  slurm.program("srun", kHang);
+  Allocation job = allocation(2, 4, 4);
+  SECTION("one after another unless told otherwise") {
+    StepLauncher launcher(job, kShort);
+    CHECK(launcher.has_room(8, true));
+    launcher.start(slurm.request(1, "one", 1));
+    CHECK_FALSE(launcher.has_room(1, true));
+  }
+  SECTION("side by side where there are GPUs") {
+    job.slurm.max_parallel = 4;
+    StepLauncher launcher(job, kShort);
+    LaunchRequest request = slurm.request(1, "one", 2);
+    request.uses_gpus = true;
+    launcher.start(request);
+    CHECK(launcher.has_room(2, true));
+    CHECK(launcher.has_room(4, true));        // on the other node
+    CHECK_FALSE(launcher.has_room(8, true));  // needs both
+    request = slurm.request(2, "two", 4);
+    request.uses_gpus = true;
+    launcher.start(request);
+    CHECK(launcher.has_room(2, true));
+    CHECK_FALSE(launcher.has_room(4, true));
+  }
+  SECTION("never more than max_parallel") {
+    job.slurm.max_parallel = 2;
+    StepLauncher launcher(job, kShort);
+    launcher.start(slurm.request(1, "one", 2));
+    CHECK(launcher.has_room(2, false));
+    launcher.start(slurm.request(2, "two", 2));
+    CHECK_FALSE(launcher.has_room(2, false));
+  }
+}
+
+TEST_CASE("a run that is larger than the job says so") {
+  const FakeSlurm slurm;
+  Allocation job = allocation(2, 2, 2);
+  job.size.nodes = 1;
+  StepLauncher launcher(job, kShort);
+  LaunchRequest request = slurm.request(1, "one", 4);
+  request.uses_gpus = true;
+  CHECK_THROWS_AS(launcher.start(request), ConfigError);
+  CHECK_THROWS_WITH(launcher.start(request), Contains("the job has 1"));
+}
