@@ -1,13 +1,17 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "runner/slurm/run_program.h"
 
 // The cluster, as its own programs tell: sbatch, squeue, sacct, scontrol, scancel.
 namespace fsdp {
@@ -20,8 +24,8 @@ struct TaskState {
   std::string job;  // "12_3" or "12"
   TaskPhase phase = TaskPhase::kQueued;
   std::string state;                      // Slurm's word: PENDING, RUNNING, OUT_OF_MEMORY, ...
-  std::string reason;                     // why it waits or ended, in Slurm's word; empty: none
-  std::string node_list;                  // n[1-2]; empty: on no node
+  std::string reason{};                   // why it waits or ended, in Slurm's word; empty: none
+  std::string node_list{};                // n[1-2]; empty: on no node
   std::optional<int64_t> seconds_left{};  // of its time limit, while it runs
 
   bool operator==(const TaskState&) const = default;
@@ -73,6 +77,9 @@ class SlurmCluster {
 // terminal's Ctrl-C, and each has a time limit.
 class SlurmPrograms : public SlurmCluster {
  public:
+  explicit SlurmPrograms(std::chrono::milliseconds time_limit = std::chrono::seconds(60))
+      : time_limit_(time_limit) {}
+
   SlurmLimits limits() override;
   std::string submit(const std::filesystem::path& script) override;
   std::optional<std::string> find_submission(const std::string& token) override;
@@ -83,6 +90,18 @@ class SlurmPrograms : public SlurmCluster {
   const std::map<std::string, int64_t>& calls() const { return calls_; }
 
  private:
+  ProgramResult call(const std::vector<std::string>& words,
+                     const std::vector<std::string>& environment);
+  // The output of a program that must succeed.
+  std::string answer(const std::vector<std::string>& words);
+  [[noreturn]] void refuse(const std::string& program, const ProgramResult& result) const;
+  std::vector<TaskState> query_squeue(std::span<const std::string> jobs);
+  std::vector<TaskState> query_sacct(std::span<const std::string> jobs);
+  std::vector<TaskState> query_scontrol(std::span<const std::string> jobs);
+
+  std::chrono::milliseconds time_limit_;  // of each call
+  std::optional<SlurmLimits> limits_;     // once asked for
+  std::set<std::string> gone_;            // jobs that scontrol does not know any more
   std::map<std::string, int64_t> calls_;
 };
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+// What Slurm's programs say on stderr when they fail.
+namespace fsdp {
+
+// Without the program's name and "error: " before each line, as one line.
+std::string plain_complaint(std::string_view error);
+
+// The controller, its database or the authentication between them does not answer now.
+bool says_unavailable(std::string_view complaint);
+// A limit on the number of submitted jobs was reached.
+bool says_too_many_jobs(std::string_view complaint);
+// A job is not there any more, or is over.
+bool says_job_is_gone(std::string_view complaint);
+
+// What to change after sbatch refused a job so; empty: not known.
+std::string remedy_for(std::string_view complaint);
+
+}  // namespace fsdp

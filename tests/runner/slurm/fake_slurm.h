@@ -1,0 +1,60 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/temporary_folder.h"
+
+namespace fsdp {
+
+inline std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+// Puts the fakes of tests/fakes/slurm first on PATH, as long as it exists.
+class FakeSlurm {
+ public:
+  FakeSlurm() : path_before_(getenv("PATH")) {
+    setenv("PATH", (std::string(FSDP_FAKE_SLURM) + ':' + path_before_).c_str(), 1);
+    setenv("FAKE_SLURM", folder_.path().c_str(), 1);
+  }
+  ~FakeSlurm() {
+    setenv("PATH", path_before_.c_str(), 1);
+    unsetenv("FAKE_SLURM");
+  }
+
+  // What `program` does from now on, in bash.
+  void let(const std::string& program, const std::string& lines) const {
+    folder_.write(program + ".do", lines);
+  }
+  // A line per call, its arguments quoted for bash.
+  std::vector<std::string> calls(const std::string& program) const {
+    return lines_of(text_of(folder_ / (program + ".calls")));
+  }
+  // Of the last call.
+  std::vector<std::string> arguments(const std::string& program) const {
+    return lines_of(text_of(folder_ / (program + ".arguments")));
+  }
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+  std::string path_before_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,252 @@
+#include "runner/slurm/script.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "runner/slurm/options.h"
+#include "runner/slurm/run_program.h"
+#include "tests/runner/slurm/fake_slurm.h"
+#include "tests/runner/slurm/script_fixture.h"
+#include "trainer/contract/config_error.h"
+
+namespace fsdp {
+namespace {
+
+std::string refusal_of(const std::string& text, const SlurmScript& script) {
+  try {
+    render_script(text, script);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The words that the real sbatch finds in a script's header. It needs no controller for that: a
+// plugin that is not there ends it right after.
+std::vector<std::string> words_of_sbatch(const std::string& text) {
+  const TemporaryFolder folder;
+  const auto script = folder.write("script.sh", text);
+  const auto configuration = folder.write(
+      "slurm.conf",
+      "ClusterName=none\nSlurmctldHost=localhost(127.0.0.1)\nSelectType=select/none_such\n");
+  const ProgramResult result = run_program(
+      {"/usr/bin/sbatch", "-vvvv", "--test-only", script.string()},
+      {"PATH=/usr/bin:/bin", "SLURM_CONF=" + configuration.string()}, std::chrono::seconds(60));
+  REQUIRE(result.error.find("Can't find plugin for select/none_such") != std::string::npos);
+  std::vector<std::string> words;
+  for (const std::string& line : lines_of(result.error)) {
+    const std::string before = "Found in script, argument \"";
+    const size_t at = line.find(before);
+    if (at == std::string::npos) continue;
+    words.push_back(line.substr(at + before.size(), line.size() - at - before.size() - 1));
+  }
+  return words;
+}
+
+TEST_CASE("sbatch reads each option as one word, whatever is in it") {
+  const std::string hostile =
+      R"(-a 'b' "c" \d\\ $(touch pwned) `touch pwned` # %j ;&|<>*?[]{}~! hetjob HetJob packjob : ')";
+  SlurmScript script = published_script();
+  script.experiment = hostile;
+  script.slurm.job_name = "";
+  script.slurm.partition = hostile;
+  script.slurm.account = "#";
+  script.slurm.qos = "\\";
+  script.slurm.reservation = "\"";
+  script.slurm.constraint = "[rack1*2&rack2*4]|gpu";
+  script.slurm.output = hostile;
+  script.slurm.sbatch_options = {"--licenses=" + hostile};
+  const std::vector<std::string> words =
+      words_of_sbatch(render_script(template_text(script.slurm), script));
+  CHECK(words == std::vector<std::string>{"--job-name=" + hostile,
+                                          "--comment=fsdp-run:5f0c",
+                                          "--partition=" + hostile,
+                                          "--account=#",
+                                          "--qos=\\",
+                                          "--reservation=\"",
+                                          "--nodes=1",
+                                          "--ntasks=2",
+                                          "--ntasks-per-node=2",
+                                          "--cpus-per-task=10",
+                                          "--gres=gpu:2",
+                                          "--time=04:00:00",
+                                          "--constraint=[rack1*2&rack2*4]|gpu",
+                                          "--chdir=/project",
+                                          "--output=" + hostile,
+                                          "--error=%x-%j.err",
+                                          "--open-mode=append",
+                                          "--requeue",
+                                          "--signal=B:USR1@120",
+                                          "--licenses=" + hostile});
+}
+
+TEST_CASE("The shipped output file is in the submission's folder, whose % is no pattern") {
+  SlurmScript script = published_script();
+  script.slurm.output = "";
+  script.folder = "/results/100%j/slurm";
+  const auto output_of = [](const SlurmScript& of) {
+    const std::vector<std::string> words =
+        words_of_sbatch(render_script(template_text(of.slurm), of));
+    const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+      return word.starts_with("--output=");
+    });
+    return found == words.end() ? "" : *found;
+  };
+  CHECK(output_of(script) == "--output=/results/100%%j/slurm/%j.out");
+  script.tasks.push_back(script.tasks[0]);
+  CHECK(output_of(script) == "--output=/results/100%%j/slurm/%A_%a.out");
+}
+
+TEST_CASE("A run that is never queued again asks for no requeue") {
+  SlurmScript script = published_script();
+  script.slurm.max_restarts = 0;
+  CHECK(render_script(template_text(script.slurm), script).find("#SBATCH --no-requeue\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("A run without checkpoints may use its time to the end") {
+  SlurmScript script = published_script();
+  script.keeps_checkpoints = false;
+  CHECK(render_script(template_text(script.slurm), script).find("--signal") == std::string::npos);
+}
+
+TEST_CASE("A value with a line break is refused wherever it stands") {
+  const auto refusal = [](auto change) {
+    SlurmScript script = published_script();
+    change(script);
+    return refusal_of(template_text(script.slurm), script);
+  };
+  const std::string problem =
+      ": has a line break or another control character, which a script cannot hold";
+  const std::string bad = "a\ntouch pwned";
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.job_name = bad; }) == "'slurm.job_name'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.partition = bad; }) == "'slurm.partition'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.gpu_type = bad; }) == "'slurm.gpu_type'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.output = bad; }) == "'slurm.output'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.sbatch_options = {"--nice=" + bad}; }) ==
+        "'slurm.sbatch_options'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.srun_options = {"--x=" + bad}; }) ==
+        "'slurm.srun_options'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.modules = {bad}; }) == "'slurm.modules'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.prologue = {bad}; }) == "'slurm.prologue'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.slurm.environment = {"A=" + bad}; }) ==
+        "'slurm.environment'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.tasks[0].spec = "/" + bad + "/run.yaml"; }).find(problem) !=
+        std::string::npos);
+  CHECK(refusal([&](SlurmScript& s) { s.tasks[0].configuration = bad; }) ==
+        "'configuration'" + problem);
+  CHECK(refusal([&](SlurmScript& s) { s.working_directory = "/" + bad; }).find(problem) !=
+        std::string::npos);
+  CHECK(refusal([&](SlurmScript& s) { s.trainer = "/" + bad; }).find(problem) != std::string::npos);
+}
+
+TEST_CASE("Options, assignments and paths of a wrong form are refused with the right one") {
+  const auto refusal = [](auto change) {
+    SlurmScript script = published_script();
+    change(script);
+    return refusal_of(template_text(script.slurm), script);
+  };
+  CHECK(refusal([](SlurmScript& s) { s.slurm.sbatch_options = {"--nice 100"}; }) ==
+        "'slurm.sbatch_options': '--nice 100' is one word to the program; write '--nice=100', or "
+        "each word as an item");
+  CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"A B=1"}; }) ==
+        "'slurm.environment': 'A B=1' is not NAME=value");
+  CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"$(touch pwned)=1"}; }) ==
+        "'slurm.environment': '$(touch pwned)=1' is not NAME=value");
+  CHECK(refusal([](SlurmScript& s) {
+          s.tasks[0].spec = "/a\\b/run.yaml";
+        }).find("Slurm cannot write to a folder whose path has a backslash") != std::string::npos);
+  CHECK(refusal([](SlurmScript& s) { s.slurm.container.engine = ContainerEngine::kPyxis; }) ==
+        "'slurm.container.image': is missing; slurm.container.engine pyxis needs an image");
+  CHECK(refusal([](SlurmScript& s) {
+          s.slurm.container.engine = ContainerEngine::kApptainer;
+          s.slurm.container.image = "i.sif";
+          s.folders = {"/data,all"};
+        }).find("'/data,all' has a comma or a colon") != std::string::npos);
+  CHECK(refusal([](SlurmScript& s) { s.slurm.time = "2:00"; }) ==
+        "'slurm.signal_before_end_s': a run is asked to stop 120 s before the end of its 120 s "
+        "(slurm.time), so none is left to run in; lower it or raise slurm.time");
+}
+
+TEST_CASE("A time limit is read as Slurm reads it") {
+  CHECK(seconds_of("") == std::nullopt);
+  CHECK(seconds_of("0") == std::nullopt);
+  CHECK(seconds_of("90") == 5400);
+  CHECK(seconds_of("1:30") == 90);
+  CHECK(seconds_of("04:00:00") == 14400);
+  CHECK(seconds_of("1-12") == 129600);
+  CHECK(seconds_of("1-12:30") == 131400);
+  CHECK(seconds_of("1-00:00:01") == 86401);
+}
+
+TEST_CASE("A user's template is refused when names are unknown, missing or come too late") {
+  const SlurmScript script = published_script();
+  const std::string shipped = template_text(script.slurm);
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = shipped;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const std::string names =
+      "; names of this mode: {{sbatch_options}}, {{working_directory}}, {{modules}}, "
+      "{{environment}}, {{prologue}}, {{specs}}, {{configurations}}, {{max_restarts}}, "
+      "{{keeps_checkpoints}}, {{srun}}, {{trainer}}";
+  CHECK(refusal_of(replaced("{{modules}}", "{{module}}"), script) ==
+        "slurm_templates/per_run.sh: 'slurm.template': {{module}} is not a name of it" + names);
+  CHECK(refusal_of(replaced("{{prologue}}", ""), script) ==
+        "slurm_templates/per_run.sh: 'slurm.template': {{prologue}} is missing, whose value would "
+        "have no effect" +
+            names);
+  CHECK(refusal_of(replaced("#!/bin/bash", "#!/bin/bash\nset -e"), script) ==
+        "slurm_templates/per_run.sh: 'slurm.template': {{sbatch_options}} must be a line before "
+        "the first command, 'set -e': sbatch reads no options behind it");
+
+  SlurmScript without_prologue = script;
+  without_prologue.slurm.prologue.clear();
+  CHECK(refusal_of(replaced("{{prologue}}\n", ""), without_prologue) == "accepted");
+}
+
+TEST_CASE("Braces of the script's own, and braces in values, stay as they are") {
+  SlurmScript script = published_script();
+  script.slurm.prologue = {"docker inspect -f '{{.State}} {{modules}}'"};
+  const std::string text = render_script(template_text(script.slurm), script);
+  CHECK(text.find("docker inspect -f '{{.State}} {{modules}}'\n") != std::string::npos);
+}
+
+TEST_CASE("A template is the user's file or the shipped one") {
+  const TemporaryFolder folder;
+  SlurmSpec slurm;
+  slurm.template_file = folder.write("mine.sh", "#!/bin/bash\n{{sbatch_options}}\n");
+  CHECK(template_text(slurm) == "#!/bin/bash\n{{sbatch_options}}\n");
+  slurm.template_file = folder / "missing.sh";
+  CHECK_THROWS_WITH(
+      template_text(slurm),
+      Catch::Matchers::Contains("'slurm.template'") &&
+          Catch::Matchers::EndsWith("cannot be read or is empty; copy one of slurm_templates/"));
+}
+
+TEST_CASE("A run's configuration says how its total batch comes about") {
+  RunSpec spec;
+  spec.device = DeviceKind::kCuda;
+  spec.strategy.kind = StrategyKind::kFsdp;
+  spec.strategy.ranks = 4;
+  spec.batch.size_per_rank = 2;
+  spec.batch.total = 16;
+  spec.slurm.nodes = 2;
+  spec.slurm.gpus_per_node = 2;
+  CHECK(run_configuration("4xFSDP", resolved(spec)) ==
+        "4xFSDP: 4 GPUs on 2 nodes, total batch 16 = 4 GPUs x per-device batch 2 x accumulation "
+        "2");
+  spec.device = DeviceKind::kCpu;
+  spec.strategy.kind = StrategyKind::kSingle;
+  spec.strategy.ranks = 1;
+  spec.batch.total = 2;
+  CHECK(run_configuration("1", resolved(spec)) ==
+        "1: 1 CPU rank on 1 node, total batch 2 = 1 CPU rank x per-device batch 2 x accumulation "
+        "1");
+}
+
+}  // namespace
+}  // namespace fsdp
