@@ -43,6 +43,8 @@ struct AttemptStart {
   std::string host;
   Provenance provenance{};
   std::string device_kind{};  // name and memory of what the ranks use; "cpu"
+  std::string slurm_job{};    // that it runs in: "12_3", "12"; empty: none
+  std::string node_list{};    // of that job: "n[1-2]"
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -51,6 +53,8 @@ struct AttemptStart {
     visit("host", self.host);
     Provenance::visit_fields(self.provenance, visit);
     visit("device_kind", self.device_kind);
+    visit("slurm_job", self.slurm_job);
+    visit("node_list", self.node_list);
   }
 };
 
@@ -62,6 +66,8 @@ struct AttemptRecord {
   int64_t started_unix_ms = 0;
   std::optional<int64_t> ended_unix_ms;
   std::string host;
+  std::string slurm_job;  // empty: none
+  std::string node_list;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -72,6 +78,8 @@ struct AttemptRecord {
     visit("started_unix_ms", self.started_unix_ms);
     visit("ended_unix_ms", self.ended_unix_ms);
     visit("host", self.host);
+    visit("slurm_job", self.slurm_job);
+    visit("node_list", self.node_list);
   }
 };
 

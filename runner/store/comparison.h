@@ -55,6 +55,8 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> reason_rank;      // the rank whose log says more
   std::optional<int64_t> started_unix_ms;  // the attempt
   std::string host;                        // that the attempt was started on, as the next three
+  std::string slurm_job;                   // that the attempt ran in; empty: none
+  std::string node_list;                   // of that job
   std::string git_commit;                  // empty: not known
   std::optional<bool> git_dirty;
   std::string trainer_digest;
@@ -109,6 +111,8 @@ struct ComparisonRow : AttemptSummary {
     visit("reason_rank", self.reason_rank);
     visit("started_unix_ms", self.started_unix_ms);
     visit("host", self.host);
+    visit("slurm_job", self.slurm_job);
+    visit("node_list", self.node_list);
     visit("git_commit", self.git_commit);
     visit("git_dirty", self.git_dirty);
     visit("trainer_digest", self.trainer_digest);
@@ -171,6 +175,14 @@ struct StatusRow {
   std::optional<double> step_time_ms_median;
   std::optional<int64_t> memory_allocated_bytes_max;
   std::optional<double> loss_last;
+  // The run's newest job, or the one that the attempt ran in; empty: none, or sbatch has not
+  // answered.
+  std::string slurm_job;
+  std::string node_list;
+  // Of a job that is not over, as Slurm last said.
+  std::string job_state;
+  std::string job_reason;                   // why it is pending
+  std::optional<int64_t> job_ends_unix_ms;  // when its time limit passes
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -189,6 +201,11 @@ struct StatusRow {
     visit("step_time_ms_median", self.step_time_ms_median);
     visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
     visit("loss_last", self.loss_last);
+    visit("slurm_job", self.slurm_job);
+    visit("node_list", self.node_list);
+    visit("job_state", self.job_state);
+    visit("job_reason", self.job_reason);
+    visit("job_ends_unix_ms", self.job_ends_unix_ms);
   }
 };
 

@@ -8,7 +8,9 @@ bool Store::delete_run(int64_t run_id) {
   const auto running =
       Statement(database, "select count(*) from attempts where run = ? and status = 'running'")
           .value<int64_t>(run_id);
-  if (running != 0) return false;
+  const auto open = Statement(database, "select count(*) from job_tasks where run = ? and over = 0")
+                        .value<int64_t>(run_id);
+  if (running != 0 || open != 0) return false;
   database.execute("pragma defer_foreign_keys = on");
   std::vector<std::string> tables;
   Statement(database,
@@ -20,6 +22,7 @@ bool Store::delete_run(int64_t run_id) {
   }
   Statement(database, "delete from runs where id = ?").run(run_id);
   database.execute(
+      "delete from jobs where id not in (select job from job_tasks);"
       "delete from experiments where name not in (select experiment from runs);"
       "delete from experiment_texts where digest not in "
       "  (select experiment_text_digest from attempts)");

@@ -17,18 +17,13 @@ std::optional<KnownOutOfMemory> Store::known_out_of_memory(std::string_view fami
   Statement(contents_->database,
             "select r.id, r.experiment, r.point, r.family_value from runs r join attempts a "
             "on a.run = r.id and a.attempt = (select max(attempt) from attempts "
-            "  where run = r.id and status <> 'interrupted') "
-            "where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
-            "and a.device_kind = ? order by r.family_value, a.started_unix_ms limit 1")
+            "  where run = r.id and status not in " +
+                std::string(kCutShortStatuses) +
+                ") "
+                "where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
+                "and a.device_kind = ? order by r.family_value, a.started_unix_ms limit 1")
       .query([&](Statement& row) { known = row.next<KnownOutOfMemory>(); }, family, device_kind);
   return known;
-}
-
-void Store::record_out_of_memory(int64_t run_id, std::string_view reason) {
-  Transaction transaction(contents_->database);
-  Statement(contents_->database, "update runs set status = ?, reason = ? where id = ?")
-      .run(RunStatus::kOutOfMemory, reason, run_id);
-  transaction.commit();
 }
 
 }  // namespace fsdp

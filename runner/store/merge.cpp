@@ -47,11 +47,13 @@ class TableCopy {
   std::optional<Statement> insert_;
 };
 
+// Of the tables that say something of runs, all but those of jobs, which only the runner that
+// submitted them can follow.
 std::vector<std::string> tables_of_runs(Database& database) {
   std::vector<std::string> tables;
   Statement(database,
             "select m.name from sqlite_master m join pragma_table_info(m.name) c "
-            "where m.type = 'table' and c.name = 'run'")
+            "where m.type = 'table' and c.name = 'run' and m.name <> 'job_tasks'")
       .query([&](Statement& row) { tables.push_back(row.next<std::string>()); });
   return tables;
 }

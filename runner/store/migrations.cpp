@@ -6,13 +6,14 @@
 #include "runner/store/schema_version_2.h"
 #include "runner/store/schema_version_3.h"
 #include "runner/store/schema_version_4.h"
+#include "runner/store/schema_version_5.h"
 
 namespace fsdp {
 namespace {
 
 // Entry i brings version i to i + 1. Entries are never changed once released.
 constexpr std::array kMigrations = {kSchemaVersion1, kSchemaVersion2, kSchemaVersion3,
-                                    kSchemaVersion4};
+                                    kSchemaVersion4, kSchemaVersion5};
 
 int64_t user_version(Database& database) {
   return Statement(database, "pragma user_version").value<int64_t>().value();

@@ -108,6 +108,9 @@ bool is_wanted(const Store& store, const RunRecord& run, const PruneWish& wish) 
   if (std::ranges::find(attempts, RunStatus::kRunning, &AttemptRecord::status) != attempts.end()) {
     return false;
   }
+  for (const JobRecord& job : store.jobs_of_run(run.id)) {
+    if (!job.tasks.front().over) return false;
+  }
   if (!wish.older_than_unix_ms) return true;
   // A run that was never started has no age.
   return !attempts.empty() && attempts.back().started_unix_ms < *wish.older_than_unix_ms;

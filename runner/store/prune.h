@@ -9,8 +9,8 @@
 
 #include "runner/store/store.h"
 
-// What of a results folder is removed on request. A run that is running is never among it; the
-// caller holds the locks of the experiments that it passes.
+// What of a results folder is removed on request. A run that is running, or has a job that is not
+// over, is never among it; the caller holds the locks of the experiments that it passes.
 namespace fsdp {
 
 struct PruneWish {

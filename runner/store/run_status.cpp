@@ -95,6 +95,26 @@ AttemptEnd decide(std::span<const RankEnd> ranks) {
 
 }  // namespace
 
+bool is_cut_short(RunStatus status) {
+  switch (status) {
+    case RunStatus::kInterrupted:
+    case RunStatus::kTimeLimit:
+    case RunStatus::kPreempted:
+    case RunStatus::kNodeFailed:
+    case RunStatus::kCancelled:
+    case RunStatus::kUnknown:
+      return true;
+    case RunStatus::kPlanned:
+    case RunStatus::kQueued:
+    case RunStatus::kRunning:
+    case RunStatus::kFinished:
+    case RunStatus::kOutOfMemory:
+    case RunStatus::kFailed:
+      return false;
+  }
+  return false;
+}
+
 AttemptEnd status_from_events(std::span<const RankEnd> ranks) {
   AttemptEnd end = decide(ranks);
   for (const RankEnd& rank : ranks) {

@@ -34,6 +34,9 @@ constexpr auto enum_names(RunStatus) {
                     "preempted"sv,     "node_failed"sv, "cancelled"sv,   "unknown"sv};
 }
 
+// Whether something outside of the run ended it, so that it says nothing of the run itself.
+bool is_cut_short(RunStatus status);
+
 // The kind of a rank's last event; none: it said nothing about its end.
 enum class RankEndKind { kNone, kFinished, kFailed, kInterrupted };
 constexpr auto enum_names(RankEndKind) {

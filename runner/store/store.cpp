@@ -215,8 +215,10 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
       .run(status, reason, reason_rank, ended_unix_ms, run_id, attempt);
   Statement(database,
             "update runs set (status, reason) = (select status, reason from attempts "
-            "  where run = runs.id order by status = 'interrupted', attempt desc limit 1) "
-            "where id = ?")
+            "  where run = runs.id order by status in " +
+                std::string(kCutShortStatuses) +
+                ", attempt desc limit 1) "
+                "where id = ?")
       .run(run_id);
   contents_->write(run_id, attempt, contents_->figures_of(run_id, attempt), ended_unix_ms);
   transaction.commit();
@@ -229,7 +231,10 @@ std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment)
             std::string("select ") + kRunRecordColumns + ", a.attempt, r.ranks, " +
                 field_columns<AttemptStart>() +
                 " from attempts a join runs r on r.id = a.run "
-                "where a.status = 'running' and r.experiment = ? order by r.position, a.attempt")
+                "where a.status = 'running' and r.experiment = ? and not exists ("
+                "  select 1 from job_tasks t join jobs j on j.id = t.job where t.run = a.run "
+                "  and t.over = 0 and a.slurm_job in (j.slurm_job, j.slurm_job || '_' || t.task)) "
+                "order by r.position, a.attempt")
       .query(
           [&](Statement& row) {
             RunningAttempt& attempt = running.emplace_back();

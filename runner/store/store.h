@@ -11,6 +11,7 @@
 
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
+#include "runner/store/job_record.h"
 #include "runner/store/run_status.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/run_spec.h"
@@ -140,11 +141,12 @@ class Store {
   std::optional<RunRecord> recorded_run(std::string_view experiment, std::string_view point,
                                         std::string_view hash) const;
   // Of the family's runs in all experiments, that of the smallest value whose newest attempt, but
-  // for interrupted ones, ran out of memory on such a device.
+  // for those cut short, ran out of memory on such a device.
   std::optional<KnownOutOfMemory> known_out_of_memory(std::string_view family,
                                                       std::string_view device_kind) const;
-  // Gives the run this status without an attempt.
-  void record_out_of_memory(int64_t run_id, std::string_view reason);
+  // Gives the run this status without an attempt, until one begins or ends. A status that says
+  // nothing of the run itself (is_cut_short) hides no result: the run keeps that.
+  void record_status(int64_t run_id, RunStatus status, std::string_view reason);
   // Every run of every experiment, also those that left their experiment's list.
   std::vector<RunRecord> runs() const;
   // The file that the experiment was last planned from, if it ever was.
@@ -160,14 +162,27 @@ class Store {
   // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when
   // there are no events.
   void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks);
-  // `reason_rank` is the rank whose log says more, -1: none. The run takes
-  // over the status of its newest attempt that was not interrupted, if there is one.
+  // `reason_rank` is the rank whose log says more, -1: none. The run takes over the status of its
+  // newest attempt that was not cut short, if there is one, else of its newest. Called again when
+  // more is known of the end.
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                    int64_t ended_unix_ms, int reason_rank = -1);
 
   // The experiment's attempts whose status is running, whether their run is in the current list or
-  // not.
+  // not; but none of a job that is open, which may well be running.
   std::vector<RunningAttempt> running_attempts(std::string_view experiment) const;
+
+  // A job with its tasks, before sbatch is asked; returns its id.
+  int64_t record_job(const JobRecord& job);
+  void set_slurm_job(int64_t job, std::string_view slurm_job);
+  // By the number of the task; one transaction a call: several are best made in a Batch.
+  void update_task(int64_t job, const JobTask& task);
+  // Those with a task that is not over, of one experiment or (empty) of all, with all their tasks,
+  // the newest last.
+  std::vector<JobRecord> open_jobs(std::string_view experiment) const;
+  // Every job that was ever submitted for the run, each with the run's task only, the newest last.
+  std::vector<JobRecord> jobs_of_run(int64_t run_id) const;
+
   // What was ingested about the end of each rank; one entry per rank of the run.
   std::vector<RankEnd> rank_ends(int64_t run_id, int attempt) const;
 
@@ -200,7 +215,8 @@ class Store {
   // The same, read: what an older version wrote is completed with the defaults.
   RunSpec spec(int64_t run_id) const;
 
-  // Forgets all of a run; false, and nothing happens, when one of its attempts is running.
+  // Forgets all of a run; false, and nothing happens, when one of its attempts is running or it
+  // waits or runs in a job that is open.
   bool delete_run(int64_t run_id);
   // Forgets a checkpoint of the run, by its path relative to the run's folder.
   void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);

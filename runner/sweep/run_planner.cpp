@@ -156,7 +156,7 @@ bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
       return false;
     case Decision::kRecordOutOfMemory:
       if (record.reason == step.reason) return false;
-      store_.record_out_of_memory(record.id, step.reason);
+      store_.record_status(record.id, RunStatus::kOutOfMemory, step.reason);
       settings_.say(record.point + ": " + step.reason);
       return false;
   }

@@ -175,7 +175,9 @@ struct DeviceSample {
   std::string device;  // "gpu:0" as NVML counts, or "cpu"
   std::string device_name;
   std::optional<double> utilization_percent;
+  std::optional<int64_t> cpu_count;
   std::optional<int64_t> memory_used_bytes;
+  std::optional<int64_t> memory_free_bytes;
   std::optional<int64_t> memory_total_bytes;
   std::optional<double> power_watts;
   std::optional<double> temperature_celsius;
@@ -189,8 +191,12 @@ struct DeviceSample {
     visit("device_name", self.device_name, "Name of the GPU or processor.", any_value());
     visit("utilization_percent", self.utilization_percent,
           "Part of the time since the last sample that it was busy.", any_value());
+    visit("cpu_count", self.cpu_count, "Processors of the node; null for a GPU.", any_value());
     visit("memory_used_bytes", self.memory_used_bytes,
           "Memory in use; of the node: what is not available.", any_value());
+    visit("memory_free_bytes", self.memory_free_bytes,
+          "Memory of the node that nothing uses, not even as a cache; null for a GPU.",
+          any_value());
     visit("memory_total_bytes", self.memory_total_bytes, "Memory there is.", any_value());
     visit("power_watts", self.power_watts, "Power drawn.", any_value());
     visit("temperature_celsius", self.temperature_celsius, "Temperature of the GPU.", any_value());

@@ -92,7 +92,7 @@ TEST_CASE("a run may be recorded as out of memory without an attempt, which is n
   Store store(results.path());
   store.plan(experiment("lab"), {});
   const int64_t id = store.plan_one_more("lab", run_of_family("one", 8)).id;
-  store.record_out_of_memory(id, "6 is known not to fit");
+  store.record_status(id, RunStatus::kOutOfMemory, "6 is known not to fit");
   const auto rows = store.comparison("lab");
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].status == RunStatus::kOutOfMemory);

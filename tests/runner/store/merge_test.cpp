@@ -224,5 +224,37 @@ TEST_CASE("every table of the schema is merged or left out on purpose") {
   CHECK_THAT(found, Catch::UnorderedEquals(expected));
 }
 
+TEST_CASE("attempts keep the names of their jobs, and open jobs stay with who submitted them") {
+  const ResultsFolder alice, all;
+  const int64_t run = fill(alice);
+  {
+    Store store(alice.path());
+    store.record_job({.experiment = "lab",
+                      .token = "t0ken",
+                      .slurm_job = "12",
+                      .mode = "per_run",
+                      .folder = "slurm/lab-t0ken",
+                      .tasks = {{.task = 0, .run = run}, {.task = 1, .run = run + 1}}});
+    AttemptStart start = attempt_start(9'000);
+    start.slurm_job = "12_0";
+    start.node_list = "n1";
+    store.begin_attempt(run, start);
+    store.record_status(run + 1, RunStatus::kQueued, "Resources");
+  }
+  const std::vector<MergeSource> sources{{"alice", alice.path()}};
+  for (int time = 0; time < 2; ++time) {
+    merge_results(all.path(), sources);
+    const Store store(all.path());
+    CHECK(store.open_jobs("").empty());
+    const std::vector<StatusRow> rows = store.statuses("");
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0].slurm_job == "12_0");
+    CHECK(rows[0].node_list == "n1");
+    CHECK(rows[1].status == RunStatus::kQueued);
+    CHECK(rows[1].slurm_job.empty());
+    CHECK(store.attempts(rows[0].run).back().slurm_job == "12_0");
+  }
+}
+
 }  // namespace
 }  // namespace fsdp

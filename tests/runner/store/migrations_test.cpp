@@ -46,7 +46,7 @@ std::string comparison_of(const ResultsFolder& results) {
 
 void check_is_whole(const ResultsFolder& results) {
   Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 4);
+  CHECK(Statement(database, "pragma user_version").value<int>() == 5);
   CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
   CHECK_FALSE(Statement(database, "pragma foreign_key_check").value<std::string>());
 }
@@ -91,6 +91,31 @@ TEST_CASE("results of version 2 keep every figure, and new columns say what thos
   { const Store store(results.path()); }
   CHECK(comparison_of(results) == golden("results_version2.csv"));
   CHECK(count(results, "steps where not skipped") == 13);
+  check_is_whole(results);
+}
+
+TEST_CASE("results of version 4 keep every figure and have no jobs") {
+  const ResultsFolder results;
+  write_version(results, 4);
+  const Store store(results.path());
+  CHECK(comparison_of(results) == golden("results_version4.csv"));
+  CHECK(count(results, "steps") == 35);
+  CHECK(store.open_jobs("").empty());
+  CHECK(store.jobs_of_run(1).empty());
+  const auto samples = store.device_samples(3, 1);
+  REQUIRE(samples.size() == 2);
+  CHECK(samples[0].body.memory_total_bytes == 17'179'869'184);
+  CHECK_FALSE(samples[0].body.cpu_count);
+  CHECK_FALSE(samples[0].body.memory_free_bytes);
+  const auto attempts = store.attempts(6);
+  REQUIRE(attempts.size() == 2);
+  CHECK(attempts[0].status == RunStatus::kInterrupted);
+  CHECK(attempts[1].slurm_job.empty());
+  const auto statuses = store.statuses("lab");
+  REQUIRE(statuses.size() == 8);
+  CHECK(statuses[6].attempt == 2);
+  CHECK(statuses[6].slurm_job.empty());
+  CHECK(statuses[7].slurm_job.empty());
   check_is_whole(results);
 }
 

@@ -1,0 +1,89 @@
+#include "runner/store/store_contents.h"
+
+namespace fsdp {
+namespace {
+
+// With the tasks for which `is_wanted` holds, of the table `job_tasks t`.
+template <typename... Values>
+std::vector<JobRecord> read_jobs(Database& database, const std::string& is_wanted,
+                                 const Values&... values) {
+  std::vector<JobRecord> jobs;
+  Statement(database,
+            "select j.id, j.experiment, j.token, j.slurm_job, j.mode, j.folder, "
+            "j.submitted_unix_ms, t.task, t.run, t.over, t.state, t.reason, t.node_list, "
+            "t.ends_unix_ms from job_tasks t join jobs j on j.id = t.job where " +
+                is_wanted + " order by j.id, t.task")
+      .query(
+          [&](Statement& row) {
+            JobRecord job = row.next<JobRecord>();
+            if (jobs.empty() || jobs.back().id != job.id) jobs.push_back(std::move(job));
+            jobs.back().tasks.push_back(row.next<JobTask>());
+          },
+          values...);
+  return jobs;
+}
+
+}  // namespace
+
+std::string slurm_name(const JobRecord& job, int64_t task) {
+  if (job.slurm_job.empty() || job.mode != "per_run") return job.slurm_job;
+  return job.slurm_job + '_' + std::to_string(task);
+}
+
+int64_t Store::record_job(const JobRecord& job) {
+  Database& database = contents_->database;
+  Transaction transaction(database);
+  Statement(database,
+            "insert into jobs (experiment, token, slurm_job, mode, folder, submitted_unix_ms) "
+            "values (?, ?, ?, ?, ?, ?)")
+      .run(job.experiment, job.token, job.slurm_job, job.mode, job.folder, job.submitted_unix_ms);
+  const int64_t id = Statement(database, "select last_insert_rowid()").value<int64_t>().value();
+  Statement add_task(database, "insert into job_tasks (job, " + field_columns<JobTask>() +
+                                   ") values (?, " + field_parameters<JobTask>() + ")");
+  for (const JobTask& task : job.tasks) add_task.run(id, task);
+  transaction.commit();
+  return id;
+}
+
+void Store::set_slurm_job(int64_t job, std::string_view slurm_job) {
+  Transaction transaction(contents_->database);
+  Statement(contents_->database, "update jobs set slurm_job = ? where id = ?").run(slurm_job, job);
+  transaction.commit();
+}
+
+void Store::update_task(int64_t job, const JobTask& task) {
+  Transaction transaction(contents_->database);
+  Statement(contents_->database, "update job_tasks set " + field_columns<JobTask>(" = ?") +
+                                     " where job = ? and task = ?")
+      .run(task, job, task.task);
+  transaction.commit();
+}
+
+std::vector<JobRecord> Store::open_jobs(std::string_view experiment) const {
+  return read_jobs(contents_->database,
+                   "(j.experiment = ?1 or ?1 = '') and j.id in (select job from job_tasks "
+                   "where over = 0)",
+                   experiment);
+}
+
+std::vector<JobRecord> Store::jobs_of_run(int64_t run_id) const {
+  return read_jobs(contents_->database, "t.run = ?", run_id);
+}
+
+void Store::record_status(int64_t run_id, RunStatus status, std::string_view reason) {
+  Transaction transaction(contents_->database);
+  Statement(contents_->database, "update runs set status = ?, reason = ? where id = ?")
+      .run(status, reason, run_id);
+  if (is_cut_short(status)) {
+    Statement(contents_->database,
+              "update runs set (status, reason) = (select status, reason from attempts "
+              "  where run = runs.id and status in ('finished', 'out_of_memory') "
+              "  order by attempt desc limit 1) "
+              "where id = ? and exists (select 1 from attempts "
+              "  where run = runs.id and status in ('finished', 'out_of_memory'))")
+        .run(run_id);
+  }
+  transaction.commit();
+}
+
+}  // namespace fsdp
