@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -7,6 +8,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "trainer/contract/fields.h"
 
 // Launcher: starts a run's ranks somewhere and says how they ended. Knows no store and no report.
 namespace fsdp {
@@ -25,6 +28,9 @@ struct LaunchRequest {
 };
 
 enum class LaunchOutcome { kExited, kOutOfMemory, kFailed, kTimeLimit, kInterrupted };
+constexpr auto enum_names(LaunchOutcome) {
+  return std::array{"exited"sv, "out_of_memory"sv, "failed"sv, "time_limit"sv, "interrupted"sv};
+}
 
 struct LaunchResult {
   int64_t id = 0;

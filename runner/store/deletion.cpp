@@ -25,7 +25,8 @@ bool Store::delete_run(int64_t run_id) {
       "delete from jobs where id not in (select job from job_tasks);"
       "delete from experiments where name not in (select experiment from runs);"
       "delete from experiment_texts where digest not in "
-      "  (select experiment_text_digest from attempts)");
+      "  (select experiment_text_digest from attempts union select experiment_text_digest from "
+      "jobs)");
   transaction.commit();
   return true;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runner/store/attempts.h"
+
 // What is recorded of jobs of Slurm.
 namespace fsdp {
 
@@ -13,11 +15,14 @@ namespace fsdp {
 struct JobTask {
   int64_t task = 0;  // its index in the array; of an allocation: which of its runs
   int64_t run = 0;
-  bool over = false;  // nothing of it will run any more, and all it did is recorded
-  std::string state;  // Slurm's word; empty: not asked yet
-  std::string reason;
-  std::string node_list;
+  bool over = false;    // nothing of it will run any more, and all it did is recorded
+  std::string state{};  // Slurm's word; empty: not asked yet
+  std::string reason{};
+  std::string node_list{};
   std::optional<int64_t> ends_unix_ms{};  // when its time limit passes, while it runs
+  std::string device_kind{};              // of the attempts it makes, as AttemptStart has it
+
+  bool operator==(const JobTask&) const = default;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -28,6 +33,7 @@ struct JobTask {
     visit("reason", self.reason);
     visit("node_list", self.node_list);
     visit("ends_unix_ms", self.ends_unix_ms);
+    visit("device_kind", self.device_kind);
   }
 };
 
@@ -35,12 +41,13 @@ struct JobTask {
 // "allocation" one job for all of its runs.
 struct JobRecord {
   int64_t id = 0;  // the store's
-  std::string experiment;
-  std::string token;      // random; in the job's comment, by which Slurm finds it again
-  std::string slurm_job;  // as sbatch returned it; empty: it has not answered yet
-  std::string mode;
-  std::filesystem::path folder;  // of its script and output, relative to the results
+  std::string experiment{};
+  std::string token{};      // random; in the job's comment, by which Slurm finds it again
+  std::string slurm_job{};  // as sbatch returned it; empty: it has not answered yet
+  std::string mode{};
+  std::filesystem::path folder{};  // of its script and output, relative to the results
   int64_t submitted_unix_ms = 0;
+  Provenance provenance{};  // of the attempts it makes, as known when it was submitted
   std::vector<JobTask> tasks{};
 
   template <typename Self, typename Visitor>
@@ -52,6 +59,7 @@ struct JobRecord {
     visit("mode", self.mode);
     visit("folder", self.folder);
     visit("submitted_unix_ms", self.submitted_unix_ms);
+    Provenance::visit_fields(self.provenance, visit);
   }
 };
 

@@ -3,16 +3,14 @@
 namespace fsdp {
 namespace {
 
-// With the tasks for which `is_wanted` holds, of the table `job_tasks t`.
+// With the tasks for which `is_wanted` holds, of the tables `job_tasks t` and `jobs j`.
 template <typename... Values>
 std::vector<JobRecord> read_jobs(Database& database, const std::string& is_wanted,
                                  const Values&... values) {
   std::vector<JobRecord> jobs;
-  Statement(database,
-            "select j.id, j.experiment, j.token, j.slurm_job, j.mode, j.folder, "
-            "j.submitted_unix_ms, t.task, t.run, t.over, t.state, t.reason, t.node_list, "
-            "t.ends_unix_ms from job_tasks t join jobs j on j.id = t.job where " +
-                is_wanted + " order by j.id, t.task")
+  Statement(database, "select " + field_columns<JobRecord>() + ", " + field_columns<JobTask>() +
+                          " from job_tasks t join jobs j on j.id = t.job where " + is_wanted +
+                          " order by j.id, t.task")
       .query(
           [&](Statement& row) {
             JobRecord job = row.next<JobRecord>();
@@ -33,16 +31,22 @@ std::string slurm_name(const JobRecord& job, int64_t task) {
 int64_t Store::record_job(const JobRecord& job) {
   Database& database = contents_->database;
   Transaction transaction(database);
-  Statement(database,
-            "insert into jobs (experiment, token, slurm_job, mode, folder, submitted_unix_ms) "
-            "values (?, ?, ?, ?, ?, ?)")
-      .run(job.experiment, job.token, job.slurm_job, job.mode, job.folder, job.submitted_unix_ms);
-  const int64_t id = Statement(database, "select last_insert_rowid()").value<int64_t>().value();
-  Statement add_task(database, "insert into job_tasks (job, " + field_columns<JobTask>() +
-                                   ") values (?, " + field_parameters<JobTask>() + ")");
-  for (const JobTask& task : job.tasks) add_task.run(id, task);
+  JobRecord recorded = job;
+  recorded.id =
+      Statement(database, "select coalesce(max(id), 0) + 1 from jobs").value<int64_t>().value();
+  Statement(database, "insert into jobs (" + field_columns<JobRecord>() + ") values (" +
+                          field_parameters<JobRecord>() + ")")
+      .run(recorded);
+  for (const JobTask& task : job.tasks) update_task(recorded.id, task);
   transaction.commit();
-  return id;
+  return recorded.id;
+}
+
+void Store::forget_job(int64_t job) {
+  Transaction transaction(contents_->database);
+  Statement(contents_->database, "delete from job_tasks where job = ?").run(job);
+  Statement(contents_->database, "delete from jobs where id = ?").run(job);
+  transaction.commit();
 }
 
 void Store::set_slurm_job(int64_t job, std::string_view slurm_job) {
@@ -53,9 +57,7 @@ void Store::set_slurm_job(int64_t job, std::string_view slurm_job) {
 
 void Store::update_task(int64_t job, const JobTask& task) {
   Transaction transaction(contents_->database);
-  Statement(contents_->database, "update job_tasks set " + field_columns<JobTask>(" = ?") +
-                                     " where job = ? and task = ?")
-      .run(task, job, task.task);
+  contents_->write_task.run(job, task);
   transaction.commit();
 }
 

@@ -16,7 +16,16 @@ create table jobs (
   slurm_job text not null,
   mode text not null,
   folder text not null,
-  submitted_unix_ms integer not null
+  submitted_unix_ms integer not null,
+  git_commit text not null,
+  git_dirty integer,
+  trainer_digest text not null,
+  runner_version text not null,
+  cpu_name text not null,
+  cpu_cores integer not null,
+  memory_total_bytes integer not null,
+  environment text not null,
+  experiment_text_digest text not null
 );
 
 create table job_tasks (
@@ -28,6 +37,7 @@ create table job_tasks (
   reason text not null,
   node_list text not null,
   ends_unix_ms integer,
+  device_kind text not null,
   primary key (job, task)
 ) without rowid;
 create index job_tasks_of_runs on job_tasks (run, job);

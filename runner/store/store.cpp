@@ -118,7 +118,9 @@ Store::Contents::Contents(const std::filesystem::path& results)
                                         " where run = ? and attempt = ? and rank = ?"),
       write_summary(database, "insert or replace into summaries (run, attempt, " +
                                   field_columns<AttemptSummary>() + ") values (?, ?, " +
-                                  field_parameters<AttemptSummary>() + ")") {}
+                                  field_parameters<AttemptSummary>() + ")"),
+      write_task(database, "insert or replace into job_tasks (job, " + field_columns<JobTask>() +
+                               ") values (?, " + field_parameters<JobTask>() + ")") {}
 
 Store::Store(const std::filesystem::path& results)
     : contents_(std::make_unique<Contents>(results)) {}
@@ -227,14 +229,16 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
 
 std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {
   std::vector<RunningAttempt> running;
-  Statement(contents_->database,
-            std::string("select ") + kRunRecordColumns + ", a.attempt, r.ranks, " +
-                field_columns<AttemptStart>() +
-                " from attempts a join runs r on r.id = a.run "
-                "where a.status = 'running' and r.experiment = ? and not exists ("
-                "  select 1 from job_tasks t join jobs j on j.id = t.job where t.run = a.run "
-                "  and t.over = 0 and a.slurm_job in (j.slurm_job, j.slurm_job || '_' || t.task)) "
-                "order by r.position, a.attempt")
+  Statement(
+      contents_->database,
+      std::string("select ") + kRunRecordColumns + ", a.attempt, r.ranks, " +
+          field_columns<AttemptStart>() +
+          " from attempts a join runs r on r.id = a.run "
+          "where a.status = 'running' and r.experiment = ? and not exists ("
+          "  select 1 from job_tasks t join jobs j on j.id = t.job where t.run = a.run "
+          "  and t.over = 0 and a.slurm_job <> '' "
+          "  and (j.slurm_job = '' or a.slurm_job in (j.slurm_job, j.slurm_job || '_' || t.task))) "
+          "order by r.position, a.attempt")
       .query(
           [&](Statement& row) {
             RunningAttempt& attempt = running.emplace_back();

@@ -147,6 +147,7 @@ class Store {
   // Gives the run this status without an attempt, until one begins or ends. A status that says
   // nothing of the run itself (is_cut_short) hides no result: the run keeps that.
   void record_status(int64_t run_id, RunStatus status, std::string_view reason);
+  std::optional<RunRecord> run(int64_t run_id) const;
   // Every run of every experiment, also those that left their experiment's list.
   std::vector<RunRecord> runs() const;
   // The file that the experiment was last planned from, if it ever was.
@@ -175,7 +176,10 @@ class Store {
   // A job with its tasks, before sbatch is asked; returns its id.
   int64_t record_job(const JobRecord& job);
   void set_slurm_job(int64_t job, std::string_view slurm_job);
-  // By the number of the task; one transaction a call: several are best made in a Batch.
+  // Forgets a job that Slurm refused, or that never reached it; its runs stay as they are.
+  void forget_job(int64_t job);
+  // By the number of the task, which the job may not have had yet. One transaction a call: several
+  // are best made in a Batch.
   void update_task(int64_t job, const JobTask& task);
   // Those with a task that is not over, of one experiment or (empty) of all, with all their tasks,
   // the newest last.

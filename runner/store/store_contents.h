@@ -66,6 +66,7 @@ struct Store::Contents {
   Statement update_last_sequence;
   Statement update_rank_summary;
   Statement write_summary;
+  Statement write_task;
 };
 
 }  // namespace fsdp

@@ -22,6 +22,9 @@ class RunPaths {
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
   }
+  // Of an attempt in a job of Slurm, by whoever starts its ranks there.
+  std::filesystem::path launch_record(int number) const { return attempt(number) / "launch.json"; }
+  std::filesystem::path end_record(int number) const { return attempt(number) / "end.json"; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
   std::filesystem::path checkpoint(int64_t step) const {
     return checkpoints() / ("step-" + std::to_string(step));

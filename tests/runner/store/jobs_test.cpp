@@ -35,13 +35,7 @@ AttemptStart start_in(const std::string& slurm_job, int64_t started_unix_ms = 1'
   return start;
 }
 
-RunRecord record_of(const Store& store, int64_t run) {
-  for (const RunRecord& record : store.runs()) {
-    if (record.id == run) return record;
-  }
-  FAIL("no such run");
-  return {};
-}
+RunRecord record_of(const Store& store, int64_t run) { return store.run(run).value(); }
 
 TEST_CASE("a job is there before sbatch answers, and open until all its tasks are over") {
   const ResultsFolder results;
@@ -102,6 +96,51 @@ TEST_CASE("the same token is not recorded twice") {
   CHECK_THROWS_AS(store.record_job(job_of(runs)), std::runtime_error);
   CHECK(store.open_jobs("").size() == 1);
   CHECK(store.jobs_of_run(runs[0]).size() == 1);
+}
+
+TEST_CASE("a job may get more runs while it is open, and tells where its attempts come from") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const auto runs = plan_runs(store, 2);
+  JobRecord job = job_of({runs[0]});
+  job.provenance.git_commit = "c0ffee";
+  job.provenance.git_dirty = true;
+  job.tasks[0].device_kind = "cpu";
+  const int64_t id = store.record_job(job);
+  const JobTask more{.task = 1, .run = runs[1], .device_kind = "2 GPUs"};
+  store.update_task(id, more);
+  const JobRecord found = store.open_jobs("lab").at(0);
+  CHECK(found.provenance.git_commit == "c0ffee");
+  CHECK(found.provenance.git_dirty == true);
+  REQUIRE(found.tasks.size() == 2);
+  CHECK(found.tasks[0].device_kind == "cpu");
+  CHECK(found.tasks[1] == more);
+}
+
+TEST_CASE("a job that Slurm refused is forgotten, its runs are not") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const auto runs = plan_runs(store, 1);
+  const int64_t refused = store.record_job(job_of(runs, "refused"));
+  store.record_job(job_of(runs));
+  store.forget_job(refused);
+  const auto jobs = store.jobs_of_run(runs[0]);
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].token == "t0ken");
+  CHECK(store.run(runs[0])->point == "point0");
+  CHECK_FALSE(store.run(99));
+}
+
+TEST_CASE("while sbatch has not answered, attempts of any job are left alone, local ones are not") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const auto runs = plan_runs(store, 2);
+  store.record_job(job_of(runs));
+  store.begin_attempt(runs[0], start_in("12_0"));
+  store.begin_attempt(runs[1], attempt_start());
+  const auto running = store.running_attempts("lab");
+  REQUIRE(running.size() == 1);
+  CHECK(running[0].run.id == runs[1]);
 }
 
 TEST_CASE("running attempts of open jobs are not taken for those of a killed runner") {
@@ -271,7 +310,8 @@ TEST_CASE("a run is not pruned while its job is open, and goes with its jobs aft
   job.slurm_job = "12";
   job.tasks[1].over = true;
   const int64_t id = store.record_job(job);
-  const PruneWish wish{.runs = {runs.begin(), runs.end()}};
+  PruneWish wish;
+  wish.runs = {runs.begin(), runs.end()};
   const auto prunable = find_prunable(store, results.path(), wish);
   REQUIRE(prunable.size() == 1);
   CHECK(prunable[0].run->id == runs[1]);

@@ -217,6 +217,8 @@ TEST_CASE("every table of the schema is merged or left out on purpose") {
   { const Store store(results.path()); }
   std::vector<std::string> expected = kTables;
   expected.push_back("file_digests");  // of files on this machine
+  expected.push_back("jobs");          // followed by whoever submitted them
+  expected.push_back("job_tasks");
   Database database(results.database());
   std::vector<std::string> found;
   Statement(database, "select name from sqlite_master where type = 'table'")
@@ -229,12 +231,13 @@ TEST_CASE("attempts keep the names of their jobs, and open jobs stay with who su
   const int64_t run = fill(alice);
   {
     Store store(alice.path());
-    store.record_job({.experiment = "lab",
-                      .token = "t0ken",
-                      .slurm_job = "12",
-                      .mode = "per_run",
-                      .folder = "slurm/lab-t0ken",
-                      .tasks = {{.task = 0, .run = run}, {.task = 1, .run = run + 1}}});
+    JobRecord job;
+    job.experiment = "lab";
+    job.token = "t0ken";
+    job.slurm_job = "12";
+    job.mode = "per_run";
+    job.tasks = {{.task = 0, .run = run}, {.task = 1, .run = run + 1}};
+    store.record_job(job);
     AttemptStart start = attempt_start(9'000);
     start.slurm_job = "12_0";
     start.node_list = "n1";

@@ -1,0 +1,77 @@
+#include "runner/sweep/job_attempt_files.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "trainer/contract/json.h"
+
+namespace fsdp {
+namespace {
+
+template <Fields Record>
+void write_record(const std::filesystem::path& path, const Record& record) {
+  std::filesystem::path temporary = path;
+  temporary += ".new";
+  std::string text;
+  append_json(text, record);
+  std::ofstream file(temporary);
+  file << text << '\n';
+  file.close();
+  if (!file) {
+    throw std::system_error(errno, std::generic_category(), "cannot write " + temporary.string());
+  }
+  std::filesystem::rename(temporary, path);
+}
+
+template <Fields Record>
+Record record_from_json(std::istream& text) {
+  const auto json = nlohmann::json::parse(text);
+  Record record;
+  Record::visit_fields(record, [&]<typename T>(const char* name, T& member) {
+    const auto& value = json.at(name);
+    if constexpr (NamedEnum<T>) {
+      const auto named = enum_from_name<T>(value.template get<std::string>());
+      if (!named) throw std::runtime_error(std::string("unknown ") + name + ' ' + value.dump());
+      member = *named;
+    } else {
+      member = value.template get<T>();
+    }
+  });
+  return record;
+}
+
+template <Fields Record>
+std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  try {
+    return record_from_json<Record>(file);
+  } catch (const std::exception& error) {  // of nlohmann::json, or an unknown name
+    warn(path.string() + ": left out, is not what a job writes there: " + error.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void write_attempt_start(const RunPaths& paths, int attempt, const JobAttemptStart& start) {
+  write_record(paths.launch_record(attempt), start);
+}
+
+void write_attempt_end(const RunPaths& paths, int attempt, const JobAttemptEnd& end) {
+  write_record(paths.end_record(attempt), end);
+}
+
+std::optional<JobAttemptStart> read_attempt_start(const RunPaths& paths, int attempt,
+                                                  const WarnOfFile& warn) {
+  return read_record<JobAttemptStart>(paths.launch_record(attempt), warn);
+}
+
+std::optional<JobAttemptEnd> read_attempt_end(const RunPaths& paths, int attempt,
+                                              const WarnOfFile& warn) {
+  return read_record<JobAttemptEnd>(paths.end_record(attempt), warn);
+}
+
+}  // namespace fsdp

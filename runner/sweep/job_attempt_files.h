@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "runner/launch/launcher.h"
+#include "trainer/contract/run_paths.h"
+
+// What a job of Slurm writes into the folder of an attempt, for the runner that follows the job
+// from elsewhere. Both files appear complete, by being renamed.
+namespace fsdp {
+
+// launch.json: written before the ranks are started.
+struct JobAttemptStart {
+  std::string job;  // "12_3", "12"
+  std::string node_list;
+  std::string host;  // that the ranks are started from
+  int64_t started_unix_ms = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("job", self.job);
+    visit("node_list", self.node_list);
+    visit("host", self.host);
+    visit("started_unix_ms", self.started_unix_ms);
+  }
+};
+
+// end.json: written when every rank has ended. A job that is killed writes none.
+struct JobAttemptEnd {
+  int64_t ended_unix_ms = 0;
+  LaunchOutcome outcome = LaunchOutcome::kExited;
+  std::string reason;   // empty when exited
+  int first_rank = -1;  // the rank `reason` is about; -1: none
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("ended_unix_ms", self.ended_unix_ms);
+    visit("outcome", self.outcome);
+    visit("reason", self.reason);
+    visit("first_rank", self.first_rank);
+  }
+};
+
+// The attempt's folder is there. Throw std::system_error when the file cannot be written.
+void write_attempt_start(const RunPaths& paths, int attempt, const JobAttemptStart& start);
+void write_attempt_end(const RunPaths& paths, int attempt, const JobAttemptEnd& end);
+
+// Absent: not there (yet), or no such record; `warn` is told of the latter, in one line.
+using WarnOfFile = std::function<void(const std::string&)>;
+std::optional<JobAttemptStart> read_attempt_start(const RunPaths& paths, int attempt,
+                                                  const WarnOfFile& warn);
+std::optional<JobAttemptEnd> read_attempt_end(const RunPaths& paths, int attempt,
+                                              const WarnOfFile& warn);
+
+}  // namespace fsdp
