@@ -100,6 +100,8 @@ std::vector<Column> provenance_columns() {
       {"other_processes", "", "Processes of others on a rank's GPU when it started, the most.",
        kRight, of(&Run::other_processes)},
       {"host", "", "Where the attempt was started.", kLeft, of(&Run::host)},
+      {"slurm_job", "", "Job of Slurm that the attempt ran in.", kLeft, of(&Run::slurm_job)},
+      {"node_list", "", "Nodes of that job.", kLeft, of(&Run::node_list)},
       {"started_unix_ms", "", "When the attempt was started.", kRight, of(&Run::started_unix_ms)},
       {"git_commit", "", "Commit that fsdp-run was started from.", kLeft, of(&Run::git_commit)},
       {"git_dirty", "", "1: with changes that were not committed.", kRight, of(&Run::git_dirty)},
