@@ -18,6 +18,7 @@ using CommandFunction = std::function<ExitCode()>;
 CommandFunction add_run_command(CLI::App& app);
 CommandFunction add_check_command(CLI::App& app);
 CommandFunction add_schema_command(CLI::App& app);
+CommandFunction add_cancel_command(CLI::App& app);
 CommandFunction add_report_command(CLI::App& app);
 CommandFunction add_diff_command(CLI::App& app);
 CommandFunction add_export_command(CLI::App& app);
@@ -40,6 +41,7 @@ inline constexpr std::array kCommands{
     Command{"run", add_run_command},
     Command{"check", add_check_command},
     Command{"schema", add_schema_command},
+    Command{"cancel", add_cancel_command},
     Command{"report", add_report_command},
     Command{"diff", add_diff_command},
     Command{"export", add_export_command},

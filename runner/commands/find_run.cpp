@@ -103,6 +103,20 @@ std::vector<std::string> find_experiments(const Store& store,
   return found;
 }
 
+std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& words) {
+  std::set<int64_t> chosen;
+  std::set<std::string> experiments;
+  for (const std::string& word : words) {
+    const std::vector<std::string> names = find_experiments(store, word);
+    experiments.insert(names.begin(), names.end());
+    if (names.empty()) chosen.insert(find_run(store, word).id);
+  }
+  for (const RunRecord& run : store.runs()) {
+    if (words.empty() || experiments.contains(run.experiment)) chosen.insert(run.id);
+  }
+  return chosen;
+}
+
 std::string run_label(const RunRecord& run) {
   return std::to_string(run.id) + " (" + run.experiment + '/' + run.point + ", " +
          run.hash.substr(0, kShortestHash) + ')';

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ std::vector<std::string> find_experiments(const Store& store, const std::string&
 // on a word that names none.
 std::vector<std::string> find_experiments(const Store& store,
                                           const std::vector<std::string>& words);
+
+// The numbers of the runs that words mean, experiments or runs; without words all. Throws
+// ConfigError as find_run.
+std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& words);
 
 // "12 (lab/4xFSDP, 0123abcd)", as it stands in messages: the number, and two other ways to name it.
 std::string run_label(const RunRecord& run);

@@ -44,21 +44,6 @@ void check(const PruneArguments& arguments) {
   }
 }
 
-std::set<int64_t> chosen_runs(const Store& store, const std::vector<std::string>& words) {
-  const std::vector<RunRecord> runs = store.runs();
-  std::set<int64_t> chosen;
-  std::set<std::string> experiments;
-  for (const std::string& word : words) {
-    const std::vector<std::string> names = find_experiments(store, word);
-    experiments.insert(names.begin(), names.end());
-    if (names.empty()) chosen.insert(find_run(store, word).id);
-  }
-  for (const RunRecord& run : runs) {
-    if (words.empty() || experiments.contains(run.experiment)) chosen.insert(run.id);
-  }
-  return chosen;
-}
-
 // "12.5 MiB"
 std::string size_text(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -127,7 +112,7 @@ ExitCode prune_command(PruneArguments arguments) {
     wish.older_than_unix_ms = moment_unix_ms(arguments.older_than, now_unix_ms(), "--older-than");
   }
   Store store(arguments.results);
-  wish.runs = chosen_runs(store, arguments.words);
+  wish.runs = find_runs(store, arguments.words);
   std::optional<FreeExperiments> held;
   if (!arguments.dry_run) held.emplace(store, arguments.results, wish);
   const std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);

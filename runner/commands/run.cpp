@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
+#include "runner/commands/run_on_slurm.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/git_state.h"
 #include "runner/host/host.h"
@@ -45,6 +47,7 @@ struct RunArguments {
   bool per_rank = false;
   bool quiet = false;
   bool json = false;
+  SlurmOptions slurm;
 };
 
 ProgressMode progress_mode(const RunArguments& options) {
@@ -114,10 +117,28 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
             << text << "}\n";
 }
 
-ExitCode run(const RunArguments& options) {
-  if (options.choice.launcher == LauncherKind::kSlurm) {
-    throw ConfigError("--launcher", "slurm", "is not there yet; allowed: local");
+void add_git_state(Provenance& provenance, GitQuery& git) {
+  const GitState state = git.result();
+  provenance.git_commit = state.commit;
+  provenance.git_dirty = state.dirty;
+}
+
+void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
+                            Progress& progress) {
+  std::set<int64_t> in_jobs;
+  for (const JobRecord& job : store.open_jobs("")) {
+    for (const JobTask& task : job.tasks) {
+      if (!task.over) in_jobs.insert(task.run);
+    }
   }
+  const size_t left_out =
+      std::erase_if(runs, [&](const RunToLaunch& run) { return in_jobs.contains(run.record.id); });
+  if (left_out == 0) return;
+  progress.say(counted(static_cast<int64_t>(left_out), "run") +
+               " in jobs of Slurm, left to them: --launcher slurm follows them");
+}
+
+ExitCode run(const RunArguments& options) {
   const Host host = find_host(options.choice.gpus);
   const Experiment experiment = Experiment::load(options.choice.file);
   GitQuery git(absolute_file(experiment).parent_path());
@@ -146,11 +167,26 @@ ExitCode run(const RunArguments& options) {
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(),
                    [&](const std::string& line) { progress.say(line); });
-  const std::string gpu_kinds = device_kinds(host.gpus);
+  const bool on_slurm = options.choice.launcher == LauncherKind::kSlurm;
+  const auto kind_of_device = [&, gpus = device_kinds(host.gpus)](const RunSpec& spec) {
+    return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
+  };
   RunPlanner planner(store, experiment, digest,
-                     {.gpu_kinds = gpu_kinds,
+                     {.device_kind = kind_of_device,
                       .rerun = options.rerun,
                       .say = [&](const std::string& line) { progress.say(line); }});
+  const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+    return planner.after(ended, status);
+  };
+  const RunListeners listeners{store, progress, std::filesystem::absolute(options.results)};
+  std::optional<SlurmRunner> slurm;
+  if (on_slurm) {
+    add_git_state(provenance, git);
+    slurm.emplace(listeners, options.choice.file,
+                  JobSubmission::Settings{experiment.name(), trainer, provenance}, options.slurm,
+                  follow_up);
+    if (!slurm->pick_up()) return ExitCode::kInterrupted;
+  }
   std::vector<RunToLaunch> runs =
       planner.plan({.name = experiment.name(),
                     .title = experiment.title(),
@@ -160,32 +196,29 @@ ExitCode run(const RunArguments& options) {
                     .profile = expansion.profile,
                     .compare = std::string(name_of(experiment.compare()))},
                    expansion, std::move(chosen), std::move(left_out));
-  const std::vector<Gpu> gpus = gpus_for(runs, host);
   if (planner.with_result() > 0) {
     progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");
   }
-  LocalLauncher launcher({.gpus = gpus,
-                          .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
-                          .max_parallel = options.max_parallel});
-  if (!runs.empty()) {
-    const GitState state = git.result();
-    provenance.git_commit = state.commit;
-    provenance.git_dirty = state.dirty;
-  }
-  Sweep sweep(store, launcher, progress,
-              {.results = options.results,
-               .trainer = trainer,
-               .host = host.name,
-               .provenance = provenance,
-               .time_limit = time_limit(options),
-               .gpu_kinds = gpu_kinds,
-               .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
-                 return planner.after(ended, status);
-               }});
-  const ExitCode code = sweep.run(std::move(runs));
+  const auto run_here = [&] {
+    leave_out_runs_in_jobs(runs, store, progress);
+    LocalLauncher launcher({.gpus = gpus_for(runs, host),
+                            .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
+                            .max_parallel = options.max_parallel});
+    if (!runs.empty()) add_git_state(provenance, git);
+    Sweep sweep(store, launcher, progress,
+                {.results = options.results,
+                 .trainer = trainer,
+                 .host = host.name,
+                 .provenance = provenance,
+                 .time_limit = time_limit(options),
+                 .device_kind = kind_of_device,
+                 .follow_up = follow_up});
+    return sweep.run(std::move(runs));
+  };
+  const ExitCode code = slurm ? slurm->run(std::move(runs)) : run_here();
   progress.close();
-  print_table(store, experiment, options, code);
+  if (!options.slurm.detach) print_table(store, experiment, options, code);
   return code;
 }
 
@@ -242,8 +275,20 @@ CommandFunction add_run_command(CLI::App& app) {
       command.add_flag("--quiet", options->quiet, "Only warnings, failures and the table");
   command.add_flag("--json", options->json, "For programs: progress and table as lines of JSON")
       ->excludes(quiet);
+  CLI::Option* detach = command.add_flag("--detach", options->slurm.detach,
+                                         "Submit to Slurm and return; the jobs go on");
+  command
+      .add_flag("--follow", options->slurm.follow,
+                "Follow jobs of Slurm; submit only what follows from ended runs")
+      ->excludes(detach);
   command.add_option("--trainer", options->trainer)->group("");
-  return [options] { return options->dry_run ? dry_run(*options) : run(*options); };
+  command.add_option("--query-interval", options->slurm.query_interval_s)->group("");
+  return [options] {
+    if (options->slurm.detach || options->slurm.follow) {
+      options->choice.launcher = LauncherKind::kSlurm;
+    }
+    return options->dry_run ? dry_run(*options) : run(*options);
+  };
 }
 
 }  // namespace fsdp

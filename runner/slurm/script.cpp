@@ -116,7 +116,7 @@ void add_resources(Header& header, const SlurmScript& script) {
 
 void add_course(Header& header, const SlurmScript& script) {
   const SlurmSpec& slurm = script.slurm;
-  const bool is_array = script.tasks.size() > 1;
+  const bool is_array = !script.tasks.empty();
   if (is_array) header.add(array_option(script));
   header.add("--chdir", "working directory", script.working_directory.string());
   header.add("--output", "slurm.output",

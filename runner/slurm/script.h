@@ -12,7 +12,7 @@
 // Batch scripts: a template in which {{names}} are replaced.
 namespace fsdp {
 
-// A run as a task of a job array; the only task of a job that is no array.
+// A run, as a task of a job array.
 struct SlurmTask {
   std::filesystem::path spec;  // <run>/run.yaml, absolute
   std::string configuration;   // printed before the run starts; run_configuration()
@@ -27,7 +27,7 @@ struct SlurmScript {
   std::filesystem::path runner;
   std::filesystem::path trainer;
   std::filesystem::path working_directory;
-  std::vector<SlurmTask> tasks;  // 0, 1, ...; more than one: an array. allocation: none
+  std::vector<SlurmTask> tasks;  // 0, 1, ...: an array, also of one. allocation: none
   bool keeps_checkpoints = false;
   // What a container sees beside the submission's folder and the runs' folders.
   std::vector<std::filesystem::path> folders;

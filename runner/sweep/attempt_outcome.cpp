@@ -5,19 +5,21 @@
 namespace fsdp {
 namespace {
 
+// -1: it is not known which rank ended badly.
 bool said_how_it_ended(std::span<const RankEnd> ranks, int rank) {
+  if (rank < 0) return status_from_events(ranks).cause_known;
   return std::any_of(ranks.begin(), ranks.end(), [&](const RankEnd& end) {
     return end.rank == rank && end.kind != RankEndKind::kNone;
   });
 }
+
+}  // namespace
 
 std::string after_last_step(std::span<const RankEnd> ranks) {
   int64_t step = 0;
   for (const RankEnd& end : ranks) step = std::max(step, end.last_step);
   return step == 0 ? ", before the first step" : ", after step " + std::to_string(step);
 }
-
-}  // namespace
 
 AttemptOutcome attempt_outcome(const LaunchResult& launch, std::span<const RankEnd> ranks) {
   const AttemptEnd said = status_from_events(ranks);

@@ -19,4 +19,7 @@ struct AttemptOutcome {
 // launcher's. A launch that was told to stop is what it was told, unless it was done by then.
 AttemptOutcome attempt_outcome(const LaunchResult& launch, std::span<const RankEnd> ranks);
 
+// ", after step 37", ", before the first step".
+std::string after_last_step(std::span<const RankEnd> ranks);
+
 }  // namespace fsdp

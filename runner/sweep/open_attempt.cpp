@@ -16,6 +16,11 @@ void expect(Progress& progress, const RunToLaunch& run) {
                   known_steps(run.spec.train));
 }
 
+void show_start(Progress& progress, const RunToLaunch& run) {
+  progress.started(run.record.id, run.record.point, run.spec.strategy.ranks,
+                   known_steps(run.spec.train));
+}
+
 OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt)
     : listeners_(listeners),
       run_(std::move(run)),

@@ -28,6 +28,7 @@ struct RunListeners {
 int64_t known_steps(const TrainSpec& train);
 
 void expect(Progress& progress, const RunToLaunch& run);
+void show_start(Progress& progress, const RunToLaunch& run);
 
 // An attempt that was begun and has not ended: what its ranks write into their events files goes to
 // the store and to the user.

@@ -94,7 +94,7 @@ std::optional<Sweep::Begun> Sweep::begin_next() {
   start.started_unix_ms = now_unix_ms();
   start.host = settings_.host;
   start.provenance = settings_.provenance;
-  start.device_kind = device_kind(run.spec, settings_.gpu_kinds);
+  start.device_kind = settings_.device_kind(run.spec);
   const int attempt = store_.begin_attempt(
       run.record.id, start, first_free_attempt(RunPaths(settings_.results / run.record.folder)));
   return Begun{std::move(run), attempt};
@@ -103,8 +103,7 @@ std::optional<Sweep::Begun> Sweep::begin_next() {
 void Sweep::launch(Begun begun) {
   const RunToLaunch& run = begun.run;
   const RunPaths paths(settings_.results / run.record.folder);
-  progress_.started(run.record.id, run.record.point, run.spec.strategy.ranks,
-                    known_steps(run.spec.train));
+  show_start(progress_, run);
   const int64_t id = run.record.id;
   OpenAttempt attempt({store_, progress_, settings_.results}, run, begun.attempt);
   try {

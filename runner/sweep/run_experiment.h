@@ -24,8 +24,8 @@ struct SweepSettings {
   std::filesystem::path trainer;
   std::string host;  // name of this one
   Provenance provenance{};
-  std::optional<std::chrono::seconds> time_limit;  // of each run
-  std::string gpu_kinds{};                         // device_kinds of the GPUs that runs use
+  std::optional<std::chrono::seconds> time_limit{};  // of each run
+  std::function<std::string(const RunSpec&)> device_kind{};
   // The run that follows one which has ended, if there is one.
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
 };

@@ -123,8 +123,7 @@ void RunPlanner::use_what_is_known(Series& series, Step& step) const {
     series.search.fits(series.value);
     return;
   }
-  const auto known =
-      store_.known_out_of_memory(run.family, device_kind(run.spec, settings_.gpu_kinds));
+  const auto known = store_.known_out_of_memory(run.family, settings_.device_kind(run.spec));
   if (!known || known->value > series.value) return;
   series.search.does_not_fit(series.value);
   const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;

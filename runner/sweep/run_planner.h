@@ -20,8 +20,8 @@ namespace fsdp {
 class RunPlanner {
  public:
   struct Settings {
-    std::string gpu_kinds;  // device_kinds of the GPUs that runs use
-    bool rerun = false;     // launch what has a result too, and what is known not to fit
+    std::function<std::string(const RunSpec&)> device_kind;  // of what a run would use
+    bool rerun = false;  // launch what has a result too, and what is known not to fit
     std::function<void(const std::string&)> say;
   };
 

@@ -20,9 +20,11 @@ StopSignals::~StopSignals() {
   sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
 
-int StopSignals::take() {
-  constexpr timespec kNoWait{};
-  return std::max(sigtimedwait(&signals_, nullptr, &kNoWait), 0);
+int StopSignals::take(std::chrono::milliseconds patience) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const std::chrono::nanoseconds rest = patience - seconds;
+  const timespec wait{.tv_sec = seconds.count(), .tv_nsec = rest.count()};
+  return std::max(sigtimedwait(&signals_, nullptr, &wait), 0);
 }
 
 }  // namespace fsdp

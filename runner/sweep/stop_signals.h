@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <initializer_list>
 
 namespace fsdp {
@@ -15,8 +16,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // One that has arrived and was not taken yet; 0: none.
-  int take();
+  // One that has arrived and was not taken yet, or arrives within `patience`; 0: none.
+  int take(std::chrono::milliseconds patience = {});
 
  private:
   sigset_t signals_;

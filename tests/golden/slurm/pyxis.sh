@@ -9,6 +9,7 @@
 #SBATCH --cpus-per-task=10
 #SBATCH --gpus-per-node=2
 #SBATCH --time=04:00:00
+#SBATCH --array=0-0
 #SBATCH --chdir=/project
 #SBATCH --output=%x-%j.out
 #SBATCH --error=%x-%j.err

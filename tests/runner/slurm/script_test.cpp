@@ -73,6 +73,7 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
                                           "--gres=gpu:2",
                                           "--time=04:00:00",
                                           "--constraint=[rack1*2&rack2*4]|gpu",
+                                          "--array=0-0",
                                           "--chdir=/project",
                                           "--output=" + hostile,
                                           "--error=%x-%j.err",
@@ -94,9 +95,10 @@ TEST_CASE("The shipped output file is in the submission's folder, whose % is no 
     });
     return found == words.end() ? "" : *found;
   };
-  CHECK(output_of(script) == "--output=/results/100%%j/slurm/%j.out");
-  script.tasks.push_back(script.tasks[0]);
   CHECK(output_of(script) == "--output=/results/100%%j/slurm/%A_%a.out");
+  script.slurm.mode = SlurmMode::kAllocation;
+  script.tasks.clear();
+  CHECK(output_of(script) == "--output=/results/100%%j/slurm/%j.out");
 }
 
 TEST_CASE("A run that is never queued again asks for no requeue") {

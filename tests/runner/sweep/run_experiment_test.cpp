@@ -42,7 +42,10 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   RecordingLauncher launcher;
   QuietProgress progress;
   Sweep sweep(store, launcher, progress,
-              {.results = results.path(), .trainer = "", .host = "node1", .time_limit = {}});
+              {.results = results.path(),
+               .trainer = "",
+               .host = "node1",
+               .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
   sweep.run({{records[0], planned[0].spec}, {records[1], planned[1].spec}});
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);

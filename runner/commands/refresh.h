@@ -1,0 +1,13 @@
+#pragma once
+
+#include <filesystem>
+
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Before a command tells of runs: open jobs of Slurm are brought up to date. Says in a line on
+// stderr when Slurm could not be asked; what is told then is what the jobs wrote.
+void refresh_jobs(Store& store, const std::filesystem::path& results);
+
+}  // namespace fsdp

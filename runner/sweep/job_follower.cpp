@@ -1,0 +1,250 @@
+#include "runner/sweep/job_follower.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "runner/sweep/attempt_import.h"
+#include "runner/sweep/job_outcome.h"
+#include "runner/sweep/job_submission.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/unix_time.h"
+
+namespace fsdp {
+namespace {
+
+// How long files of a network file system may stay behind Slurm's word.
+constexpr std::chrono::seconds kFilesLag{6};
+// Times of ends that differ by less are the same: Slurm counts in seconds, and we ask when we ask.
+constexpr int64_t kSameEndMs = 30'000;
+
+std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {
+  if (!state.seconds_left) return std::nullopt;
+  const int64_t ends = now_unix_ms() + *state.seconds_left * 1000;
+  return known && std::abs(ends - *known) < kSameEndMs ? *known : ends;
+}
+
+}  // namespace
+
+JobFollower::JobFollower(const RunListeners& listeners, std::function<TimePoint()> now)
+    : listeners_(listeners), now_(std::move(now)) {}
+
+RunPaths JobFollower::paths(const Task& task) const {
+  return RunPaths(listeners_.results / task.run.record.folder);
+}
+
+WarnOfFile JobFollower::warn() const {
+  return [&progress = listeners_.progress](const std::string& line) { progress.warn(line); };
+}
+
+void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs) {
+  std::map<int64_t, const RunToLaunch*> run_of;
+  for (const RunToLaunch& run : runs) run_of.emplace(run.record.id, &run);
+  Job& job = jobs_.emplace_back(Job{std::move(recorded)});
+  for (const JobTask& task : job.recorded.tasks) {
+    const auto run = run_of.find(task.run);
+    if (task.over || run == run_of.end()) continue;
+    job.tasks.push_back(open_task(job, task, *run->second));
+  }
+}
+
+void JobFollower::follow_in(int64_t id, RunToLaunch run) {
+  Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
+  JobTask task;
+  task.task = std::ssize(job.recorded.tasks);
+  task.run = run.record.id;
+  task.device_kind = slurm_device_kind(run.spec);
+  job.recorded.tasks.push_back(task);
+  listeners_.store.update_task(id, task);
+  job.tasks.push_back(open_task(job, task, std::move(run)));
+}
+
+// An attempt that an earlier runner has imported goes on.
+JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunToLaunch run) {
+  Task task{.recorded = recorded, .run = std::move(run)};
+  const RunRecord& record = task.run.record;
+  expect(listeners_.progress, task.run);
+  listeners_.progress.queued(record.id, slurm_name(job.recorded, task.recorded.task));
+  task.is_queued = record.status == RunStatus::kQueued;
+  if (record.status != RunStatus::kRunning) return task;
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
+  if (attempts.empty() || attempts.back().status != RunStatus::kRunning) return task;
+  task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempts.back().attempt);
+  show_start(listeners_.progress, task.run);
+  return task;
+}
+
+std::vector<std::string> JobFollower::jobs() const {
+  std::vector<std::string> ids;
+  for (const Job& job : jobs_) ids.push_back(job.recorded.slurm_job);
+  return ids;
+}
+
+bool JobFollower::follows(int64_t run) const {
+  return std::ranges::any_of(jobs_, [&](const Job& job) {
+    return std::ranges::any_of(job.tasks,
+                               [&](const Task& task) { return task.run.record.id == run; });
+  });
+}
+
+bool JobFollower::waits_for_files() const {
+  return std::ranges::any_of(jobs_, [](const Job& job) {
+    return std::ranges::any_of(job.tasks,
+                               [](const Task& task) { return task.over_since.has_value(); });
+  });
+}
+
+void JobFollower::read_events() {
+  for (Job& job : jobs_) {
+    for (Task& task : job.tasks) {
+      if (task.attempt) task.attempt->ingest();
+    }
+  }
+}
+
+std::vector<JobFollower::Ended> JobFollower::pass(
+    const std::optional<std::vector<TaskState>>& states) {
+  std::map<std::string_view, const TaskState*> state_of;
+  if (states) {
+    for (const TaskState& state : *states) state_of.emplace(state.job, &state);
+  }
+  Store::Batch batch(listeners_.store);
+  for (Job& job : jobs_) {
+    for (Task& task : job.tasks) {
+      const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
+      const bool is_known = found != state_of.end();
+      if (!is_known || found->second->phase != TaskPhase::kQueued) look(task);
+      if (job.is_allocation()) end_in_allocation(job, task);
+      if (states && !task.recorded.over) {
+        hear(job, task, is_known ? std::optional(*found->second) : std::nullopt);
+      }
+    }
+    std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
+  }
+  std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
+  batch.commit();
+  return std::exchange(ended_, {});
+}
+
+// What is new in the run's folder.
+void JobFollower::look(Task& task) {
+  const std::vector<int> begun =
+      import_attempts(listeners_.store, listeners_.results, task.run.record, warn());
+  for (const int attempt : begun) {
+    if (task.attempt) close_attempt(task, /*was_requeued=*/true, std::nullopt);
+    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
+    task.is_queued = false;
+    show_start(listeners_.progress, task.run);
+  }
+  if (task.attempt) task.attempt->ingest();
+}
+
+void JobFollower::hear(Job& job, Task& task, const std::optional<TaskState>& state) {
+  if (!state || state->phase == TaskPhase::kEnded) {
+    const bool is_over = task.attempt || !never_started(state) ? may_judge(task) : true;
+    if (is_over) end_task(job, task, state);
+    return;
+  }
+  if (state->phase == TaskPhase::kQueued) {
+    wait_in_queue(job, task, *state);
+  } else {
+    task.over_since.reset();
+  }
+  record(job, task, *state);
+}
+
+// Not before the files had time to show up.
+bool JobFollower::may_judge(Task& task) {
+  if (task.attempt) {
+    task.attempt->ingest_rest();
+    const int64_t run = task.run.record.id;
+    if (ranks_have_spoken(listeners_.store.rank_ends(run, task.attempt->attempt()))) return true;
+  }
+  if (!task.over_since) task.over_since = now_();
+  return now_() - *task.over_since >= kFilesLag;
+}
+
+// For the first time, or again after it was requeued.
+void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
+  if (task.attempt) {
+    if (!may_judge(task)) return;
+    close_attempt(task, /*was_requeued=*/true, state);
+    listeners_.progress.queued(task.run.record.id, slurm_name(job.recorded, task.recorded.task));
+  }
+  task.over_since.reset();
+  tell_what_blocks(job, state);
+  if (std::exchange(task.is_queued, true)) return;
+  listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");
+}
+
+// The tasks of an array say the same at the same time.
+void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
+  const std::optional<std::string> why = why_it_will_not_start(state);
+  if (!why || std::ranges::find(job.told, *why) != job.told.end()) return;
+  job.told = {*why};
+  listeners_.progress.warn("job " + job.recorded.slurm_job + " does not start: " + *why +
+                           "; fsdp-run cancel ends it");
+}
+
+// An allocation goes on with other runs when one has ended; one that was told to stop ended with
+// the job, whose state says why.
+void JobFollower::end_in_allocation(Job& job, Task& task) {
+  if (!task.attempt) return;
+  const std::optional<JobAttemptEnd> end =
+      read_attempt_end(paths(task), task.attempt->attempt(), warn());
+  if (!end || end->outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return;
+  end_task(job, task, std::nullopt);
+}
+
+void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
+  if (task.attempt) {
+    ended_.push_back({task.run, close_attempt(task, /*was_requeued=*/false, state)});
+  } else {
+    end_without_attempt(job, task, state);
+  }
+  task.recorded.over = true;
+  task.recorded.ends_unix_ms.reset();
+  if (state) {
+    task.recorded.state = state->state;
+    task.recorded.reason = state->reason;
+    if (!state->node_list.empty()) task.recorded.node_list = state->node_list;
+  }
+  listeners_.store.update_task(job.recorded.id, task.recorded);
+}
+
+void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state) {
+  const AttemptOutcome outcome =
+      outcome_without_attempt(state, (listeners_.results / job.recorded.folder).string());
+  const int64_t run = task.run.record.id;
+  listeners_.store.record_status(run, outcome.status, outcome.reason);
+  listeners_.progress.ended(run, outcome.status, outcome.reason, {});
+  ended_.push_back({task.run, outcome.status});
+}
+
+RunStatus JobFollower::close_attempt(Task& task, bool was_requeued,
+                                     const std::optional<TaskState>& state) {
+  OpenAttempt& attempt = *task.attempt;
+  attempt.ingest_rest();
+  const std::vector<RankEnd> ranks =
+      listeners_.store.rank_ends(task.run.record.id, attempt.attempt());
+  const std::optional<JobAttemptEnd> end = read_attempt_end(paths(task), attempt.attempt(), warn());
+  const AttemptOutcome outcome = job_attempt_outcome(
+      {.ranks = ranks, .end = end, .was_requeued = was_requeued, .task = state});
+  const std::optional<int64_t> last_word = status_from_events(ranks).ended_unix_ms;
+  attempt.end(outcome, end ? end->ended_unix_ms : last_word.value_or(now_unix_ms()));
+  task.attempt.reset();
+  return outcome.status;
+}
+
+void JobFollower::record(Job& job, Task& task, const TaskState& state) {
+  JobTask now = task.recorded;
+  now.state = state.state;
+  now.reason = state.reason;
+  now.node_list = state.node_list;
+  now.ends_unix_ms = end_of_time_limit(state, task.recorded.ends_unix_ms);
+  if (now == task.recorded) return;
+  task.recorded = now;
+  listeners_.store.update_task(job.recorded.id, now);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/slurm/slurm.h"
+#include "runner/store/store.h"
+#include "runner/sweep/job_attempt_files.h"
+#include "runner/sweep/open_attempt.h"
+
+namespace fsdp {
+
+// Follows runs that wait or run in jobs of Slurm: what jobs wrote into run folders and what Slurm
+// says of them goes to the store and to the user. Asks nothing of Slurm itself, starts nothing.
+class JobFollower {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  // A run whose task is over.
+  struct Ended {
+    RunToLaunch run;
+    RunStatus status;
+  };
+
+  JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
+
+  // `runs` are those of the job's open tasks, in any order; the job has its id.
+  void follow(JobRecord job, std::span<const RunToLaunch> runs);
+  // Another run of a job that is followed.
+  void follow_in(int64_t job, RunToLaunch run);
+
+  // What was written about attempts that are known to run.
+  void read_events();
+  // What became of every task. `states` is the answer to a query about jobs(); absent: Slurm did
+  // not answer, and no task ends. Returns the runs that have ended.
+  std::vector<Ended> pass(const std::optional<std::vector<TaskState>>& states);
+
+  // The ids of those with a task that is not over.
+  std::vector<std::string> jobs() const;
+  bool follows(int64_t run) const;
+  // Whether a task is over, as Slurm says, and its files may not be all there yet.
+  bool waits_for_files() const;
+
+ private:
+  struct Task {
+    JobTask recorded;
+    RunToLaunch run;
+    std::unique_ptr<OpenAttempt> attempt{};
+    std::optional<TimePoint> over_since{};  // Slurm said so, and files may lag
+    bool is_queued = false;                 // and recorded and told so
+  };
+  struct Job {
+    JobRecord recorded;
+    std::vector<Task> tasks{};  // those that are not over
+    std::vector<std::string> told{};
+
+    bool is_allocation() const { return recorded.mode == "allocation"; }
+  };
+
+  Task open_task(const Job& job, const JobTask& recorded, RunToLaunch run);
+  void look(Task& task);
+  void hear(Job& job, Task& task, const std::optional<TaskState>& state);
+  void wait_in_queue(Job& job, Task& task, const TaskState& state);
+  void end_in_allocation(Job& job, Task& task);
+  void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
+  void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);
+  RunStatus close_attempt(Task& task, bool was_requeued, const std::optional<TaskState>& state);
+  bool may_judge(Task& task);
+  void record(Job& job, Task& task, const TaskState& state);
+  void tell_what_blocks(Job& job, const TaskState& state);
+  RunPaths paths(const Task& task) const;
+  WarnOfFile warn() const;
+
+  RunListeners listeners_;
+  std::function<TimePoint()> now_;
+  std::vector<Job> jobs_;
+  std::vector<Ended> ended_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,213 @@
+#include "runner/sweep/job_submission.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "runner/slurm/script.h"
+#include "runner/sweep/run_folder.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/unix_time.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+// slurmctld takes scripts of 4 MB at most.
+constexpr size_t kLongestScriptBytes = 3'000'000;
+constexpr size_t kBytesBesideTasks = 100'000;
+
+// Nobody else's: a random number of 64 bits.
+std::string new_token() {
+  std::random_device source;
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%08x%08x", source(), source());
+  return text.data();
+}
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) {
+    throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
+  }
+}
+
+SlurmTask slurm_task(const RunToLaunch& run, const std::filesystem::path& results) {
+  return {.spec = RunPaths(results / run.record.folder).spec(),
+          .configuration = run_configuration(run.record.point, run.spec)};
+}
+
+std::vector<std::filesystem::path> input_folders(const std::vector<RunToLaunch>& runs) {
+  std::vector<std::filesystem::path> folders;
+  for (const RunToLaunch& run : runs) {
+    for (std::filesystem::path& folder : input_folders(run.spec)) {
+      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
+    }
+  }
+  return folders;
+}
+
+}  // namespace
+
+std::string slurm_device_kind(const RunSpec& spec) {
+  const SlurmSpec& slurm = spec.slurm;
+  if (spec.device == DeviceKind::kCpu) {
+    return slurm.mem.empty() ? "cpu" : "cpu, slurm.mem " + slurm.mem;
+  }
+  std::string kind = "slurm";
+  if (!slurm.partition.empty()) kind += ", partition " + slurm.partition;
+  if (!slurm.gpu_type.empty()) kind += ", " + slurm.gpu_type;
+  if (slurm.gpu_memory_gib) kind += ", " + shortest(*slurm.gpu_memory_gib) + " GiB";
+  return kind;
+}
+
+JobSubmission::JobSubmission(const RunListeners& listeners, SlurmCluster& cluster,
+                             Settings settings)
+    : listeners_(listeners), cluster_(cluster), settings_(std::move(settings)) {}
+
+void JobSubmission::add(std::vector<RunToLaunch> runs) {
+  std::ranges::move(runs, std::back_inserter(waiting_));
+}
+
+int64_t JobSubmission::waiting() const {
+  return std::ssize(waiting_) + (prepared_ ? std::ssize(prepared_->runs) : 0);
+}
+
+std::vector<JobSubmission::Submitted> JobSubmission::take_submitted() {
+  return std::exchange(submitted_, {});
+}
+
+void JobSubmission::push() {
+  at_limit_ = false;
+  if (prepared_) submit(/*may_be_submitted=*/true);
+  if (!limits_) most_tasks_ = (limits_ = cluster_.limits())->max_array_size;
+  while (!waiting_.empty() && !at_limit_) {
+    prepared_ = prepare(take_array());
+    submit(/*may_be_submitted=*/false);
+  }
+}
+
+std::vector<RunToLaunch> JobSubmission::take_array() {
+  std::vector<RunToLaunch> array;
+  std::deque<RunToLaunch> others;
+  size_t bytes = kBytesBesideTasks;
+  for (RunToLaunch& run : waiting_) {
+    const SlurmTask task = slurm_task(run, listeners_.results);
+    const size_t task_bytes = task.spec.native().size() + task.configuration.size() + 64;
+    const bool fits = std::ssize(array) < most_tasks_ && bytes + task_bytes < kLongestScriptBytes;
+    if (array.empty() || (fits && may_share_array(array.front().spec, run.spec))) {
+      bytes += task_bytes;
+      array.push_back(std::move(run));
+    } else {
+      others.push_back(std::move(run));
+    }
+  }
+  waiting_ = std::move(others);
+  return array;
+}
+
+JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
+  const RunSpec& first = runs.front().spec;
+  const std::string token = new_token();
+  SlurmScript script;
+  script.slurm = first.slurm;
+  script.request = slurm_request(first);
+  script.experiment = settings_.experiment;
+  script.token = token;
+  script.trainer = settings_.trainer;
+  script.working_directory = std::filesystem::current_path();
+  script.keeps_checkpoints = wants_checkpoints(first);
+  script.folders = input_folders(runs);
+  JobRecord job{.experiment = settings_.experiment,
+                .token = token,
+                .mode = std::string(name_of(first.slurm.mode)),
+                .folder = std::filesystem::path("slurm") /
+                          (safe_file_name(settings_.experiment) + '-' + token),
+                .submitted_unix_ms = now_unix_ms(),
+                .provenance = settings_.provenance};
+  script.folder = listeners_.results / job.folder;
+  for (const RunToLaunch& run : runs) {
+    script.tasks.push_back(slurm_task(run, listeners_.results));
+    JobTask& task = job.tasks.emplace_back();
+    task.task = std::ssize(job.tasks) - 1;
+    task.run = run.record.id;
+    task.device_kind = slurm_device_kind(run.spec);
+  }
+  const std::string text = render_script(template_text(first.slurm), script);
+  for (const RunToLaunch& run : runs) {
+    const RunPaths paths(listeners_.results / run.record.folder);
+    set_checkpoints_aside(paths, run.record);
+    write_spec(paths, run.spec);
+  }
+  std::filesystem::create_directories(script.folder);
+  write_file(script.folder / "script.sh", text);
+  job.id = listeners_.store.record_job(job);
+  return {std::move(job), std::move(runs)};
+}
+
+// Leaves `prepared_` where it is when Slurm does not answer.
+void JobSubmission::submit(bool may_be_submitted) {
+  const JobRecord& job = prepared_->job;
+  try {
+    std::optional<std::string> slurm_job;
+    if (may_be_submitted) slurm_job = cluster_.find_submission(job.token);
+    if (!slurm_job) {
+      slurm_job = cluster_.submit(listeners_.results / job.folder / "script.sh");
+    }
+    accept(*slurm_job);
+  } catch (const SlurmRefused& refused) {
+    refused.later() ? put_back() : refuse(refused.what());
+  }
+}
+
+void JobSubmission::accept(const std::string& slurm_job) {
+  JobRecord& job = prepared_->job;
+  job.slurm_job = slurm_job;
+  Store::Batch batch(listeners_.store);
+  listeners_.store.set_slurm_job(job.id, slurm_job);
+  for (const RunToLaunch& run : prepared_->runs) {
+    listeners_.store.record_status(run.record.id, RunStatus::kQueued, "");
+  }
+  batch.commit();
+  listeners_.progress.say("submitted job " + slurm_job + ": " +
+                          counted(std::ssize(prepared_->runs), "run"));
+  submitted_.push_back({std::move(job), std::move(prepared_->runs)});
+  prepared_.reset();
+  most_tasks_ = std::min(most_tasks_ * 2, limits_ ? limits_->max_array_size : most_tasks_);
+}
+
+// The script stays, for whoever wants to see what was refused.
+void JobSubmission::refuse(const std::string& problem) {
+  some_refused_ = true;
+  Store::Batch batch(listeners_.store);
+  listeners_.store.forget_job(prepared_->job.id);
+  const std::string reason = problem + "; the script: " +
+                             (listeners_.results / prepared_->job.folder / "script.sh").string();
+  for (const RunToLaunch& run : prepared_->runs) {
+    listeners_.store.record_status(run.record.id, RunStatus::kFailed, reason);
+    listeners_.progress.ended(run.record.id, RunStatus::kFailed, reason, {});
+  }
+  batch.commit();
+  prepared_.reset();
+}
+
+// As much as the limit leaves room for: half of it, and half of that.
+void JobSubmission::put_back() {
+  at_limit_ = prepared_->runs.size() == 1;
+  most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
+  listeners_.store.forget_job(prepared_->job.id);
+  std::filesystem::remove_all(listeners_.results / prepared_->job.folder);
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(prepared_->runs.begin()),
+                  std::make_move_iterator(prepared_->runs.end()));
+  prepared_.reset();
+}
+
+}  // namespace fsdp

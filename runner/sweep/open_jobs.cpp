@@ -1,0 +1,74 @@
+#include "runner/sweep/open_jobs.h"
+
+#include <map>
+#include <optional>
+
+#include "runner/sweep/job_attempt_files.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/run_spec_yaml.h"
+
+namespace fsdp {
+namespace {
+
+std::map<int64_t, RunRecord> runs_by_id(const Store& store) {
+  std::map<int64_t, RunRecord> runs;
+  for (RunRecord& run : store.runs()) runs.emplace(run.id, std::move(run));
+  return runs;
+}
+
+// The controller forgets ended jobs; attempts that they began name them. No other job has begun
+// one since this one was recorded, because a run is in one job at a time.
+std::optional<std::string> named_by_attempt(const RunListeners& listeners, const JobRecord& job,
+                                            const std::map<int64_t, RunRecord>& runs) {
+  for (const JobTask& task : job.tasks) {
+    const auto run = runs.find(task.run);
+    if (run == runs.end()) continue;
+    const RunPaths paths(listeners.results / run->second.folder);
+    const int next = run->second.attempt + 1;
+    for (int attempt = next; attempt < first_free_attempt(paths); ++attempt) {
+      const std::optional<JobAttemptStart> start =
+          read_attempt_start(paths, attempt, [](const std::string&) {});
+      if (start && start->started_unix_ms >= job.submitted_unix_ms) {
+        return start->job.substr(0, start->job.find('_'));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
+                         std::string_view experiment) {
+  std::optional<std::map<int64_t, RunRecord>> runs;
+  for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
+    if (!job.slurm_job.empty()) continue;
+    if (!runs) runs = runs_by_id(listeners.store);
+    std::optional<std::string> found = cluster.find_submission(job.token);
+    if (!found) found = named_by_attempt(listeners, job, *runs);
+    if (found) {
+      listeners.store.set_slurm_job(job.id, *found);
+    } else {
+      listeners.store.forget_job(job.id);
+    }
+  }
+}
+
+void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
+                      std::string_view experiment) {
+  const std::vector<JobRecord> jobs = listeners.store.open_jobs(experiment);
+  if (jobs.empty()) return;
+  const std::map<int64_t, RunRecord> records = runs_by_id(listeners.store);
+  for (const JobRecord& job : jobs) {
+    if (job.slurm_job.empty()) continue;
+    std::vector<RunToLaunch> runs;
+    for (const JobTask& task : job.tasks) {
+      if (task.over) continue;
+      const RunRecord& record = records.at(task.run);
+      runs.push_back({record, read_run_spec(RunPaths(listeners.results / record.folder).spec())});
+    }
+    follower.follow(job, runs);
+  }
+}
+
+}  // namespace fsdp

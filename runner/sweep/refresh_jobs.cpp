@@ -1,0 +1,61 @@
+#include "runner/sweep/refresh_jobs.h"
+
+#include <memory>
+
+#include "runner/sweep/experiment_lock.h"
+#include "runner/sweep/job_follower.h"
+#include "runner/sweep/open_jobs.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::chrono::milliseconds kFilesPause{1000};
+
+// Whoever asks for a report is told by the report.
+class SilentProgress : public Progress {
+ public:
+  void say(std::string_view) override {}
+  void warn(std::string_view) override {}
+  void refresh() override {}
+
+ private:
+  void show_start(const RunProgress&) override {}
+  void show_end(const RunProgress&, const std::string&, const std::filesystem::path&) override {}
+};
+
+}  // namespace
+
+bool refresh_jobs(const RunListeners& listeners, SlurmCluster& cluster, std::string_view experiment,
+                  const Pauses& pauses) {
+  JobFollower follower(listeners, pauses.now);
+  std::optional<std::vector<TaskState>> states;
+  try {
+    confirm_submissions(listeners, cluster, experiment);
+    follow_open_jobs(follower, listeners, experiment);
+    if (follower.jobs().empty()) return true;
+    states = cluster.query(follower.jobs());
+  } catch (const SlurmUnavailable&) {
+    if (follower.jobs().empty()) follow_open_jobs(follower, listeners, experiment);
+  }
+  follower.pass(states);
+  while (follower.waits_for_files() && !pauses.wait(kFilesPause)) follower.pass(states);
+  return states.has_value();
+}
+
+std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
+                                        SlurmCluster& cluster, const Pauses& pauses) {
+  std::set<std::string> experiments;
+  for (const JobRecord& job : store.open_jobs("")) experiments.insert(job.experiment);
+  std::set<std::string> not_asked;
+  SilentProgress progress;
+  for (const std::string& experiment : experiments) {
+    std::string owner;
+    const auto lock = ExperimentLock::if_free(results, experiment, owner);
+    if (!lock) continue;  // whoever has it follows the jobs
+    const RunListeners listeners{store, progress, std::filesystem::absolute(results)};
+    if (!refresh_jobs(listeners, cluster, experiment, pauses)) not_asked.insert(experiment);
+  }
+  return not_asked;
+}
+
+}  // namespace fsdp

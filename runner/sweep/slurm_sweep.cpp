@@ -1,0 +1,163 @@
+#include "runner/sweep/slurm_sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runner/sweep/job_outcome.h"
+#include "runner/sweep/open_jobs.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{1000};
+constexpr std::chrono::seconds kLongestPause{60};
+
+// How many of the run's newest attempts, one after another, the cluster ended.
+int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
+  int64_t count = 0;
+  for (const AttemptRecord& attempt : store.attempts(run)) {
+    count = was_ended_by_cluster(attempt.status) ? count + 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+void SlurmPatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
+  if (pause_ == std::chrono::seconds(0)) {
+    progress.warn("Slurm does not answer: " + problem + "; it is asked again until it does");
+  }
+  pause_ = std::clamp(2 * pause_, std::chrono::seconds(1), kLongestPause);
+  next_ = now + pause_;
+}
+
+void SlurmPatience::answer(Progress& progress) {
+  if (pause_ > std::chrono::seconds(0)) progress.say("Slurm answers again");
+  pause_ = std::chrono::seconds(0);
+}
+
+SlurmSweep::SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster,
+                       JobSubmission& submission, Settings settings, Pauses pauses)
+    : listeners_(listeners),
+      cluster_(cluster),
+      submission_(submission),
+      settings_(std::move(settings)),
+      pauses_(std::move(pauses)),
+      follower_(listeners, pauses_.now) {}
+
+bool SlurmSweep::pick_up() {
+  for (;;) {
+    try {
+      confirm_submissions(listeners_, cluster_, settings_.experiment);
+      break;
+    } catch (const SlurmUnavailable& error) {
+      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    }
+    if (pauses_.wait(patience_.pause())) return false;
+  }
+  follow_open_jobs(follower_, listeners_, settings_.experiment);
+  if (!follower_.jobs().empty()) follower_.pass(ask());
+  return true;
+}
+
+bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
+  for (const RunToLaunch& run : runs) expect(listeners_.progress, run);
+  submission_.add(std::move(runs));
+  for (;;) {
+    try {
+      push();
+      return true;
+    } catch (const SlurmUnavailable& error) {
+      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    }
+    if (pauses_.wait(patience_.pause())) return false;
+  }
+}
+
+void SlurmSweep::push() {
+  const auto follow_submitted = [&] {
+    for (JobSubmission::Submitted& submitted : submission_.take_submitted()) {
+      follower_.follow(std::move(submitted.job), submitted.runs);
+      next_query_ = pauses_.now();
+    }
+  };
+  try {
+    submission_.push();
+  } catch (const SlurmUnavailable&) {
+    follow_submitted();
+    throw;
+  }
+  follow_submitted();
+  patience_.answer(listeners_.progress);
+}
+
+ExitCode SlurmSweep::follow() {
+  for (bool stop = false;; stop = pauses_.wait(kLookInterval)) {
+    if (stop) return ExitCode::kInterrupted;
+    if (pauses_.now() >= next_query_) {
+      turn();
+    } else {
+      follower_.read_events();
+    }
+    listeners_.progress.refresh();
+    if (follower_.jobs().empty() && submission_.waiting() == 0) break;
+  }
+  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+}
+
+void SlurmSweep::turn() {
+  next_query_ = pauses_.now() + settings_.query_interval;
+  const std::vector<JobFollower::Ended> all_ended = follower_.pass(ask());
+  for (const JobFollower::Ended& ended : all_ended) after(ended);
+  const bool may_fit = !submission_.at_limit() || !all_ended.empty() || pauses_.now() >= next_push_;
+  if (submission_.waiting() == 0 || !may_fit) return;
+  next_push_ = pauses_.now() + kLongestPause;
+  try {
+    push();
+  } catch (const SlurmUnavailable& error) {
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    next_query_ = patience_.next();
+  }
+}
+
+std::optional<std::vector<TaskState>> SlurmSweep::ask() {
+  const std::vector<std::string> jobs = follower_.jobs();
+  if (jobs.empty()) return std::vector<TaskState>{};
+  try {
+    std::vector<TaskState> states = cluster_.query(jobs);
+    patience_.answer(listeners_.progress);
+    return states;
+  } catch (const SlurmUnavailable& error) {
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    next_query_ = patience_.next();
+    return std::nullopt;
+  }
+}
+
+void SlurmSweep::after(const JobFollower::Ended& ended) {
+  if (restart(ended)) return;
+  some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
+  if (!settings_.follow_up) return;
+  std::optional<RunToLaunch> next = settings_.follow_up(ended.run, ended.status);
+  if (!next) return;
+  expect(listeners_.progress, *next);
+  submission_.add({std::move(*next)});
+}
+
+bool SlurmSweep::restart(const JobFollower::Ended& ended) {
+  const RunSpec& spec = ended.run.spec;
+  const int64_t in_a_row = ended_by_cluster_in_a_row(listeners_.store, ended.run.record.id);
+  if (!is_to_restart(ended.status, in_a_row, spec.slurm.max_restarts, wants_checkpoints(spec))) {
+    return false;
+  }
+  RunToLaunch again = ended.run;
+  again.record.status = ended.status;
+  listeners_.progress.say(again.record.point + ": submitted again, restart " +
+                          std::to_string(in_a_row) + " of at most " +
+                          std::to_string(spec.slurm.max_restarts));
+  submission_.add({std::move(again)});
+  return true;
+}
+
+}  // namespace fsdp

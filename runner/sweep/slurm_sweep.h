@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/slurm/slurm.h"
+#include "runner/sweep/job_follower.h"
+#include "runner/sweep/job_submission.h"
+#include "runner/sweep/open_attempt.h"
+#include "trainer/contract/exit_code.h"
+
+namespace fsdp {
+
+// Time and the user's wish to stop, so that tests wait for neither.
+struct Pauses {
+  std::function<std::chrono::steady_clock::time_point()> now;
+  // Waits so long, less when it is asked to stop: true.
+  std::function<bool(std::chrono::milliseconds)> wait;
+};
+
+// When to ask Slurm next: it is left alone for longer and longer while it does not answer.
+class SlurmPatience {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Says so when it is the first time.
+  void no_answer(TimePoint now, const std::string& problem, Progress& progress);
+  void answer(Progress& progress);
+  TimePoint next() const { return next_; }
+  // 1, 2, 4 ... 60 s
+  std::chrono::seconds pause() const { return pause_; }
+
+ private:
+  std::chrono::seconds pause_{0};
+  TimePoint next_{};
+};
+
+// The loop over an experiment's runs on a cluster: submits them, follows their jobs, submits what
+// follows from those that have ended. The jobs go on without it.
+class SlurmSweep {
+ public:
+  struct Settings {
+    std::string experiment;
+    // The run that follows one which has ended, if there is one.
+    std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
+    std::chrono::milliseconds query_interval{3000};
+  };
+
+  SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster, JobSubmission& submission,
+             Settings settings, Pauses pauses);
+
+  // Takes over the jobs that are open, and brings them up to date as far as Slurm answers. False:
+  // asked to stop before it was known what had been submitted.
+  bool pick_up();
+  // Whether the run waits or runs in a job.
+  bool follows(int64_t run) const { return follower_.follows(run); }
+
+  // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.
+  bool submit(std::vector<RunToLaunch> runs);
+  // Until every run has ended and nothing follows: kOk when all finished or did not fit,
+  // kRunFailed, or kInterrupted.
+  ExitCode follow();
+
+ private:
+  void turn();
+  std::optional<std::vector<TaskState>> ask();
+  void after(const JobFollower::Ended& ended);
+  bool restart(const JobFollower::Ended& ended);
+  // Throws SlurmUnavailable.
+  void push();
+
+  RunListeners listeners_;
+  SlurmCluster& cluster_;
+  JobSubmission& submission_;
+  Settings settings_;
+  Pauses pauses_;
+  JobFollower follower_;
+  SlurmPatience patience_;
+  SlurmPatience::TimePoint next_query_{};
+  SlurmPatience::TimePoint next_push_{};  // when a limit was reached and no run has ended
+  bool some_failed_ = false;
+};
+
+}  // namespace fsdp
