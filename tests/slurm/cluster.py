@@ -7,10 +7,9 @@
 `start` returns when all nodes are idle and prints what to put into the environment:
     eval "$(tests/slurm/cluster.py start /tmp/cluster)"; sinfo
 KEY=VALUE are settings of slurm.conf. All files are in FOLDER, whose path may not have spaces; the
-ports are free ones. Nothing of a system's own Slurm, munge or MariaDB is read or touched. Runs as any
-user, root too; jobs run as that user. Needs Debian's packages slurmctld, slurmd, slurm-client and
-munge; with --accounting, slurmdbd, slurm-wlm-mysql-plugin,
-mariadb-server-core and mariadb-client-core.
+ports are free ones. Nothing of a system's own Slurm, munge or MariaDB is read or touched. Runs as
+any user, root too; jobs run as that user. Needs Debian's slurmctld, slurmd, slurm-client and munge;
+with --accounting, slurmdbd, slurm-wlm-mysql-plugin, mariadb-server-core and mariadb-client-core.
 
 Nodes have 4 CPUs, 8,000 MB and 2 GPUs without anything behind them. Partitions:
     main      the default; jobs are requeued when `high` preempts them
@@ -19,8 +18,8 @@ Nodes have 4 CPUs, 8,000 MB and 2 GPUs without anything behind them. Partitions:
     short     at most one minute
     closed    starts nothing
 """
-import getpass
 import os
+import pwd
 import random
 import shlex
 import shutil
@@ -104,6 +103,10 @@ StorageLoc=slurm
 """
 
 
+def user_name():
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
 def free_ports(count):
     """Neighbours, below those that the kernel gives to connections."""
     while True:
@@ -118,8 +121,8 @@ def free_ports(count):
 
 
 class Cluster:
-    """The processes and files of a cluster in a folder. Daemons, and what slurmd starts, are known by
-    the environment they were started with, so that nobody needs to remember their ids."""
+    """The processes and files of a cluster in a folder. Daemons, and what slurmd starts, are known
+    by the environment they were started with, so that nobody needs to remember their ids."""
 
     def __init__(self, folder):
         self.folder = Path(folder).resolve()
@@ -191,12 +194,12 @@ class Cluster:
         return queue.stdout.splitlines()
 
     @staticmethod
-    def wait_until(what, condition, seconds=60):
+    def wait_until(what, condition, seconds=60, pause=0.1):
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited {seconds} s in vain until {what}")
-            time.sleep(0.1)
+            time.sleep(pause)
 
     def log(self):
         """The last words of each daemon."""
@@ -209,7 +212,7 @@ class Cluster:
             (self.folder / folder).mkdir(parents=True, exist_ok=True)
         port = free_ports(2 + len(NODES))
         values = {"folder": self.folder, "host": socket.gethostname().split(".")[0],
-                  "user": getpass.getuser(), "node_ports": f"{port + 2}-{port + 1 + len(NODES)}"}
+                  "user": user_name(), "node_ports": f"{port + 2}-{port + 1 + len(NODES)}"}
         text = SLURM_CONF.format(port=port, **values)
         if accounting:
             text += ACCOUNTING.format(port=port + 1, **values)
@@ -234,7 +237,7 @@ class Cluster:
         # Without grant tables nobody needs the system's tables, which take seconds to make.
         data.mkdir(exist_ok=True)
         self._start_daemon(
-            "mariadbd", "mariadbd", "--no-defaults", f"--user={getpass.getuser()}",
+            "mariadbd", "mariadbd", "--no-defaults", f"--user={user_name()}",
             f"--datadir={data}", f"--socket={server}", f"--pid-file={self.folder}/mariadb.pid",
             "--skip-networking", "--skip-grant-tables", "--innodb-flush-log-at-trx-commit=0",
             "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M")
@@ -290,20 +293,22 @@ class Cluster:
 
     @staticmethod
     def _find(condition):
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                text = (process / "environ").read_bytes().decode(errors="replace")
-            except OSError:  # ended, or somebody else's
-                continue
-            environment = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
-            if condition(environment):
-                found.append(int(process.name))
-        return found
+        return [pid for pid, environment in processes() if condition(environment)]
 
     @staticmethod
     def _path():
         return os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def processes():
+    """The id and environment of each that we may look at."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "environ").read_bytes().decode(errors="replace")
+        except OSError:  # ended, or somebody else's
+            continue
+        yield int(process.name), dict(line.split("=", 1)
+                                      for line in text.split("\0") if "=" in line)
 
 
 def is_running(pid):

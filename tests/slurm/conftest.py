@@ -1,7 +1,9 @@
+import itertools
+import os
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
+from cluster import Cluster, user_name
 from workplace import Workplace
 
 
@@ -11,10 +13,14 @@ def pytest_addoption(parser):
     parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
 
 
+job_ids = itertools.count(1 + 10 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 97)
+
+
 def started(folder, accounting=False, **settings):
     """A cluster for as long as the fixture is in use, which ends without processes."""
     cluster = Cluster(folder / "slurm")
-    cluster.start(accounting, **settings)
+    # Ranks meet at a port that is made of the job's id, so that clusters need different ones.
+    cluster.start(accounting, FirstJobId=next(job_ids), **settings)
     yield cluster
     cluster.stop()
     assert cluster.processes() == []
@@ -29,7 +35,7 @@ def left_empty(cluster):
         cluster.wait_until("the jobs' processes have ended",
                            lambda: not set(cluster.processes()) - daemons, 20)
     except TimeoutError:
-        cluster.call("scancel", "--user=root")
+        cluster.call("scancel", f"--user={user_name()}")
         raise
 
 

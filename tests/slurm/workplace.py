@@ -1,25 +1,42 @@
 """A folder with an experiment, run on a cluster by the built programs."""
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 from pathlib import Path
 
-PATIENCE_S = 120
+from cluster import Cluster, processes
+
+PATIENCE_S = 150
+
+# Of the real trainer: 2 layers that any machine trains in milliseconds a step.
+TINY = """device: cpu, threads_per_rank: 1, resume: auto, train.warmup_steps_excluded: 0,
+  data.sequence_length: 16, batch.size_per_rank: 1,
+  model.config: {num_hidden_layers: 2, hidden_size: 32, intermediate_size: 64,
+    num_attention_heads: 2, num_key_value_heads: 2, vocab_size: 1024}"""
+
+
+def experiment(points, base, slurm="time: 10"):
+    """The text of an experiment named trial; `base` and `slurm` are what stands between braces."""
+    lines = "".join(f"  - {point}\n" for point in points)
+    return f"experiment: trial\nbase: {{{base}, slurm: {{{slurm}}}}}\npoints:\n{lines}"
 
 
 class Workplace:
-    def __init__(self, folder, cluster, experiment, runner, trainer, stub_trainer):
+    def __init__(self, folder, cluster, text, runner, trainer, stub_trainer):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True)
         self.file = self.folder / "experiment.yaml"
-        self.file.write_text(experiment)
+        self.file.write_text(text)
         self.cluster = cluster
         self.runner = runner
         self.trainer = trainer
         self.stub_trainer = stub_trainer
         self.results = self.folder / "results"
         self._started = []
+
+    # --- the runner ---
 
     def start(self, *arguments, **environment):
         """fsdp-run with these arguments, not waited for."""
@@ -29,39 +46,137 @@ class Workplace:
             env={**os.environ, **self.cluster.environment, **environment}))
         return self._started[-1]
 
-    def call(self, *arguments, **environment):
+    @staticmethod
+    def end_of(process):
         """What it printed, when it has ended: .stdout, .stderr, .returncode."""
-        process = self.start(*arguments, **environment)
         output, errors = process.communicate(timeout=PATIENCE_S)
-        return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def call(self, *arguments, **environment):
+        return self.end_of(self.start(*arguments, **environment))
+
+    def with_stub(self, *more):
+        """The arguments that run the experiment on the cluster."""
+        return [self.file, "--launcher", "slurm", "--trainer", self.stub_trainer, *more]
+
+    def with_trainer(self, *more):
+        return [self.file, "--launcher", "slurm", "--trainer", self.trainer, *more]
+
+    def local_losses(self, *more):
+        """The losses of the same runs, with the real trainer, on this host without Slurm."""
+        results = self.folder / "local"
+        ended = self.call(self.file, "--trainer", self.trainer, "--results", results, *more)
+        assert ended.returncode == 0, ended.stderr
+        return self.losses(results)
 
     def end(self):
         for process in self._started:
             process.kill()
             process.communicate()
 
-    def query(self, sql, *values):
-        with sqlite3.connect(f"file:{self.results}/results.sqlite?mode=ro", uri=True) as database:
+    # --- what it recorded ---
+
+    def query(self, sql, *values, results=None):
+        file = (results or self.results) / "results.sqlite"
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30) as database:
             database.row_factory = sqlite3.Row
             return [dict(row) for row in database.execute(sql, values)]
 
+    def statuses(self):
+        """point -> its run's status."""
+        return {row["point"]: row["status"]
+                for row in self.query("select point, status from runs order by id")}
+
     def attempts(self):
-        """point -> its attempts' statuses, in order."""
+        """point -> its attempts' statuses, in order; each has one folder."""
         attempts = {}
-        for row in self.query("select point, status from attempts join runs on run = runs.id "
-                              "order by run, attempt"):
-            attempts.setdefault(row["point"], []).append(row["status"])
+        for row in self.query("select point, folder, attempts.status as status, attempts.attempt "
+                              "from attempts join runs on run = runs.id order by run, attempt"):
+            statuses = attempts.setdefault(row["point"], [])
+            statuses.append(row["status"])
+            assert row["attempt"] == len(statuses)
+            assert (self.results / row["folder"] / f"attempt-{row['attempt']}").is_dir()
+        for folder in self.results.glob("runs/*/*"):
+            [row] = self.query("select count(*) as count from attempts join runs on run = runs.id "
+                               "where folder = ?", str(folder.relative_to(self.results)))
+            assert row["count"] == len(list(folder.glob("attempt-*")))
         return attempts
 
-    def losses(self):
-        """point -> its losses by step, of whichever attempt came further last."""
+    def losses(self, results=None):
+        """point -> step -> its loss, of the last attempt that did this step."""
         losses = {}
         for row in self.query("select point, step, loss from steps join runs on run = runs.id "
-                              "where rank = 0 order by attempt, step"):
+                              "where rank = 0 order by run, attempt, step", results=results):
             losses.setdefault(row["point"], {})[row["step"]] = row["loss"]
         return losses
 
+    def run_folder(self, point):
+        """When it is there."""
+        Cluster.wait_until(f"{point} has a folder", lambda: list(self._folders(point)))
+        return next(self._folders(point))
+
+    def _folders(self, point):
+        return self.results.glob(f"runs/trial/{point}-*")
+
     def records(self, name):
-        """All launch.json or end.json of attempts, by run folder and attempt."""
-        return {(file.parent.parent.name, file.parent.name): json.loads(file.read_text())
-                for file in self.results.glob(f"runs/*/*/attempt-*/{name}")}
+        """All launch.json or end.json, in the order of runs and attempts."""
+        return [json.loads(file.read_text())
+                for file in sorted(self.results.glob(f"runs/*/*/attempt-*/{name}"))]
+
+    # --- the ranks ---
+
+    def ranks(self, point):
+        """The ids of the processes that train it."""
+        programs = (str(self.trainer), str(self.stub_trainer))
+        folder = self.run_folder(point)
+        return [pid for pid, environment in processes()
+                if environment.get("SLURM_CONF") == self.cluster.environment["SLURM_CONF"] and
+                program_of(pid) in programs and str(folder) in command_of(pid)]
+
+    def wait_for_step(self, point, step, attempt=1):
+        events = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"
+        self.cluster.wait_until(f"step {step} of {point}", lambda: events.exists() and any(
+            event.get("kind") == "step" and event["step"] >= step for event in events_in(events)),
+            pause=0.002)
+
+    def hold(self, point, step, attempt=1):
+        """Stops the run's ranks behind this step, until they get SIGCONT. Returns them."""
+        self.wait_for_step(point, step, attempt)
+        ranks = self.ranks(point)
+        assert ranks != [], f"{point} was over too soon"
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)
+        return ranks
+
+    def release_when_sent(self, number, ranks):
+        """When Slurm has sent them this signal."""
+        for rank in ranks:
+            self.cluster.wait_until(f"{rank} is sent {number.name}",
+                                    lambda: number in pending_signals(rank), pause=0.02)
+        for rank in ranks:
+            os.kill(rank, signal.SIGCONT)
+
+
+def events_in(file):
+    lines = file.read_text().split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+def program_of(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def pending_signals(pid):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return [number for number in signal.Signals if any(mask >> (number - 1) & 1 for mask in masks)]

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""What many runs cost on a cluster. Run by hand, on an idle machine:
+
+    python3 tests/benchmark/slurm_submission.py --build build/release
+
+Starts a Slurm of its own (tests/slurm/cluster.py), submits 1,000 runs of a trainer that reports
+three steps, and follows them to the end. Prints the time from the command to its end with --detach,
+which plans, writes every run's folder and submits, the time of following, and how often each of
+Slurm's programs was started: the least is one sbatch an array, and one squeue a poll.
+"""
+
+import argparse
+import collections
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "slurm"))
+from cluster import Cluster  # noqa: E402
+
+EXPERIMENT = """\
+experiment: many
+base: {{strategy: {{kind: single, ranks: 1}}, train: {{steps: 3}}, device: cpu}}
+points: [{{name: stub}}]
+sweep: {{product: {{train.seed: [{seeds}]}}}}
+"""
+PROGRAMS = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
+
+
+class Counter:
+    """Programs of the same names that note each start of them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder / "programs"
+        self.folder.mkdir()
+        self.calls = folder / "calls"
+        for name in PROGRAMS:
+            program = self.folder / name
+            program.write_text(f'#!/bin/sh\necho {name} >>"{self.calls}"\n'
+                               f'exec {shutil.which(name)} "$@"\n')
+            program.chmod(0o755)
+
+    def take(self) -> str:
+        names = self.calls.read_text().split() if self.calls.exists() else []
+        self.calls.unlink(missing_ok=True)
+        return ", ".join(f"{count} {name}"
+                         for name, count in sorted(collections.Counter(names).items()))
+
+
+def measure(build: Path, runs: int, settings: list[str], folder: Path) -> None:
+    cluster = Cluster(folder / "slurm")
+    counter = Counter(folder)
+    cluster.start(**dict(setting.split("=", 1) for setting in settings))
+    environment = {**os.environ, **cluster.environment,
+                   "PATH": f"{counter.folder}:{os.environ['PATH']}"}
+    file = folder / "many.yaml"
+    file.write_text(EXPERIMENT.format(seeds=",".join(map(str, range(1, runs + 1)))))
+    command = [build / "fsdp-run", file, "--launcher", "slurm", "--trainer", build / "stub_trainer"]
+    try:
+        for option, what in (("--detach", "submitted"), ("--follow", "followed to the end")):
+            start = time.perf_counter()
+            ended = subprocess.run([*command, option], env=environment, cwd=folder, text=True,
+                                   capture_output=True)
+            seconds = time.perf_counter() - start
+            if ended.returncode != 0:
+                sys.exit(ended.stdout[-4000:] + ended.stderr[-4000:])
+            print(f"{runs} runs {what}: {seconds:.2f} s; {counter.take()}", flush=True)
+    finally:
+        cluster.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=Path, default=Path("build/release"))
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE",
+                        help="of slurm.conf, such as MaxArraySize=301")
+    arguments = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as folder:
+        measure(arguments.build.resolve(), arguments.runs, arguments.settings, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

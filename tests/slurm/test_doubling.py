@@ -1,0 +1,27 @@
+"""A key that is doubled until a run is out of memory, across jobs and inside of one."""
+import pytest
+from workplace import experiment
+
+SWEEP = "sweep: {double: {batch.size_per_rank: {from: 1, refine: true}}}\n"
+FOUND = {"1": "finished", "2": "finished", "4": "finished", "5": "finished",
+         "6": "out_of_memory", "8": "out_of_memory"}
+
+
+def work_that_doubles(workplace, cluster, mode):
+    return workplace(cluster, experiment(
+        ["{name: FSDP}"], "device: cpu, train.steps: 2, memory_limit_gib: 1",
+        f"mode: {mode}, environment: ['STUB_RULES=batch_above=5,out_of_memory=no room']") + SWEEP)
+
+
+def values(work):
+    return {point.split("=")[1]: status for point, status in work.statuses().items()}
+
+
+@pytest.mark.parametrize("mode", ["per_run"])
+def test_the_largest_batch_is_found(cluster, workplace, mode):
+    work = work_that_doubles(workplace, cluster, mode)
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 0, ended.stderr
+    assert dict(sorted(values(work).items())) == FOUND
+    assert "FSDP: largest batch.size_per_rank that fits: 5 (6 does not)" in ended.stdout
+    assert all(len(statuses) == 1 for statuses in work.attempts().values())

@@ -1,0 +1,85 @@
+"""Who follows comes and goes: nothing is lost, nothing is done twice."""
+import os
+import signal
+
+import pytest
+from workplace import experiment
+
+THREE = ["{name: a}", "{name: b, train.seed: 2}", "{name: c, train.seed: 3}"]
+ALL_FINISHED = {point: ["finished"] for point in "abc"}
+modes = pytest.mark.parametrize("mode", ["per_run"])
+
+
+def steps(work):
+    return work.query("select point, count(*) as steps from steps join runs on run = runs.id "
+                      "group by point order by point")
+
+
+@modes
+def test_a_runner_killed_while_it_follows_is_replaced_by_the_next(any_cluster, workplace, tmp_path,
+                                                                  mode):
+    gate = tmp_path / "gate"
+    work = workplace(any_cluster, experiment(
+        THREE, "device: cpu, train.steps: 20",
+        f"mode: {mode}, environment: ['STUB_RULES=step=10,await={gate}']"))
+    first = work.start(*work.with_stub())
+    work.wait_for_step("a", 9)
+    first.send_signal(signal.SIGKILL)
+    work.end_of(first)
+    second = work.start(*work.with_stub("--follow"))
+    gate.touch()
+    ended = work.end_of(second)
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == ALL_FINISHED
+    assert steps(work) == [{"point": point, "steps": 20} for point in "abc"]
+    assert len(work.query("select * from jobs")) == 1
+
+
+def test_a_runner_killed_while_it_submits_submits_nothing_twice(cluster, workplace, tmp_path):
+    work = workplace(cluster, experiment(THREE, "device: cpu, train.steps: 2"))
+    # sbatch that has submitted, and whose answer never comes.
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sbatch").write_text(f"#!/bin/sh\n/usr/bin/sbatch \"$@\" >/dev/null\n"
+                                     f"touch {tmp_path}/submitted\nsleep 1000\n")
+    (programs / "sbatch").chmod(0o755)
+    first = work.start(*work.with_stub(), PATH=f"{programs}:{os.environ['PATH']}")
+    cluster.wait_until("the job is submitted", (tmp_path / "submitted").exists)
+    first.send_signal(signal.SIGKILL)
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == ALL_FINISHED
+    assert len(work.query("select * from jobs")) == 1
+    first.wait()
+
+
+def test_the_user_ends_following_and_not_the_jobs(cluster, workplace, tmp_path):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        THREE, "device: cpu, train.steps: 4",
+        f"environment: ['STUB_RULES=step=2,await={gate}']"))
+    first = work.start(*work.with_stub())
+    work.wait_for_step("a", 1)
+    first.send_signal(signal.SIGINT)
+    ended = work.end_of(first)
+    assert ended.returncode == 130
+    assert "fsdp-run cancel" in ended.stderr
+    assert len(cluster.queue()) == 3
+    gate.touch()
+    assert work.call(*work.with_stub("--follow")).returncode == 0
+    assert work.attempts() == ALL_FINISHED
+
+
+def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path):
+    work = workplace(any_cluster, experiment(
+        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
+        f"max_parallel: 1, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
+    assert work.call(*work.with_stub("--detach")).returncode == 0
+    work.wait_for_step("a", 2)
+    cancelled = work.call("cancel", work.file)
+    assert cancelled.returncode == 0, cancelled.stderr
+    any_cluster.wait_until("no job is left", lambda: any_cluster.queue() == [])
+    report = work.call("report", work.file)
+    assert report.returncode == 0, report.stderr
+    assert work.statuses() == {point: "cancelled" for point in "abc"}
+    assert work.attempts() == {"a": ["cancelled"]}

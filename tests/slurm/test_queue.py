@@ -1,0 +1,81 @@
+"""Jobs that wait, never start, or whose controller is away; what the user is told."""
+import re
+
+import pytest
+from workplace import experiment
+
+BASE = "device: cpu, train.steps: 4"
+
+
+@pytest.mark.parametrize("impossible, words", [
+    ("partition: nowhere", "invalid partition"),
+    ("constraint: fast", "Invalid feature"),
+    ("mem: 64G", "Memory specification"),
+])
+def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, impossible, words):
+    work = workplace(cluster, experiment(["{name: never}"], BASE, impossible))
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 1
+    assert work.statuses() == {"never": "failed"}
+    [row] = work.query("select reason from runs")
+    assert "sbatch" in row["reason"]
+    assert row["reason"] in ended.stdout + ended.stderr
+    assert words in row["reason"]
+    assert work.attempts() == {}
+
+
+def read_until(follower, words):
+    """What it says until these words."""
+    told = ""
+    while words not in told:
+        line = follower.stderr.readline()
+        assert line != "", told
+        told += line
+    return told
+
+
+@pytest.mark.parametrize("impossible, words", [
+    ("partition: short, time: 5", "PartitionTimeLimit"),
+    ("partition: closed", "PartitionDown"),
+    ("nodes: 9", "PartitionConfig"),
+])
+def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, impossible, words):
+    ranks = 9 if "nodes" in impossible else 1
+    work = workplace(cluster, experiment(
+        [f"{{name: never, strategy: {{kind: ddp, ranks: {ranks}}}}}"], BASE, impossible))
+    follower = work.start(*work.with_stub())
+    assert f"does not start: {words}" in read_until(follower, words)
+    cancelled = work.call("cancel", work.file)
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert work.end_of(follower).returncode == 1
+    assert work.statuses() == {"never": "cancelled"}
+
+
+def test_the_controller_is_away_in_the_middle(own_cluster, workplace, tmp_path):
+    cluster, gate = own_cluster(), tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        ["{name: a}", "{name: b, train.seed: 2}"], BASE,
+        f"environment: ['STUB_RULES=step=3,await={gate}']"))
+    follower = work.start(*work.with_stub())
+    work.wait_for_step("a", 2)
+    cluster.stop_controller()
+    told = read_until(follower, "does not answer")
+    cluster.start_controller()
+    gate.touch()
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, told + ended.stderr
+    assert "answers again" in ended.stderr
+    assert work.attempts() == {"a": ["finished"], "b": ["finished"]}
+
+
+def test_the_controller_is_away_when_runs_are_submitted(own_cluster, workplace):
+    cluster = own_cluster()
+    work = workplace(cluster, experiment(["{name: a}"], BASE))
+    cluster.stop_controller()
+    follower = work.start(*work.with_stub())
+    told = read_until(follower, "does not answer")
+    cluster.start_controller()
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, told + ended.stderr
+    assert work.attempts() == {"a": ["finished"]}
+    assert len(work.query("select * from jobs")) == 1

@@ -1,0 +1,111 @@
+"""Runs that nothing disturbs: both modes, nodes, arrays, names; their losses and their rows."""
+import socket
+from pathlib import Path
+
+import pytest
+from workplace import TINY, experiment
+
+LAB = Path(__file__).parents[2] / "experiments/lab.yaml"
+# Where ranks meet: the nodes are this host, which does not know their names.
+MASTER = f"MASTER_ADDR={socket.gethostname()}"
+SHORT = ["--profile", "cpu", "--set", "train.max_steps=2", "--set", "data.sequence_length=32",
+         "--set", "threads_per_rank=1"]
+
+
+@pytest.mark.parametrize("mode", ["per_run"])
+def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace, mode):
+    work = workplace(cluster, LAB.read_text())
+    ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}", "--set",
+                                      f"slurm.environment=[{MASTER}]"))
+    assert ended.returncode == 0, ended.stderr
+    expected = work.local_losses(*SHORT)
+    assert list(expected) == ["1 GPU", "4xDDP", "4xFSDP", "FSDP batch 8", "offload"]
+    assert work.losses() == expected
+    assert work.attempts() == {point: ["finished"] for point in expected}
+    for point in expected:
+        assert point in ended.stdout
+    # One array for what asks for 4 tasks and a job for the single rank, or one job for all.
+    jobs = {record["job"].split("_")[0] for record in work.records("launch.json")}
+    assert len(jobs) == (1 if mode == "allocation" else 2)
+
+
+@pytest.mark.parametrize("mode", ["per_run"])
+def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, workplace, mode):
+    work = workplace(cluster, experiment(
+        ["{name: FSDP, strategy: {kind: fsdp, ranks: 4}}"], f"{TINY}, train.steps: 5",
+        f"mode: {mode}, time: 10, nodes: 2, environment: [{MASTER}, GLOO_SOCKET_IFNAME=lo]"))
+    ended = work.call(*work.with_trainer())
+    assert ended.returncode == 0, ended.stderr
+    assert work.losses() == work.local_losses()
+    [launched] = work.records("launch.json")
+    assert launched["node_list"] == "n[1-2]"
+
+
+def test_an_array_runs_as_many_at_once_as_it_may(any_cluster, workplace):
+    points = [f"{{name: run{number}, train.seed: {number}}}" for number in range(5)]
+    work = workplace(any_cluster, experiment(
+        points, "device: cpu, train.steps: 4",
+        "max_parallel: 2, time: 10, environment: [STUB_STEP_MS=100]"))
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 0, ended.stderr
+    assert set(work.statuses().values()) == {"finished"}
+    started, over = work.records("launch.json"), work.records("end.json")
+    [job] = {record["job"].split("_")[0] for record in started}
+    assert [record["job"] for record in started] == [f"{job}_{task}" for task in range(5)]
+    assert f"job {job}" in ended.stderr
+    changes = sorted([(record["ended_unix_ms"], -1) for record in over] +
+                     [(record["started_unix_ms"], 1) for record in started])
+    at_once = [0]
+    for _, change in changes:
+        at_once.append(at_once[-1] + change)
+    assert max(at_once) == 2
+
+
+def test_arrays_are_no_larger_than_the_cluster_allows(own_cluster, workplace):
+    work = workplace(own_cluster(MaxArraySize=3), experiment(
+        [f"{{name: run{number}, train.seed: {number}}}" for number in range(5)],
+        "device: cpu, train.steps: 2"))
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 0, ended.stderr
+    assert set(work.statuses().values()) == {"finished"}
+    jobs = [record["job"].split("_")[0] for record in work.records("launch.json")]
+    assert [jobs.count(job) for job in dict.fromkeys(jobs)] == [3, 2]
+
+
+def test_names_and_paths_that_a_shell_would_trip_over(cluster, workplace):
+    hostile = """it's "$(touch gone)" `touch gone` $HOME ; #%j\\n & *"""
+    text = experiment(["{name: only}"], "device: cpu, train.steps: 2",
+                      "environment: ['WORDS=$(touch gone) \"two\" ''one'''], "
+                      "prologue: ['printf %s \"$WORDS\" >words']")
+    work = workplace(cluster, text, folder="""a 'work' "place" $HOME &""")
+    ended = work.call(*work.with_stub("--results", "re'sults $(touch gone) \"\"", "--set",
+                                      f"slurm.job_name={hostile}"))
+    work.results = work.folder / "re'sults $(touch gone) \"\""
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == {"only": ["finished"]}
+    assert (work.folder / "words").read_text() == "$(touch gone) \"two\" 'one'"
+    assert list(work.folder.rglob("gone")) == []
+
+
+def test_a_run_that_fails_says_which_rank_and_why_and_others_go_on(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: bad, strategy: {kind: ddp, ranks: 3}}",
+         "{name: good, strategy: {kind: ddp, ranks: 3}, train.seed: 2}"],
+        "device: cpu, train.steps: 3",
+        "environment: ['STUB_RULES=point=bad,rank=1,fail=the disk is full']"))
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 1
+    assert work.attempts() == {"bad": ["failed"], "good": ["finished"]}
+    [row] = work.query("select reason, reason_rank from attempts where status = 'failed'")
+    assert row == {"reason": "rank 1: the disk is full", "reason_rank": 1}
+
+
+def test_runs_with_a_result_are_not_submitted_again(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: only}"], "device: cpu, train.steps: 2"))
+    for _ in range(2):
+        assert work.call(*work.with_stub()).returncode == 0
+    assert work.attempts() == {"only": ["finished"]}
+    assert work.call(*work.with_stub("--rerun")).returncode == 0
+    assert work.attempts() == {"only": ["finished", "finished"]}
+    first, second = [record["started_unix_ms"] for record in work.records("launch.json")]
+    assert first < second
