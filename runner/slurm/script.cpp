@@ -132,13 +132,15 @@ void add_course(Header& header, const SlurmScript& script) {
   }
   header.add("--mail-user", "slurm.mail_user", slurm.mail_user);
   header.add("--mail-type", "slurm.mail_type", slurm.mail_type);
-  for (const std::string& option : checked_options("slurm.sbatch_options", slurm.sbatch_options)) {
-    header.add(std::string(one_line("slurm.sbatch_options", option)));
-  }
 }
 
 std::string sbatch_options(const SlurmScript& script) {
   Header header;
+  // First: of an option that is there twice, sbatch takes the last.
+  for (const std::string& option :
+       checked_options("slurm.sbatch_options", script.slurm.sbatch_options)) {
+    header.add(std::string(one_line("slurm.sbatch_options", option)));
+  }
   add_place(header, script);
   add_resources(header, script);
   add_course(header, script);

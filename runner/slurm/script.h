@@ -12,7 +12,7 @@
 // Batch scripts: a template in which {{names}} are replaced.
 namespace fsdp {
 
-// A run, as a task of a job array.
+// A run as a task of a job array.
 struct SlurmTask {
   std::filesystem::path spec;  // <run>/run.yaml, absolute
   std::string configuration;   // printed before the run starts; run_configuration()

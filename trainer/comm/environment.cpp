@@ -1,6 +1,7 @@
 #include "trainer/comm/environment.h"
 
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -208,8 +209,12 @@ WorldEnvironment from_srun(const Variables& variables) {
   for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}) {
     if (const auto hosts = variables.text(name)) world.master_address = first_host(name, *hosts);
   }
+  // Jobs that share a node have ids, and steps of one job have numbers, that are near each other.
+  constexpr int64_t kStepsApart = 101;
   if (const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max())) {
-    world.master_port = kFirstPort + *job % kPorts;
+    // Not a number for batch scripts and the like, which are no steps of srun.
+    const int64_t step = to_integer(variables.text("SLURM_STEP_ID").value_or("")).value_or(0);
+    world.master_port = kFirstPort + static_cast<int>((*job * kStepsApart + step) % kPorts);
   }
   read_master(variables, world);
   if (!world.single_host() && is_loopback(world.master_address)) {

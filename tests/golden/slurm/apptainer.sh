@@ -17,9 +17,8 @@
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@120
 #
-# One run: a job, or a task of a job array. fsdp-run replaces the names in double braces by quoted
-# values or whole lines. To change this script, copy it, name the copy in slurm.template, and keep
-# the names.
+# One run per task of a job array. fsdp-run replaces the names in double braces by quoted values or
+# whole lines. To change this script, copy it, name the copy in slurm.template, and keep the names.
 
 # Ranks and rendezvous come from srun, whatever the shell that submitted this had been told.
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OMP_NUM_THREADS
@@ -52,15 +51,13 @@ configurations=(
 max_restarts=3
 keeps_checkpoints=true
 
-task=${SLURM_ARRAY_TASK_ID:-0}
-job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$task}
-job=${job:-$SLURM_JOB_ID}
+job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 restarts=${SLURM_RESTART_COUNT:-0}
-spec=${specs[task]}
+spec=${specs[SLURM_ARRAY_TASK_ID]}
 run=${spec%/*}
 
 echo "job $job on $SLURM_JOB_NODELIST, start $((restarts + 1)) of at most $((max_restarts + 1))"
-echo "${configurations[task]}, OMP_NUM_THREADS $OMP_NUM_THREADS"
+echo "${configurations[SLURM_ARRAY_TASK_ID]}, OMP_NUM_THREADS $OMP_NUM_THREADS"
 ((restarts <= max_restarts)) ||
   fail "started again $max_restarts times already, which is slurm.max_restarts"
 

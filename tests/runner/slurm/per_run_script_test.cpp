@@ -42,12 +42,14 @@ class Job {
     return folder;
   }
 
-  ProgramResult run(const std::vector<std::string>& variables = {}) const {
+  ProgramResult run(const std::vector<std::string>& variables = {}, int task = 0) const {
     const path file =
         fake.folder().write("script.sh", render_script(template_text(script.slurm), script));
     std::vector<std::string> environment = {"PATH=" + std::string(getenv("PATH")),
                                             "FAKE_SLURM=" + fake.folder().path().string(),
                                             "SLURM_JOB_ID=77",
+                                            "SLURM_ARRAY_JOB_ID=12",
+                                            "SLURM_ARRAY_TASK_ID=" + std::to_string(task),
                                             "SLURM_JOB_NODELIST=n[1-2]",
                                             "SLURMD_NODENAME=n1",
                                             "SLURM_CPUS_PER_TASK=3",
@@ -83,7 +85,7 @@ std::string srun_during(const std::string& signal, int exit_status) {
          "' USR1\nkill -" + signal + " $PPID\nwhile :; do sleep 0.01; done\n";
 }
 
-TEST_CASE("A job that is no array runs its one run as its first attempt") {
+TEST_CASE("A task runs its run as the first attempt") {
   Job job;
   job.fake.let("srun", "env >\"$FAKE_SLURM/environment\"; pwd >\"$FAKE_SLURM/pwd\"");
   const ProgramResult result = job.run();
@@ -96,11 +98,11 @@ TEST_CASE("A job that is no array runs its one run as its first attempt") {
             "--wait=60", "--kill-on-bad-exit=0", "--output=" + run + "/attempt-1/rank%t.log",
             "/opt/fsdp-train", "--spec", run + "/run.yaml", "--attempt", "1"});
   CHECK(lines_of(result.output) ==
-        std::vector<std::string>{"job 77 on n[1-2], start 1 of at most 4",
+        std::vector<std::string>{"job 12_0 on n[1-2], start 1 of at most 4",
                                  "configuration of run, OMP_NUM_THREADS 3", "attempt 1: exited"});
 
   const nlohmann::json launch = job.read("attempt-1/launch.json");
-  CHECK(launch.at("job") == "77");
+  CHECK(launch.at("job") == "12_0");
   CHECK(launch.at("node_list") == "n[1-2]");
   CHECK(launch.at("host") == "n1");
   const nlohmann::json end = job.read("attempt-1/end.json");
@@ -121,11 +123,11 @@ TEST_CASE("A job that is no array runs its one run as its first attempt") {
   CHECK(job.fake.calls("scontrol").empty());
 }
 
-TEST_CASE("A task of an array runs its own run") {
+TEST_CASE("Another task runs another run, as the first attempt that is free") {
   Job job;
   const path second = job.add_run("second");
   std::filesystem::create_directory(second / "attempt-1");
-  const ProgramResult result = job.run({"SLURM_ARRAY_JOB_ID=12", "SLURM_ARRAY_TASK_ID=1"});
+  const ProgramResult result = job.run({}, 1);
   CHECK(result.exit_status == 0);
   CHECK(result.output.find("configuration of second") != std::string::npos);
   CHECK(nlohmann::json::parse(text_of(second / "attempt-2/launch.json")).at("job") == "12_1");

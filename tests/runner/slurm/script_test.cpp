@@ -60,7 +60,8 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
   script.slurm.sbatch_options = {"--licenses=" + hostile};
   const std::vector<std::string> words =
       words_of_sbatch(render_script(template_text(script.slurm), script));
-  CHECK(words == std::vector<std::string>{"--job-name=" + hostile,
+  CHECK(words == std::vector<std::string>{"--licenses=" + hostile,
+                                          "--job-name=" + hostile,
                                           "--comment=fsdp-run:5f0c",
                                           "--partition=" + hostile,
                                           "--account=#",
@@ -79,8 +80,7 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
                                           "--error=%x-%j.err",
                                           "--open-mode=append",
                                           "--requeue",
-                                          "--signal=B:USR1@120",
-                                          "--licenses=" + hostile});
+                                          "--signal=B:USR1@120"});
 }
 
 TEST_CASE("The shipped output file is in the submission's folder, whose % is no pattern") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "trainer/contract/config_error.h"
 
@@ -95,13 +96,28 @@ TEST_CASE("torchrun's variables, half set or malformed") {
 }
 
 TEST_CASE("srun's variables") {
-  CHECK(read(kSrun) == WorldEnvironment{6, 7, 0, 1, "n01", 20042});
+  CHECK(read(kSrun) == WorldEnvironment{6, 7, 0, 1, "n01", 24242});
   CHECK(read(with(kSrun, {{"SLURM_PROCID", "4"}, {"SLURM_NODEID", "2"}})).local_world_size == 2);
   // The step's hosts outrank the job's; the user's own master outranks both.
   CHECK(read(with(kSrun, {{"SLURM_STEP_NODELIST", "n02"}})).master_address == "n02");
   const Variables own = with(kSrun, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "99"}});
   CHECK(read(own).master_address == "head");
   CHECK(read(own).master_port == 99);
+}
+
+TEST_CASE("jobs on one node, and steps of one job, meet at ports of their own") {
+  const auto port = [](const std::string& job, const std::string& step) {
+    return read(with(kSrun, {{"SLURM_JOB_ID", job}, {"SLURM_STEP_ID", step}})).master_port;
+  };
+  CHECK(port("1230042", "0") == 24242);
+  std::set<int> ports;
+  for (int job = 1000; job < 1050; ++job) {
+    for (int step = 0; step < 100; ++step) {
+      ports.insert(port(std::to_string(job), std::to_string(step)));
+    }
+  }
+  CHECK(ports.size() == 50 * 100);
+  CHECK(port("1230042", "4294967290") == 24242);  // an interactive shell
 }
 
 TEST_CASE("Slurm's notation for hosts") {
