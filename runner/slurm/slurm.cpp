@@ -34,21 +34,35 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// The jobs that no task is of.
-std::vector<std::string> unknown_jobs(std::span<const std::string> jobs,
-                                      const std::vector<TaskState>& tasks) {
-  std::set<std::string> known;
-  for (const TaskState& task : tasks) known.insert(job_of(task.job));
-  std::vector<std::string> unknown;
-  for (const std::string& job : jobs) {
-    if (!known.contains(job)) unknown.push_back(job);
-  }
-  return unknown;
+// The jobs that ids of jobs and tasks are of, each once.
+std::vector<std::string> jobs_of(std::span<const std::string> ids) {
+  std::set<std::string> jobs;
+  for (const std::string& id : ids) jobs.insert(job_of(id));
+  return {jobs.begin(), jobs.end()};
 }
 
-void keep_only(std::span<const std::string> jobs, std::vector<TaskState>& tasks) {
-  const std::set<std::string> wanted(jobs.begin(), jobs.end());
-  std::erase_if(tasks, [&](const TaskState& task) { return !wanted.contains(job_of(task.job)); });
+// Adds those of `found` that `ids` ask for.
+void add_wanted(std::span<const std::string> ids, const std::vector<TaskState>& found,
+                std::vector<TaskState>& tasks) {
+  const std::set<std::string> wanted(ids.begin(), ids.end());
+  for (const TaskState& task : found) {
+    if (wanted.contains(task.job) || wanted.contains(job_of(task.job))) tasks.push_back(task);
+  }
+}
+
+// The ids that no task is of.
+std::vector<std::string> unknown_ids(std::span<const std::string> ids,
+                                     const std::vector<TaskState>& tasks) {
+  std::set<std::string> known;
+  for (const TaskState& task : tasks) {
+    known.insert(task.job);
+    known.insert(job_of(task.job));
+  }
+  std::vector<std::string> unknown;
+  for (const std::string& id : ids) {
+    if (!known.contains(id)) unknown.push_back(id);
+  }
+  return unknown;
 }
 
 }  // namespace
@@ -109,68 +123,64 @@ std::optional<std::string> SlurmPrograms::find_submission(const std::string& tok
 
 std::vector<TaskState> SlurmPrograms::query_squeue(std::span<const std::string> jobs) {
   const std::string list = joined(jobs);
-  const bool is_long = list.size() > kLongestList;
-  const ProgramResult result = call({"squeue", "--noheader", "--all", "--array", "--states=all",
-                                     is_long ? "--me" : "--jobs=" + list, kSqueueFormat},
-                                    program_environment());
-  if (result.exit_status != 0) {
-    // Of several ids, squeue is silent about those that it does not know.
-    if (says_job_is_gone(plain_complaint(result.error))) return {};
-    refuse("squeue", result);
-  }
-  std::vector<TaskState> tasks = read_squeue(result.output);
-  if (is_long) keep_only(jobs, tasks);
-  return tasks;
+  const ProgramResult result =
+      call({"squeue", "--noheader", "--all", "--array", "--states=all",
+            list.size() > kLongestList ? "--me" : "--jobs=" + list, kSqueueFormat},
+           program_environment());
+  if (result.exit_status == 0) return read_squeue(result.output);
+  // Of several ids, squeue is silent about those that it does not know.
+  if (!says_job_is_gone(plain_complaint(result.error))) refuse("squeue", result);
+  return {};
 }
 
-std::vector<TaskState> SlurmPrograms::query_sacct(std::span<const std::string> jobs) {
+std::vector<TaskState> SlurmPrograms::query_sacct(std::span<const std::string> ids) {
   std::vector<TaskState> tasks;
-  while (!jobs.empty()) {
-    const auto some = jobs.first(std::min<size_t>(jobs.size(), 1000));
-    jobs = jobs.subspan(some.size());
+  while (!ids.empty()) {
+    const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
+    ids = ids.subspan(some.size());
     const ProgramResult result = call({"sacct", "--allocations", "--noheader", "--parsable2",
                                        "--jobs=" + joined(some), kSacctFormat},
                                       program_environment());
     // Its database may be down while the controller is not: these jobs are unknown for now.
     if (result.exit_status != 0) return tasks;
-    const std::vector<TaskState> found = read_sacct(result.output);
-    tasks.insert(tasks.end(), found.begin(), found.end());
-  }
-  return tasks;
-}
-
-std::vector<TaskState> SlurmPrograms::query_scontrol(std::span<const std::string> jobs) {
-  std::vector<TaskState> tasks;
-  for (const std::string& job : jobs) {
-    if (gone_.contains(job)) continue;
-    const ProgramResult result =
-        call({"scontrol", "--all", "--oneliner", "show", "job", job}, program_environment());
-    if (result.exit_status == 0) {
-      const std::vector<TaskState> found = read_scontrol_jobs(result.output);
-      tasks.insert(tasks.end(), found.begin(), found.end());
-    } else if (says_job_is_gone(plain_complaint(result.error))) {
-      gone_.insert(job);
-    } else {
-      refuse("scontrol", result);
+    for (TaskState& task : read_sacct(result.output)) {
+      // It lags behind, and may never hear of an end: that a job runs, squeue would know.
+      if (task.phase == TaskPhase::kEnded) tasks.push_back(std::move(task));
     }
   }
   return tasks;
 }
 
-std::vector<TaskState> SlurmPrograms::query(std::span<const std::string> jobs) {
-  if (jobs.empty()) return {};
-  std::vector<TaskState> tasks = query_squeue(jobs);
-  const auto ask =
-      [&](std::vector<TaskState> (SlurmPrograms::*others)(std::span<const std::string>)) {
-        const std::vector<std::string> unknown = unknown_jobs(jobs, tasks);
-        if (unknown.empty()) return;
-        const std::vector<TaskState> found = (this->*others)(unknown);
-        tasks.insert(tasks.end(), found.begin(), found.end());
-      };
-  if (!unknown_jobs(jobs, tasks).empty() && limits().has_accounting) {
-    ask(&SlurmPrograms::query_sacct);
+std::vector<TaskState> SlurmPrograms::query_scontrol(std::span<const std::string> ids) {
+  std::vector<std::string> not_asked_for;
+  for (const std::string& id : ids) {
+    if (!gone_.contains(id)) not_asked_for.push_back(id);
   }
-  ask(&SlurmPrograms::query_scontrol);
+  std::vector<TaskState> tasks;
+  for (const std::string& job : jobs_of(not_asked_for)) {
+    const ProgramResult result =
+        call({"scontrol", "--all", "--oneliner", "show", "job", job}, program_environment());
+    if (result.exit_status == 0) {
+      add_wanted(not_asked_for, read_scontrol_jobs(result.output), tasks);
+    } else if (!says_job_is_gone(plain_complaint(result.error))) {
+      refuse("scontrol", result);
+    }
+  }
+  for (const std::string& id : unknown_ids(not_asked_for, tasks)) gone_.insert(id);
+  return tasks;
+}
+
+std::vector<TaskState> SlurmPrograms::query(std::span<const std::string> ids) {
+  std::vector<TaskState> tasks;
+  if (ids.empty()) return tasks;
+  add_wanted(ids, query_squeue(jobs_of(ids)), tasks);
+  std::vector<std::string> unknown = unknown_ids(ids, tasks);
+  if (unknown.empty()) return tasks;
+  if (limits().has_accounting) {
+    add_wanted(unknown, query_sacct(unknown), tasks);
+    unknown = unknown_ids(unknown, tasks);
+  }
+  add_wanted(unknown, query_scontrol(unknown), tasks);
   return tasks;
 }
 

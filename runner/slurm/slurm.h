@@ -65,10 +65,10 @@ class SlurmCluster {
   virtual std::string submit(const std::filesystem::path& script) = 0;
   // The job submitted with `token`, if the controller still knows it.
   virtual std::optional<std::string> find_submission(const std::string& token) = 0;
-  // Every task of these jobs (ids as submit() returned them), from one squeue; jobs that it does
-  // not know any more from sacct where there is one, else from scontrol. Tasks that nobody knows
-  // are absent. Throws SlurmUnavailable.
-  virtual std::vector<TaskState> query(std::span<const std::string> jobs) = 0;
+  // The tasks of these jobs (ids as submit() returned them), and these tasks ("12_3"), from one
+  // squeue; those that it has forgotten, whole jobs or tasks that were named, from sacct where
+  // there is one, else from scontrol. Tasks that nobody knows are absent. Throws SlurmUnavailable.
+  virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) = 0;
   // Ends jobs or single tasks ("12_3"); those that are over already are no error.
   virtual void cancel(std::span<const std::string> jobs_or_tasks) = 0;
 };
@@ -83,7 +83,7 @@ class SlurmPrograms : public SlurmCluster {
   SlurmLimits limits() override;
   std::string submit(const std::filesystem::path& script) override;
   std::optional<std::string> find_submission(const std::string& token) override;
-  std::vector<TaskState> query(std::span<const std::string> jobs) override;
+  std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;
   void cancel(std::span<const std::string> jobs_or_tasks) override;
 
   // How often each program was started.
@@ -96,12 +96,12 @@ class SlurmPrograms : public SlurmCluster {
   std::string answer(const std::vector<std::string>& words);
   [[noreturn]] void refuse(const std::string& program, const ProgramResult& result) const;
   std::vector<TaskState> query_squeue(std::span<const std::string> jobs);
-  std::vector<TaskState> query_sacct(std::span<const std::string> jobs);
-  std::vector<TaskState> query_scontrol(std::span<const std::string> jobs);
+  std::vector<TaskState> query_sacct(std::span<const std::string> ids);
+  std::vector<TaskState> query_scontrol(std::span<const std::string> ids);
 
   std::chrono::milliseconds time_limit_;  // of each call
   std::optional<SlurmLimits> limits_;     // once asked for
-  std::set<std::string> gone_;            // jobs that scontrol does not know any more
+  std::set<std::string> gone_;            // what scontrol does not know any more
   std::map<std::string, int64_t> calls_;
 };
 

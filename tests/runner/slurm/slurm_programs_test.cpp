@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <thread>
 
 #include "runner/slurm/program_environment.h"
 #include "runner/slurm/slurm.h"
@@ -127,8 +128,15 @@ TEST_CASE("A program that hangs is given up") {
   // Also one that closed its output, and one whose children hold it.
   fake.let("squeue", "exec >&- 2>&-; sleep 1000");
   CHECK(said_by([&] { cluster.ask({"12"}); }) == "unavailable: squeue had no answer within 0 s");
-  fake.let("squeue", "sleep 1000 & exit 0");
+  fake.let("squeue", "sleep 1000 & echo $! >\"$FAKE_SLURM/child\"; exit 0");
   CHECK(said_by([&] { cluster.ask({"12"}); }) == "unavailable: squeue had no answer within 0 s");
+  // Nothing of it is left.
+  const std::string child = lines_of(text_of(fake.folder() / "child")).at(0);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!text_of("/proc/" + child + "/cmdline").empty()) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 TEST_CASE("Without Slurm's programs the user is asked where this is") {
@@ -250,6 +258,23 @@ TEST_CASE("Without accounting, or while its database is down, scontrol is asked"
   fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + jobs);
   fake.let("sacct", failing("sacct: error: slurm_persist_conn_open: Connection refused"));
   CHECK(with_accounting.ask({"12"}) == expected);
+}
+
+TEST_CASE(
+    "Tasks that squeue has forgotten while others of their array go on are asked for by name") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
+                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+  fake.let("squeue", "echo '12_0|RUNNING|1:00|n1|None'; echo '12_3|RUNNING|1:00|n2|None'");
+  fake.let("sacct", "echo '12_1|OUT_OF_MEMORY|n1'; echo '12_2|RUNNING|n2'");
+  const Tasks tasks = cluster.ask({"12_0", "12_1", "12_2"});
+  REQUIRE(tasks.size() == 2);
+  CHECK(tasks[0].job == "12_0");
+  CHECK(tasks[1].job == "12_1");
+  CHECK(tasks[1].state == "OUT_OF_MEMORY");
+  CHECK(fake.arguments("squeue")[4] == "--jobs=12");
+  CHECK(fake.arguments("sacct")[3] == "--jobs=12_1,12_2");
 }
 
 TEST_CASE("A controller that is down or babbles is not taken for jobs that are gone") {
