@@ -37,7 +37,7 @@ std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
   for (const Command& command : kCommands) {
-    if (command.name != "complete") names.emplace_back(command.name);
+    if (!command.is_hidden) names.emplace_back(command.name);
   }
   return names;
 }

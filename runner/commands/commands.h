@@ -30,10 +30,12 @@ CommandFunction add_explain_command(CLI::App& app);
 CommandFunction add_doctor_command(CLI::App& app);
 CommandFunction add_completion_command(CLI::App& app);
 CommandFunction add_complete_command(CLI::App& app);
+CommandFunction add_allocation_command(CLI::App& app);
 
 struct Command {
   std::string_view name;
   CommandFunction (*add)(CLI::App& app);
+  bool is_hidden = false;  // programs call it, not users
 };
 
 // In the order of --help.
@@ -52,7 +54,8 @@ inline constexpr std::array kCommands{
     Command{"explain", add_explain_command},
     Command{"doctor", add_doctor_command},
     Command{"completion", add_completion_command},
-    Command{"complete", add_complete_command},
+    Command{"complete", add_complete_command, true},
+    Command{"allocation", add_allocation_command, true},
 };
 
 // The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.

@@ -4,13 +4,11 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <regex>
 #include <span>
 #include <thread>
 
-#include "runner/launch/shell_quoted.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/step_command.h"
 #include "trainer/contract/config_error.h"
@@ -29,13 +27,6 @@ std::filesystem::path srun_log(const LaunchRequest& request) {
 std::string step_name(const LaunchRequest& request) {
   const std::filesystem::path attempt = request.rank_logs.front().parent_path();
   return attempt.parent_path().filename() / attempt.filename();
-}
-
-// Where the ranks of the job's n-th step meet, on rank 0's node. The first is the port that a rank
-// would choose by itself; jobs of neighbouring numbers share none.
-int master_port(const std::string& job, int64_t step) {
-  constexpr int64_t kFirstPort = 20000, kPorts = 10000, kBetweenSteps = 1009;
-  return static_cast<int>(kFirstPort + (std::stoll(job) + step * kBetweenSteps) % kPorts);
 }
 
 // Whether the steps have room beside each other when each node takes them in their order.
@@ -155,7 +146,6 @@ void StepLauncher::start(const LaunchRequest& request) {
   }
   launches_.start(request, plan(request, step));
   running_.push_back(step);
-  ++launched_;
 }
 
 SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step) const {
@@ -177,9 +167,7 @@ SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step
           "--output=" + file_name_pattern(attempt.string()) + "/rank%t.log"});
   append(command.trainer);
   append(request.arguments);
-  std::map<std::string, std::string> variables = own_environment();
-  variables.emplace("MASTER_PORT", std::to_string(master_port(allocation_.job, launched_)));
-  for (const auto& [name, value] : variables) {
+  for (const auto& [name, value] : own_environment()) {
     plan.ranks.front().environment.push_back(name + '=' + value);
   }
   return plan;

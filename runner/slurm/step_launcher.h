@@ -35,7 +35,6 @@ class StepLauncher : public Launcher {
   void stop_all() override;
 
  private:
-  // Ranks on each node, at most.
   struct Step {
     int64_t id = 0;  // of its request
     std::string name;
@@ -49,7 +48,6 @@ class StepLauncher : public Launcher {
   Patience patience_;
   SupervisedLaunches launches_;
   std::vector<Step> running_;
-  int64_t launched_ = 0;
 };
 
 }  // namespace fsdp

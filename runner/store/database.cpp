@@ -1,10 +1,8 @@
 #include "runner/store/database.h"
 
 #include <sqlite3.h>
-#include <stdlib.h>
 
-#include <cerrno>
-#include <system_error>
+#include "runner/store/scratch_folder.h"
 
 namespace fsdp {
 namespace {
@@ -33,29 +31,6 @@ const char* remedy(int code) {
       return "";
   }
 }
-
-// An empty folder, gone with the object and all that is in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "fsdp-run-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "cannot create " + name);
-    }
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Copies a database file, and the journal that its writer left when it was killed, to `folder`.
 // Only files are read: nobody can write while the journal is there.
@@ -95,7 +70,7 @@ Database Database::copy_of(const std::filesystem::path& source) {
   Database original(source, source, SQLITE_OPEN_READONLY);
   int code = copy.take_contents(original);
   if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_CANTOPEN) {
-    const TemporaryFolder folder;
+    const ScratchFolder folder;
     Database sound(source, copy_with_journal(source, folder.path()), SQLITE_OPEN_READWRITE);
     code = copy.take_contents(sound);
   }

@@ -28,8 +28,6 @@ struct AllocationPlan {
   std::filesystem::path results;  // absolute
   std::filesystem::path trainer;
   double time_limit_s = 0;  // of each run; 0: none
-  Resources resources{};    // that the runs were planned for
-  std::string gpu_kinds{};
   // The folders of the runs to launch, in their order, relative to the results: what the planner in
   // the job must come to.
   std::vector<std::string> runs{};
@@ -46,10 +44,6 @@ struct AllocationPlan {
     visit("results", self.results);
     visit("trainer", self.trainer);
     visit("time_limit_s", self.time_limit_s);
-    visit("gpu_count", self.resources.gpu_count);
-    visit("gpu_memory_gib", self.resources.gpu_memory_gib);
-    visit("cpu_cores", self.resources.cpu_cores);
-    visit("gpu_kinds", self.gpu_kinds);
     visit("runs", self.runs);
   }
 };

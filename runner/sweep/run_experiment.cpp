@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "runner/sweep/job_attempt_files.h"
 #include "runner/sweep/run_folder.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/run_paths.h"
@@ -17,6 +18,12 @@ namespace {
 constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 
+std::vector<int> signals_that_stop(bool in_job) {
+  std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
+  if (in_job) signals.push_back(SIGUSR1);
+  return signals;
+}
+
 }  // namespace
 
 std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
@@ -24,7 +31,11 @@ std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
 }
 
 Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings)
-    : store_(store), launcher_(launcher), progress_(progress), settings_(std::move(settings)) {}
+    : store_(store),
+      launcher_(launcher),
+      progress_(progress),
+      settings_(std::move(settings)),
+      stop_signals_(signals_that_stop(settings_.job.has_value())) {}
 
 ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
   for (const RunToLaunch& run : runs) expect(progress_, run);
@@ -55,8 +66,13 @@ void Sweep::turn(std::span<const LaunchResult> ended) {
 }
 
 void Sweep::stop_when_asked() {
-  if (!stop_signals_.take()) return;
-  if (!running_.empty()) {
+  const int signal_number = stop_signals_.take();
+  if (signal_number == 0) return;
+  if (stopping_ && settings_.job) return;  // Slurm kills what takes too long
+  at_time_limit_ = signal_number == SIGUSR1;
+  if (at_time_limit_) {
+    progress_.say("the job's time limit is near: stopping the runs");
+  } else if (!running_.empty()) {
     progress_.say(stopping_ ? "killing the runs" : "stopping the runs; once more kills them");
   }
   stopping_ = true;
@@ -95,9 +111,14 @@ std::optional<Sweep::Begun> Sweep::begin_next() {
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
-  const int attempt = store_.begin_attempt(
-      run.record.id, start, first_free_attempt(RunPaths(settings_.results / run.record.folder)));
+  const int attempt = store_.begin_attempt(run.record.id, start, first_attempt(run.record));
   return Begun{std::move(run), attempt};
+}
+
+// In a job, where others may begin attempts at the run as well, its folder is there.
+int Sweep::first_attempt(const RunRecord& run) const {
+  const RunPaths paths(settings_.results / run.folder);
+  return settings_.job ? claim_attempt(paths, run.attempt + 1) : first_free_attempt(paths);
 }
 
 void Sweep::launch(Begun begun) {
@@ -110,21 +131,43 @@ void Sweep::launch(Begun begun) {
     set_checkpoints_aside(paths, run.record);
     write_spec(paths, run.spec);
     std::filesystem::create_directory(paths.attempt(begun.attempt));
+    if (const auto& job = settings_.job) {
+      write_attempt_start(paths, begun.attempt,
+                          {.job = job->id,
+                           .node_list = job->node_list,
+                           .host = settings_.host,
+                           .started_unix_ms = now_unix_ms()});
+    }
     launcher_.start(request(run, begun.attempt));
   } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
+    record_end(attempt, {.outcome = LaunchOutcome::kFailed, .reason = error.what()});
     return end(attempt, {RunStatus::kFailed, error.what(), -1});
   }
   running_.emplace(id, std::move(attempt));
 }
 
-void Sweep::finish(const LaunchResult& result) {
+void Sweep::finish(LaunchResult result) {
   const auto ended = running_.extract(result.id);
   OpenAttempt& attempt = ended.mapped();
   attempt.ingest_rest();
+  if (at_time_limit_ && result.outcome == LaunchOutcome::kInterrupted) {
+    result.outcome = LaunchOutcome::kTimeLimit;
+    result.reason = "the job's time limit was near";
+  }
+  record_end(attempt, result);
   const AttemptOutcome outcome =
       attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
   end(attempt, outcome);
   if (settings_.follow_up && !stopping_) follow_up(attempt.run(), outcome.status);
+}
+
+void Sweep::record_end(const OpenAttempt& attempt, const LaunchResult& result) const {
+  if (!settings_.job) return;
+  write_attempt_end(RunPaths(settings_.results / attempt.run().record.folder), attempt.attempt(),
+                    {.ended_unix_ms = now_unix_ms(),
+                     .outcome = result.outcome,
+                     .reason = result.reason,
+                     .first_rank = result.first_rank});
 }
 
 void Sweep::follow_up(const RunToLaunch& ended, RunStatus status) {

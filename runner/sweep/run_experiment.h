@@ -19,6 +19,13 @@
 
 namespace fsdp {
 
+// The job of Slurm that a sweep works in. A runner elsewhere follows what the sweep writes into the
+// attempts' folders.
+struct JobOfSweep {
+  std::string id;
+  std::string node_list;
+};
+
 struct SweepSettings {
   std::filesystem::path results;
   std::filesystem::path trainer;
@@ -28,6 +35,7 @@ struct SweepSettings {
   std::function<std::string(const RunSpec&)> device_kind{};
   // The run that follows one which has ended, if there is one.
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
+  std::optional<JobOfSweep> job{};  // absent: in none
 };
 
 // What a run with this specification uses: the kinds of GPUs, or "cpu".
@@ -35,13 +43,16 @@ std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
 
 // The loop over an experiment's runs: starts each when the launcher has room, records what its
 // ranks report while it runs, and how it ended. A run that fails does not end the loop; SIGINT,
-// SIGTERM or SIGHUP does, keeping what was measured.
+// SIGTERM or SIGHUP does, keeping what was measured; in a job also SIGUSR1, which says that the
+// job's time limit is near.
 class Sweep {
  public:
   Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings);
 
   // kOk when every run finished or did not fit, kRunFailed, or kInterrupted.
   ExitCode run(std::vector<RunToLaunch> runs);
+  // Whether it was interrupted because of the job's time limit.
+  bool was_at_time_limit() const { return at_time_limit_; }
 
  private:
   // Recorded as running, not yet started.
@@ -54,8 +65,10 @@ class Sweep {
   // Records what has happened and starts what there is room for.
   void turn(std::span<const LaunchResult> ended);
   std::optional<Begun> begin_next();
+  int first_attempt(const RunRecord& run) const;
   void launch(Begun begun);
-  void finish(const LaunchResult& result);
+  void finish(LaunchResult result);
+  void record_end(const OpenAttempt& attempt, const LaunchResult& result) const;
   void follow_up(const RunToLaunch& ended, RunStatus status);
   void end(OpenAttempt& attempt, const AttemptOutcome& outcome);
   void stop_when_asked();
@@ -68,6 +81,7 @@ class Sweep {
   std::deque<RunToLaunch> waiting_;
   std::map<int64_t, OpenAttempt> running_;  // by the run's id
   bool stopping_ = false;
+  bool at_time_limit_ = false;
   bool some_failed_ = false;
 };
 

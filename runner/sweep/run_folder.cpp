@@ -1,5 +1,6 @@
 #include "runner/sweep/run_folder.h"
 
+#include <algorithm>
 #include <fstream>
 #include <system_error>
 
@@ -26,9 +27,9 @@ void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
   std::filesystem::rename(paths.checkpoints(), paths.attempt(record.attempt) / "checkpoints");
 }
 
-int claim_attempt(const RunPaths& paths) {
+int claim_attempt(const RunPaths& paths, int first) {
   std::filesystem::create_directories(paths.folder());
-  int attempt = first_free_attempt(paths);
+  int attempt = std::max(first, first_free_attempt(paths));
   while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
   return attempt;
 }

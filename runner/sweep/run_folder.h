@@ -14,7 +14,7 @@ void write_spec(const RunPaths& paths, const RunSpec& spec);
 // wrote them. `record` is the run before it is run again.
 void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record);
 
-// The number of a new attempt, whose folder this call has made and no other one has.
-int claim_attempt(const RunPaths& paths);
+// The number of a new attempt, at least `first`, whose folder this call has made and no other one.
+int claim_attempt(const RunPaths& paths, int first);
 
 }  // namespace fsdp

@@ -4,7 +4,7 @@
 
 namespace fsdp {
 
-StopSignals::StopSignals(std::initializer_list<int> signals) {
+StopSignals::StopSignals(const std::vector<int>& signals) {
   sigemptyset(&signals_);
   for (const int signal_number : signals) {
     struct sigaction action {};

@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
-#include <initializer_list>
+#include <vector>
 
 namespace fsdp {
 
@@ -11,7 +11,7 @@ namespace fsdp {
 // they are taken at a point of our choosing.
 class StopSignals {
  public:
-  explicit StopSignals(std::initializer_list<int> signals = {SIGINT, SIGTERM, SIGHUP});
+  explicit StopSignals(const std::vector<int>& signals = {SIGINT, SIGTERM, SIGHUP});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

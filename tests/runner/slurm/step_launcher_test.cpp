@@ -100,8 +100,7 @@ const std::string kHang = "echo > $TEST_FOLDER/started; while :; do sleep 0.01; 
 
 TEST_CASE("a step is told its size, its name, where ranks write, and the trainer with its words") {
   const FakeSlurm slurm;
-  slurm.program(
-      "srun", R"(printf '%s\n' "$@" > $TEST_FOLDER/words; echo $MASTER_PORT > $TEST_FOLDER/port)");
+  slurm.program("srun", R"(printf '%s\n' "$@" > $TEST_FOLDER/words)");
   Allocation job = allocation(2, 4, 4);
   job.slurm.cpus_per_task = 6;
   job.slurm.srun_options = {"--cpu-bind=cores"};
@@ -122,21 +121,6 @@ TEST_CASE("a step is told its size, its name, where ranks write, and the trainer
   CHECK_THAT(words,
              Contains("--output=" + slurm.path().string() + "/lab 100%%/attempt-2/rank%t.log\n"));
   CHECK_THAT(words, EndsWith("\n/opt/fsdp-train\n--attempt\n2\n"));
-}
-
-TEST_CASE("steps side by side meet at different ports") {
-  const FakeSlurm slurm;
-  slurm.program("srun", "for last; do :; done; echo $MASTER_PORT > $TEST_FOLDER/port$last");
-  Allocation job = allocation(1, 4);
-  job.slurm.max_parallel = 2;
-  StepLauncher launcher(job, kEndless);
-  for (const std::string name : {"1", "2"}) {
-    LaunchRequest request = slurm.request(std::stoi(name), name, 1);
-    request.arguments = {name};
-    launcher.start(request);
-  }
-  CHECK(slurm.line("port1") == "20012");
-  CHECK(slurm.line("port2") != "20012");
 }
 
 TEST_CASE("srun's exit status says how ranks ended, and what it says first which one") {

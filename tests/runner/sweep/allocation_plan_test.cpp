@@ -20,8 +20,6 @@ TEST_CASE("a job reads the plan as it was written") {
                             .results = "/scratch/results",
                             .trainer = "/opt/fsdp-train",
                             .time_limit_s = 0.5,
-                            .resources = {.gpu_count = 8, .gpu_memory_gib = 79.25, .cpu_cores = 3},
-                            .gpu_kinds = "NVIDIA A100-SXM4-80GB 81920 MiB",
                             .runs = {"runs/lab/a-1", "runs/lab/b-2"}};
   write_allocation(folder.path(), plan, "experiment: lab\n", store);
   const AllocationPlan read = read_allocation_plan(folder.path());

@@ -1,0 +1,58 @@
+#include "runner/sweep/earlier_attempts.h"
+
+#include "runner/sweep/attempt_import.h"
+#include "runner/sweep/job_outcome.h"
+#include "trainer/contract/unix_time.h"
+
+namespace fsdp {
+namespace {
+
+// Whether it was the job that ended, and not the run by itself.
+bool ended_with_job(const std::optional<JobAttemptEnd>& end) {
+  return !end || end->outcome == LaunchOutcome::kTimeLimit ||
+         end->outcome == LaunchOutcome::kInterrupted;
+}
+
+// How the attempt ended when the job ran before.
+RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& run, int number) {
+  const RunPaths paths(listeners.results / run.record.folder);
+  OpenAttempt attempt(listeners, run, number);
+  attempt.ingest_rest();
+  const auto warn = [&](const std::string& line) { listeners.progress.warn(line); };
+  const std::optional<JobAttemptEnd> end = read_attempt_end(paths, number, warn);
+  const std::vector<RankEnd> ranks = listeners.store.rank_ends(run.record.id, number);
+  const AttemptOutcome outcome =
+      job_attempt_outcome({.ranks = ranks, .end = end, .was_requeued = ended_with_job(end)});
+  attempt.end(outcome, end ? end->ended_unix_ms : now_unix_ms());
+  return outcome.status;
+}
+
+}  // namespace
+
+std::vector<RunToLaunch> left_to_launch(
+    std::vector<RunToLaunch> runs, const RunListeners& listeners, int64_t job,
+    const std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)>& follow_up) {
+  std::vector<RunToLaunch> left;
+  int64_t tasks = 0;
+  for (RunToLaunch& first : runs) {
+    std::optional<RunToLaunch> run = std::move(first);
+    while (run) {
+      listeners.store.update_task(job, {.task = tasks++, .run = run->record.id});
+      const std::vector<int> attempts =
+          import_attempts(listeners.store, listeners.results, run->record);
+      for (const int attempt : attempts) {
+        expect(listeners.progress, *run);
+        run->record.status = end_earlier_attempt(listeners, *run, attempt);
+        run->record.attempt = attempt;
+      }
+      if (attempts.empty() || is_cut_short(run->record.status)) {
+        left.push_back(std::move(*run));
+        break;
+      }
+      run = follow_up(*run, run->record.status);
+    }
+  }
+  return left;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,382 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "runner/experiment/doubling_series.h"
+#include "runner/progress/line_progress.h"
+#include "runner/sweep/allocation_plan.h"
+#include "runner/sweep/earlier_attempts.h"
+#include "runner/sweep/job_attempt_files.h"
+#include "runner/sweep/job_submission.h"
+#include "runner/sweep/planned_runs.h"
+#include "runner/sweep/run_planner.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// The hidden command `allocation`, as the job of an experiment runs it, and what a runner elsewhere
+// makes of the files that it writes.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// Runs every task here, as srun would on nodes; SIGUSR1 goes to all.
+constexpr const char* kSrun = R"(#!/bin/bash
+while [[ $1 == --* ]]; do
+  case $1 in --ntasks=*) tasks=${1#*=} ;; --output=*) output=${1#*=} ;; esac
+  shift
+done
+trap 'signalled=yes; kill -USR1 "${ranks[@]}"' USR1
+for ((rank = 0; rank < tasks; ++rank)); do
+  SLURM_PROCID=$rank "$@" >"${output//%t/$rank}" 2>&1 &
+  ranks+=($!)
+done
+largest=0
+for rank in "${ranks[@]}"; do
+  signalled=yes
+  while [[ $signalled ]]; do
+    signalled=''
+    wait "$rank"
+    status=$?
+  done
+  ((status <= largest)) || largest=$status
+done
+exit "$largest"
+)";
+
+constexpr const char* kBase =
+    "{train.steps: 5, device: cpu, slurm: {mode: allocation, max_restarts: 2}}";
+
+struct Chosen {
+  bool rerun = false;
+  std::string token = "token";
+  std::vector<std::string> only{};
+  std::vector<std::string> set{};
+};
+
+// A user's runner that has planned an experiment and submitted it as one job.
+class Submission {
+ public:
+  explicit Submission(const Workplace& workplace, Chosen choice = {})
+      : workplace_(workplace),
+        store_(workplace.results()),
+        experiment_(Experiment::load(workplace / "experiment.yaml")),
+        digest_(remembered(file_digest)),
+        planner_(store_, experiment_, digest_,
+                 {.device_kind = slurm_device_kind, .rerun = choice.rerun, .say = [](auto&) {}}),
+        folder_(workplace.results() / "slurm" / ("trial-" + choice.token)) {
+    const Expansion expansion = experiment_.expand(
+        {.set = choice.set, .only = choice.only, .on_cluster = true}, Resources());
+    runs_ = planner_.plan({.name = "trial",
+                           .title = "",
+                           .file = experiment_.file(),
+                           .text = "",
+                           .text_digest = "",
+                           .profile = ""},
+                          expansion, planned_runs(experiment_, expansion.runs, digest_),
+                          left_out_runs(experiment_, expansion.left_out, digest_));
+    plan_ = {.token = choice.token,
+             .file = experiment_.file(),
+             .working_directory = workplace / ".",
+             .set = choice.set,
+             .only = choice.only,
+             .rerun = choice.rerun,
+             .results = workplace.results(),
+             .trainer = STUB_TRAINER_PROGRAM};
+    for (const RunToLaunch& run : runs_) plan_.runs.push_back(run.record.folder.string());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    write();
+    JobRecord job{.experiment = "trial",
+                  .token = choice.token,
+                  .slurm_job = "12",
+                  .mode = "allocation",
+                  .folder = {}};
+    for (const RunToLaunch& run : runs_) {
+      job.tasks.push_back({.task = std::ssize(job.tasks), .run = run.record.id});
+    }
+    job_ = store_.record_job(job);
+    program("srun", kSrun);
+    program("squeue", "#!/bin/bash\necho 12.batch batch\n");
+    program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
+  }
+
+  AllocationPlan& plan() { return plan_; }
+  void write() { write_allocation(folder_, plan_, experiment_.text(), store_); }
+  const std::vector<RunToLaunch>& runs() const { return runs_; }
+
+  // What the batch script calls, in the job 12.
+  std::vector<std::string> command() const {
+    return {FSDP_RUN_PROGRAM, "allocation", folder_.string()};
+  }
+  Variables variables(Variables variables = {}) const {
+    variables.merge(Variables{{"PATH", (workplace_ / "bin").string() + ":/usr/bin:/bin"},
+                              {"SLURM_JOB_ID", "12"},
+                              {"SLURM_JOB_NODELIST", "n[1-2]"}});
+    return variables;
+  }
+  Ended run(const Variables& more = {}) const {
+    return Program(workplace_ / ".", command(), variables(more)).wait();
+  }
+
+  // What a runner that follows the job makes of the files: names of the runs that have no end yet.
+  std::vector<std::string> follow() {
+    std::vector<std::string> names;
+    QuietProgress progress;
+    const auto after = [&](const RunToLaunch& ended, RunStatus status) {
+      return planner_.after(ended, status);
+    };
+    for (const RunToLaunch& run :
+         left_to_launch(runs_, {store_, progress, workplace_.results()}, job_, after)) {
+      names.push_back(run.record.point);
+    }
+    return names;
+  }
+
+  // Of the run with this position among those that were submitted.
+  RunPaths paths(size_t run) const { return RunPaths(workplace_.results() / plan_.runs.at(run)); }
+  JobAttemptEnd end(size_t run, int attempt) const {
+    const auto end = read_attempt_end(paths(run), attempt, [](auto& line) { FAIL(line); });
+    REQUIRE(end);
+    return *end;
+  }
+
+ private:
+  void program(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(workplace_ / "bin");
+    std::ofstream(workplace_ / ("bin/" + name)) << text;
+    std::filesystem::permissions(workplace_ / ("bin/" + name), std::filesystem::perms::owner_all);
+  }
+
+  const Workplace& workplace_;
+  Store store_;
+  Experiment experiment_;
+  FileDigest digest_;
+  RunPlanner planner_;
+  std::filesystem::path folder_;
+  AllocationPlan plan_;
+  std::vector<RunToLaunch> runs_;
+  int64_t job_ = 0;
+};
+
+// "first finished 1, second failed 2": point, status and attempt of each row.
+std::string statuses(const Workplace& workplace) {
+  std::string text;
+  for (const ComparisonRow& row : rows(workplace)) {
+    text += (text.empty() ? "" : ", ") + row.point + ' ' + std::string(name_of(row.status));
+    if (row.attempt) text += ' ' + std::to_string(*row.attempt);
+  }
+  return text;
+}
+
+// Steps slowly and writes checkpoints, which the stub trainer only resumes with one rank.
+const std::string kSaves =
+    "  - {name: slow, train.steps: 400, checkpoint.every_steps: 2, resume: auto}\n";
+const Variables kSlowly{{"STUB_STEP_MS", "20"}};
+
+void wait_for_checkpoint(const RunPaths& paths) {
+  REQUIRE(soon([&] { return std::filesystem::exists(paths.checkpoint(2)); }));
+}
+
+}  // namespace
+
+TEST_CASE("a job runs an experiment, and its runner reads all of it from files") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  const std::string database = text_of(workplace.results() / "results.sqlite");
+  const Ended job = submission.run({{"STUB_RULES", "point=second,rank=1,step=3,fail=no luck"}});
+  CHECK(job.status == 1);
+  CHECK_THAT(job.errors,
+             Contains("first: finished") && Contains("second: failed: rank 1: no luck"));
+  CHECK(text_of(workplace.results() / "results.sqlite") == database);
+
+  const auto start = read_attempt_start(submission.paths(0), 1, [](auto& line) { FAIL(line); });
+  REQUIRE(start);
+  CHECK(start->job == "12");
+  CHECK(start->node_list == "n[1-2]");
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kExited);
+  CHECK(submission.end(1, 1).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(submission.end(1, 1).reason, Contains("srun exited with status 1"));
+
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "first finished 1, second failed 1");
+  CHECK(rows(workplace)[1].reason == "rank 1: no luck");
+  CHECK(rows(workplace)[0].steps == 5);
+}
+
+TEST_CASE("a job doubles a key as the runner outside would") {
+  const Workplace workplace(
+      "  - {name: FSDP}\n  - {name: after, train.seed: 2}\n"
+      "sweep: {double: {batch.size_per_rank: {from: 1, refine: true}}}\n",
+      "{train.steps: 2, device: cpu, memory_limit_gib: 1, slurm.mode: allocation}");
+  Submission submission(workplace);
+  const Ended job = submission.run({{"STUB_RULES", "batch_above=5,out_of_memory=no room"}});
+  CHECK(job.status == 0);
+  const auto folders = [&] {
+    std::vector<std::string> names;
+    for (const auto& run : std::filesystem::directory_iterator(workplace / "results/runs/trial")) {
+      names.push_back(run.path().filename());
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  const std::vector<std::string> made = folders();
+  CHECK(made.size() == 12);
+
+  CHECK(submission.follow().empty());
+  CHECK(folders() == made);
+  std::string found;
+  Store store(workplace.results());
+  for (const RunRecord& run : store.runs()) {
+    const std::string written = text_of(workplace.results() / run.folder / "run.yaml");
+    CHECK(written == store.spec_text(run.id));
+    CHECK(run.folder.string().ends_with(run.hash.substr(0, 8)));
+    CHECK(run.attempt == 1);
+  }
+  for (const ComparisonRow& row : rows(workplace)) {
+    if (!row.point.starts_with("FSDP")) continue;
+    found +=
+        std::to_string(row.batch_size_per_rank) + ' ' + std::string(name_of(row.status)) + "; ";
+  }
+  CHECK(found ==
+        "1 finished; 2 finished; 4 finished; 5 finished; 6 out_of_memory; 8 out_of_memory; ");
+}
+
+TEST_CASE("near its time limit a job saves, is requeued, and goes on where it was") {
+  const Workplace workplace("  - {name: quick}\n" + kSaves + "  - {name: last}\n", kBase);
+  Submission submission(workplace);
+  Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+  wait_for_checkpoint(submission.paths(1));
+  job.send(SIGUSR1);
+  const Ended first = job.wait();
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("the job's time limit is near: stopping the runs") &&
+                               Contains("slow: time_limit"));
+  CHECK(text_of(workplace / "scontrol") == "requeue 12\n");
+  CHECK(submission.end(1, 1).outcome == LaunchOutcome::kTimeLimit);
+  CHECK_FALSE(std::filesystem::exists(submission.paths(2).attempt(1)));
+
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
+  CHECK(second.status == 0);
+  CHECK_THAT(second.errors,
+             Contains("slow: started") && Contains("last: started") && !Contains("quick: started"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(2)));
+
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "quick finished 1, slow finished 2, last finished 1");
+  CHECK(rows(workplace)[1].resumed_from_step > 0);
+}
+
+TEST_CASE("a job that was started again often enough is not requeued, nor works") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  Variables variables = submission.variables(kSlowly);
+  variables["SLURM_RESTART_COUNT"] = "2";
+  Program job(workplace / ".", submission.command(), variables);
+  wait_for_checkpoint(submission.paths(0));
+  job.send(SIGUSR1);
+  CHECK(job.wait().status == 130);
+  CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
+
+  const Ended once_more = submission.run({{"SLURM_RESTART_COUNT", "3"}});
+  CHECK(once_more.status == 2);
+  CHECK_THAT(once_more.errors, Contains("started again 2 times already"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(2)));
+}
+
+TEST_CASE(
+    "a job that is cancelled or preempted says so, and leaves it to Slurm to start it again") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+  wait_for_checkpoint(submission.paths(0));
+  job.send(SIGTERM);
+  CHECK(job.wait().status == 130);
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kInterrupted);
+  CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
+  CHECK(submission.follow() == std::vector<std::string>{"slow"});
+}
+
+TEST_CASE("an attempt of a job that was killed is taken up by the requeued job") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  {
+    Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+    wait_for_checkpoint(submission.paths(0));
+    job.send(SIGKILL);
+    job.wait();
+  }
+  for (const pid_t process : workplace.reported_processes()) kill(process, SIGKILL);  // as slurmd
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
+  CHECK(second.status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 2");
+  CHECK(rows(workplace)[0].resumed_from_step > 0);
+}
+
+TEST_CASE("a job that runs again what has a result begins anew, and after a requeue goes on") {
+  const Workplace workplace(kSaves + "  - {name: quick}\n", kBase);
+  Submission before(workplace);
+  before.run({{"STUB_STEP_MS", "1"}});
+  CHECK(before.follow().empty());
+
+  Submission submission(workplace, {.rerun = true, .token = "other"});
+  REQUIRE(submission.runs().size() == 2);
+  Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+  REQUIRE(soon([&] {
+    return std::filesystem::exists(submission.paths(0).attempt(1) / "checkpoints") &&
+           std::filesystem::exists(submission.paths(0).checkpoint(2));
+  }));
+  job.send(SIGUSR1);
+  job.wait();
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
+  CHECK(second.status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 3, quick finished 2");
+  CHECK(rows(workplace)[0].resumed_from_step > 0);
+}
+
+TEST_CASE("a job runs only what was submitted, and refuses what has become another run") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  const std::vector<std::string> both = submission.plan().runs;
+  submission.plan().runs = {both[1]};
+  submission.write();
+  CHECK(submission.run().status == 0);
+  CHECK_FALSE(std::filesystem::exists(workplace.results() / both[0]));
+  CHECK(std::filesystem::exists(workplace.results() / both[1]));
+
+  submission.plan().runs = {both[0], both[1] + "0"};
+  submission.write();
+  const Ended refused = submission.run();
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("not those that were submitted"));
+  CHECK_FALSE(std::filesystem::exists(workplace.results() / both[0]));
+}
+
+TEST_CASE("runs are side by side in a job that may have several at a time") {
+  const Workplace workplace(
+      "  - {name: first}\n  - {name: second}\n"
+      "  - {name: third, strategy: {kind: ddp, ranks: 2}}\n",
+      "{train.steps: 5, device: cpu, slurm: {mode: allocation, "
+      "max_parallel: 2}}");
+  Submission submission(workplace);
+  const std::string go = (workplace / "go").string();
+  Program job(workplace / ".", submission.command(),
+              submission.variables({{"STUB_RULES", "await=" + go}}));
+  job.wait_for_error_text("second: started");
+  CHECK_FALSE(std::filesystem::exists(submission.paths(2).attempt(1)));
+  std::ofstream(go).flush();
+  CHECK(job.wait().status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "first finished 1, second finished 1, third finished 1");
+}
+
+TEST_CASE("outside of a job the command says what it is for") {
+  const Workplace workplace(kTwoPoints, kBase);
+  const Submission submission(workplace);
+  const Ended ended = Program(workplace / ".", submission.command()).wait();
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("works inside of a job of Slurm only"));
+}
