@@ -15,6 +15,7 @@ ExitCode check(const Choice& choice) {
   const Experiment experiment = Experiment::load(choice.file);
   Expansion expansion = experiment.expand(choice.expand, find_host(choice.gpus).resources);
   check_inputs_of(expansion);
+  if (choice.expand.on_cluster) check_jobs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, expansion.runs, remembered(file_digest));
   std::cout << choice.file.string() << ": " << counted(std::ssize(planned), "run")

@@ -144,6 +144,7 @@ ExitCode run(const RunArguments& options) {
   GitQuery git(absolute_file(experiment).parent_path());
   Expansion expansion = experiment.expand(options.choice.expand, host.resources);
   check_inputs_of(expansion);
+  if (options.choice.expand.on_cluster) check_jobs_of(expansion);
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
   std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
@@ -229,6 +230,7 @@ ExitCode dry_run(const RunArguments& options) {
   choice.check_gpus = false;
   Expansion expansion = experiment.expand(choice, find_host(options.choice.gpus).resources);
   check_inputs_of(expansion);
+  if (options.choice.expand.on_cluster) check_jobs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, expansion.runs, remembered(file_digest));
   std::string text = "# " + counted(std::ssize(planned), "run") + '\n';

@@ -250,7 +250,6 @@ std::string run_configuration(std::string_view run, const RunSpec& spec) {
 
 std::string render_script(std::string_view template_text, const SlurmScript& script) {
   const std::string place = place_of_template(script.slurm);
-  check_options_come_first(template_text, place);
   std::vector<TemplateValue> values = {{"sbatch_options", sbatch_options(script)},
                                        {"working_directory", word(script.working_directory)},
                                        {"modules", modules(script.slurm)},
@@ -262,7 +261,28 @@ std::string render_script(std::string_view template_text, const SlurmScript& scr
   } else {
     for (TemplateValue& value : values_of_per_run(script)) values.push_back(std::move(value));
   }
-  return filled_template(template_text, values, place);
+  std::string text = filled_template(template_text, values, place);
+  check_options_come_first(template_text, place);
+  return text;
+}
+
+void check_script(const RunSpec& spec) {
+  SlurmScript script{.slurm = spec.slurm,
+                     .request = slurm_request(spec),
+                     .experiment = "experiment",
+                     .token = "token",
+                     .folder = "/submission",
+                     .runner = "/fsdp-run",
+                     .trainer = "/fsdp-train",
+                     .working_directory = "/",
+                     .tasks = {},
+                     .keeps_checkpoints = wants_checkpoints(spec),
+                     .folders = {}};
+  if (spec.slurm.container.engine != ContainerEngine::kNone) script.folders = input_folders(spec);
+  if (spec.slurm.mode == SlurmMode::kPerRun) {
+    script.tasks = {{.spec = "/run/run.yaml", .configuration = run_configuration("run", spec)}};
+  }
+  render_script(template_text(spec.slurm), script);
 }
 
 }  // namespace fsdp

@@ -46,4 +46,8 @@ std::string template_text(const SlurmSpec& slurm);
 // slurm.template), or when a value has a character that a script cannot hold (a line break).
 std::string render_script(std::string_view template_text, const SlurmScript& script);
 
+// Throws ConfigError for what would keep a run from being submitted: its request, its template and
+// every value in its script.
+void check_script(const RunSpec& spec);
+
 }  // namespace fsdp

@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "runner/experiment/doubling_series.h"
+#include "runner/slurm/request.h"
+#include "runner/slurm/script.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
@@ -38,6 +40,17 @@ void check_template(const RunSpec& spec) {
     read_text_file(file);
   } catch (const ConfigError& error) {
     throw ConfigError(error.place(), "slurm.template", error.problem());
+  }
+}
+
+// Gives a ConfigError of `check` the place that asks for its key.
+template <typename Check>
+void placed(const Expansion& expansion, const Run& run, const Check& check) {
+  try {
+    check();
+  } catch (const ConfigError& error) {
+    const std::string file = error.place().empty() ? "" : error.place() + ": ";
+    throw ConfigError(expansion.place(run, error.key()), error.key(), file + error.problem());
   }
 }
 
@@ -84,13 +97,20 @@ void check_inputs_of(const Expansion& expansion) {
     }
   }
   for (const Run* run : distinct) {
-    try {
+    placed(expansion, *run, [&] {
       check_template(run->spec);
       check_inputs(run->spec);
-    } catch (const ConfigError& error) {
-      const std::string file = error.place().empty() ? "" : error.place() + ": ";
-      throw ConfigError(expansion.place(*run, error.key()), error.key(), file + error.problem());
-    }
+    });
+  }
+}
+
+void check_jobs_of(const Expansion& expansion) {
+  const Run* checked = nullptr;
+  for (const Run& run : expansion.runs) {
+    placed(expansion, run, [&] {
+      if (checked == nullptr || !may_share_array(checked->spec, run.spec)) check_script(run.spec);
+    });
+    checked = &run;
   }
 }
 

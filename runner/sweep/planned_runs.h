@@ -13,6 +13,9 @@ namespace fsdp {
 // not fit it. Runs that read the same files with the same model are checked once.
 void check_inputs_of(const Expansion& expansion);
 
+// Throws ConfigError, likewise, when one of the runs could not be submitted to Slurm.
+void check_jobs_of(const Expansion& expansion);
+
 // Whether check_inputs has nothing to say of `spec` when it had nothing to say of `checked`.
 bool reads_the_same(const RunSpec& spec, const RunSpec& checked);
 

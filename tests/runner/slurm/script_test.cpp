@@ -250,5 +250,32 @@ TEST_CASE("A run's configuration says how its total batch comes about") {
         "1");
 }
 
+TEST_CASE("What would keep a run from being submitted is found from its specification") {
+  RunSpec spec;
+  spec.device = DeviceKind::kCpu;
+  spec = resolved(spec);
+  const auto key_of_refusal = [](const RunSpec& of) {
+    try {
+      check_script(of);
+    } catch (const ConfigError& error) {
+      return error.key();
+    }
+    return std::string("accepted");
+  };
+  CHECK(key_of_refusal(spec) == "accepted");
+  spec.slurm.mode = SlurmMode::kAllocation;
+  CHECK(key_of_refusal(spec) == "accepted");
+  RunSpec wrong = spec;
+  wrong.device = DeviceKind::kCuda;
+  CHECK(key_of_refusal(wrong) == "slurm.gpus_per_node");
+  wrong = spec;
+  wrong.slurm.sbatch_options = {"--nice 100"};
+  CHECK(key_of_refusal(wrong) == "slurm.sbatch_options");
+  wrong = spec;
+  wrong.checkpoint.every_steps = 10;
+  wrong.slurm.time = "1";
+  CHECK(key_of_refusal(wrong) == "slurm.signal_before_end_s");
+}
+
 }  // namespace
 }  // namespace fsdp
