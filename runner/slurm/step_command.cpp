@@ -28,6 +28,18 @@ std::string list_of_mounts(const std::vector<path>& folders) {
   return mounts;
 }
 
+// srun tells a rank which one it is by its environment.
+void check_environment_is_kept(const std::vector<std::string>& options) {
+  for (const std::string& option : options) {
+    if (option == "--cleanenv" || option == "-e" || option == "--containall" || option == "-C") {
+      throw ConfigError("", "slurm.container.options",
+                        "'" + option +
+                            "' takes away the environment by which srun tells a rank which one it "
+                            "is; leave it out");
+    }
+  }
+}
+
 void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
@@ -65,6 +77,7 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
     case ContainerEngine::kNone:
       break;
     case ContainerEngine::kApptainer:
+      check_environment_is_kept(options);
       command.trainer = {"apptainer", "exec"};
       if (request.gpus_per_node > 0) command.trainer.push_back("--nv");
       command.trainer.push_back("--pwd=" + working_directory.string());

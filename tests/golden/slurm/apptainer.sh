@@ -112,7 +112,7 @@ srun \
   --bind=/project/data \
   --bind=/project/models \
   --bind=/project/results/runs/chess \
-  --cleanenv \
+  --no-home \
   /project/fsdp-run.sif \
   /opt/fsdp-run/build/cuda/fsdp-train --spec "$spec" --attempt "$number" </dev/null &
 step=$!

@@ -48,7 +48,7 @@ TEST_CASE("A run in an Apptainer container") {
   script.slurm.container.engine = ContainerEngine::kApptainer;
   script.slurm.container.image = "/project/fsdp-run.sif";
   script.slurm.container.trainer = "/opt/fsdp-run/build/cuda/fsdp-train";
-  script.slurm.container.options = {"--cleanenv"};
+  script.slurm.container.options = {"--no-home"};
   check_golden("apptainer.sh", script);
 }
 

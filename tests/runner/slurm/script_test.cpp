@@ -167,6 +167,13 @@ TEST_CASE("Options, assignments and paths of a wrong form are refused with the r
           s.slurm.container.image = "i.sif";
           s.folders = {"/data,all"};
         }).find("'/data,all' has a comma or a colon") != std::string::npos);
+  CHECK(refusal([](SlurmScript& s) {
+          s.slurm.container.engine = ContainerEngine::kApptainer;
+          s.slurm.container.image = "i.sif";
+          s.slurm.container.options = {"--cleanenv"};
+        }) ==
+        "'slurm.container.options': '--cleanenv' takes away the environment by which srun tells a "
+        "rank which one it is; leave it out");
   CHECK(refusal([](SlurmScript& s) { s.slurm.time = "2:00"; }) ==
         "'slurm.signal_before_end_s': a run is asked to stop 120 s before the end of its 120 s "
         "(slurm.time), so none is left to run in; lower it or raise slurm.time");
