@@ -70,6 +70,22 @@ def test_the_user_ends_following_and_not_the_jobs(cluster, workplace, tmp_path):
     assert work.attempts() == ALL_FINISHED
 
 
+def test_runs_of_jobs_are_not_launched_again(cluster, workplace, tmp_path):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        THREE, "device: cpu, train.steps: 4", f"environment: ['STUB_RULES=step=2,await={gate}']"))
+    assert work.call(*work.with_stub("--detach")).returncode == 0
+    here = work.call(work.file, "--trainer", work.stub_trainer)
+    again = work.call(*work.with_stub("--detach"))
+    assert "3 runs in jobs of Slurm, left to them" in here.stderr
+    assert len(cluster.queue()) == 3
+    gate.touch()
+    ended = work.call(*work.with_stub("--follow"))
+    assert (again.returncode, ended.returncode) == (0, 0)
+    assert work.attempts() == ALL_FINISHED
+    assert len(work.query("select * from jobs")) == 1
+
+
 def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path):
     work = workplace(any_cluster, experiment(
         THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",

@@ -5,33 +5,49 @@ import pytest
 from workplace import TINY, experiment
 
 # Each of a few milliseconds: a run is held in the middle of them while the cluster acts.
-STEPS = 300
-ONE_RUN = [f"{{name: run, checkpoint.every_steps: 50, train.steps: {STEPS}}}"]
+STEPS, CHECKPOINT, HELD = 300, 20, 30
+ONE_RUN = [f"{{name: run, checkpoint.every_steps: {CHECKPOINT}, train.steps: {STEPS}}}"]
 
 
-def start_and_hold(work, step):
-    """A follower and the ranks of its run, which stand still behind this step."""
+def start_and_hold(work):
+    """A follower and the ranks of its run, which stand still in the middle."""
     follower = work.start(*work.with_trainer())
-    return follower, work.hold("run", step)
+    return follower, work.hold("run", HELD)
 
 
-def check_that_it_went_on(work, follower, interrupted_as):
+def check_that_it_went_on(work, follower, interrupted_as, from_where_it_was=True):
     ended = work.end_of(follower)
     assert ended.returncode == 0, ended.stderr
     assert work.attempts() == {"run": [interrupted_as, "finished"]}
+    check_resumption(work, from_where_it_was)
+
+
+def check_resumption(work, from_where_it_was=True):
+    """From the checkpoint that was written on request, or else from the last periodic one."""
     assert work.losses() == work.local_losses()
-    [resumed] = work.query("select min(step) as step from steps where attempt = 2 and rank = 0")
-    assert resumed["step"] > 50
-    return resumed["step"]
+    first, second = work.query(
+        "select min(step) as first, max(step) as last from steps join runs on run = runs.id "
+        "where point = 'run' and rank = 0 group by attempt order by attempt")
+    newest = first["last"] if from_where_it_was else first["last"] // CHECKPOINT * CHECKPOINT
+    assert second == {"first": newest + 1, "last": STEPS}
 
 
 def test_a_time_limit_comes_and_the_run_goes_on(any_cluster, workplace):
     # Slurm may send the signal up to a minute early, here as soon as it looks: within 30 s.
     work = workplace(any_cluster, experiment(ONE_RUN, TINY, "time: 2, signal_before_end_s: 110"))
-    follower, ranks = start_and_hold(work, 60)
+    follower, ranks = start_and_hold(work)
     work.release_when_sent(signal.SIGUSR1, ranks)
-    # It had the time to write a checkpoint where it was.
-    assert check_that_it_went_on(work, follower, "time_limit") % 50 != 1
+    check_that_it_went_on(work, follower, "time_limit")
+
+
+def test_a_time_limit_ends_a_run_that_keeps_no_checkpoints(cluster, workplace, tmp_path):
+    work = workplace(cluster, experiment(
+        ["{name: run}"], "device: cpu, train.steps: 4",
+        f"time: 1, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 1
+    assert work.attempts() == {"run": ["time_limit"]}
+    assert "time limit" in ended.stderr
 
 
 def preempt(cluster):
@@ -44,9 +60,9 @@ def preempt(cluster):
 @pytest.mark.parametrize("partition", ["main", "cancel"])
 def test_a_preempted_run_goes_on(cluster, workplace, partition):
     work = workplace(cluster, experiment(ONE_RUN, TINY, f"partition: {partition}, time: 10"))
-    follower, _ = start_and_hold(work, 60)
+    follower, _ = start_and_hold(work)
     preempt(cluster)
-    assert check_that_it_went_on(work, follower, "preempted") % 50 != 1
+    check_that_it_went_on(work, follower, "preempted")
     # In one partition Slurm requeues the job, in the other the runner submits another.
     assert len(work.query("select * from jobs")) == (1 if partition == "main" else 2)
 
@@ -54,17 +70,17 @@ def test_a_preempted_run_goes_on(cluster, workplace, partition):
 def test_a_run_whose_node_dies_goes_on_elsewhere(own_cluster, workplace):
     cluster = own_cluster(SlurmdTimeout=3)
     work = workplace(cluster, experiment(ONE_RUN, TINY))
-    follower, _ = start_and_hold(work, 60)
+    follower, _ = start_and_hold(work)
     [first] = work.records("launch.json")
     cluster.kill_node(first["node_list"])
-    assert check_that_it_went_on(work, follower, "node_failed") == 51
+    check_that_it_went_on(work, follower, "node_failed", from_where_it_was=False)
     _, second = work.records("launch.json")
     assert second["node_list"] != first["node_list"]
 
 
 def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     work = workplace(cluster, experiment(ONE_RUN, TINY, "time: 10, max_restarts: 0"))
-    follower, _ = start_and_hold(work, 60)
+    follower, _ = start_and_hold(work)
     preempt(cluster)
     ended = work.end_of(follower)
     assert ended.returncode == 1
@@ -73,4 +89,4 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     again = work.call(*work.with_trainer())
     assert again.returncode == 0, again.stderr
     assert work.attempts() == {"run": ["preempted", "finished"]}
-    assert work.losses() == work.local_losses()
+    check_resumption(work)

@@ -3,6 +3,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from cluster import user_name
 from workplace import TINY, experiment
 
 LAB = Path(__file__).parents[2] / "experiments/lab.yaml"
@@ -70,6 +71,33 @@ def test_arrays_are_no_larger_than_the_cluster_allows(own_cluster, workplace):
     assert set(work.statuses().values()) == {"finished"}
     jobs = [record["job"].split("_")[0] for record in work.records("launch.json")]
     assert [jobs.count(job) for job in dict.fromkeys(jobs)] == [3, 2]
+
+
+def test_a_limit_on_submitted_jobs_is_waited_for(own_cluster, workplace):
+    cluster = own_cluster(accounting=True, AccountingStorageEnforce="limits")
+    for words in (["account", "lab"], ["user", user_name(), "account=lab", "MaxSubmitJobs=2"]):
+        added = cluster.call("sacctmgr", "--immediate", "add", *words)
+        assert added.returncode == 0, added.stderr
+    work = workplace(cluster, experiment(
+        [f"{{name: run{number}, train.seed: {number}}}" for number in range(5)],
+        "device: cpu, train.steps: 2", "account: lab"))
+    ended = work.call(*work.with_stub())
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == {f"run{number}": ["finished"] for number in range(5)}
+    jobs = [record["job"].split("_")[0] for record in work.records("launch.json")]
+    assert max(jobs.count(job) for job in jobs) == 2
+
+
+def test_a_job_that_fails_before_its_ranks_start_says_where_it_wrote_why(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: only}"], "device: cpu, train.steps: 2",
+                                         "prologue: ['echo no such module >&2; exit 3']"))
+    assert work.call(*work.with_stub()).returncode == 1
+    assert work.attempts() == {}
+    [row] = work.query("select status, reason from runs")
+    assert row["status"] == "failed"
+    [output] = work.results.glob("slurm/*/*.out")
+    assert str(output.parent) in row["reason"]
+    assert "no such module" in output.read_text()
 
 
 def test_names_and_paths_that_a_shell_would_trip_over(cluster, workplace):

@@ -57,10 +57,14 @@ class Workplace:
 
     def with_stub(self, *more):
         """The arguments that run the experiment on the cluster."""
-        return [self.file, "--launcher", "slurm", "--trainer", self.stub_trainer, *more]
+        return self._on_slurm(self.stub_trainer, *more)
 
     def with_trainer(self, *more):
-        return [self.file, "--launcher", "slurm", "--trainer", self.trainer, *more]
+        return self._on_slurm(self.trainer, *more)
+
+    def _on_slurm(self, trainer, *more):
+        return [self.file, "--launcher", "slurm", "--trainer", trainer, "--query-interval", "1",
+                *more]
 
     def local_losses(self, *more):
         """The losses of the same runs, with the real trainer, on this host without Slurm."""

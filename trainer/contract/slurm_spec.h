@@ -139,8 +139,7 @@ struct SlurmSpec {
     visit("srun_options", self.srun_options, "Further options of srun, one an item.", one_line());
     visit("template", self.template_file,
           "Template of the job's script; absent: slurm_templates/<mode>.sh.", one_line());
-    visit("max_parallel", self.max_parallel,
-          "Runs at a time; 0: all of an array, and in an allocation one after another.",
+    visit("max_parallel", self.max_parallel, "Jobs of one array that run at a time; 0: no limit.",
           at_least(0));
     visit("max_restarts", self.max_restarts,
           "How often a run that a time limit, preemption or a failed node ended is started again.",

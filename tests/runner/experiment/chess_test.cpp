@@ -98,7 +98,7 @@ TEST_CASE("the shipped chess experiment has the same points on any machine, and 
       CHECK(run.spec.device == DeviceKind::kCpu);
       CHECK(run.spec.slurm.gpus_per_node == 0);
       CHECK(run.spec.threads_per_rank == 1);
-      CHECK(run.spec.batch.total == 32);
+      CHECK(run.spec.batch.total == 64);
     }
   }
   CHECK(chess({}).profile == "cpu");
