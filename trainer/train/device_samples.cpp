@@ -45,7 +45,8 @@ NodeProbe::NodeProbe(std::filesystem::path proc) : proc_(std::move(proc)) {}
 DeviceSample NodeProbe::sample() {
   DeviceSample sample;
   sample.device = "cpu";
-  const std::optional<ProcessorTime> now = processor_time();
+  const auto [now, count] = processors();
+  sample.cpu_count = count;
   if (now && last_ && now->all > last_->all) {
     const double part = double(now->busy - last_->busy) / double(now->all - last_->all);
     sample.utilization_percent = 100 * std::clamp(part, 0.0, 1.0);
@@ -56,6 +57,7 @@ DeviceSample NodeProbe::sample() {
   std::optional<int64_t> available;
   for (std::string line; std::getline(memory, line);) {
     if (const auto bytes = kilobytes(line, "MemTotal")) sample.memory_total_bytes = bytes;
+    if (const auto bytes = kilobytes(line, "MemFree")) sample.memory_free_bytes = bytes;
     if (const auto bytes = kilobytes(line, "MemAvailable")) available = bytes;
   }
   if (sample.memory_total_bytes && available) {
@@ -64,7 +66,7 @@ DeviceSample NodeProbe::sample() {
   return sample;
 }
 
-std::optional<NodeProbe::ProcessorTime> NodeProbe::processor_time() const {
+NodeProbe::Processors NodeProbe::processors() const {
   // user nice system idle iowait irq softirq steal; guests' time is in user and nice already.
   constexpr size_t kIdle = 3;
   constexpr size_t kWaitingForDisk = 4;
@@ -73,9 +75,14 @@ std::optional<NodeProbe::ProcessorTime> NodeProbe::processor_time() const {
   std::array<int64_t, 8> ticks{};
   file >> name;
   for (int64_t& value : ticks) file >> value;
-  if (!file || name != "cpu") return std::nullopt;
+  if (!file || name != "cpu") return {};
   const int64_t all = std::accumulate(ticks.begin(), ticks.end(), int64_t{0});
-  return ProcessorTime{.busy = all - ticks[kIdle] - ticks[kWaitingForDisk], .all = all};
+  Processors found;
+  found.time = {.busy = all - ticks[kIdle] - ticks[kWaitingForDisk], .all = all};
+  int64_t count = 0;
+  for (std::string line; std::getline(file, line);) count += line.starts_with("cpu") ? 1 : 0;
+  if (count > 0) found.count = count;
+  return found;
 }
 
 DeviceSampler::DeviceSampler(EventWriter& events, std::chrono::duration<double> every,

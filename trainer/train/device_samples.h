@@ -26,7 +26,11 @@ class NodeProbe {
     int64_t busy = 0;
     int64_t all = 0;
   };
-  std::optional<ProcessorTime> processor_time() const;
+  struct Processors {
+    std::optional<ProcessorTime> time;  // of all of them together
+    std::optional<int64_t> count;
+  };
+  Processors processors() const;
 
   std::filesystem::path proc_;
   std::optional<ProcessorTime> last_;

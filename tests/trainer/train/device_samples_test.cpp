@@ -48,12 +48,16 @@ TEST_CASE("the node's utilization is that between two samples") {
   write(proc / "meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n");
   NodeProbe node(proc / ".");
   //                         user nice system idle iowait irq softirq steal guest
-  write(proc / "stat", "cpu  100 0 50 1000 20 0 0 0 70\ncpu0 1 1 1 1 1 1 1 1\n");
+  write(proc / "stat",
+        "cpu  100 0 50 1000 20 0 0 0 70\ncpu0 1 1 1 1 1 1 1 1\n"
+        "cpu3 1 1 1 1 1 1 1 1\nintr 7 8 9\n");
   const DeviceSample first = node.sample();
   CHECK(first.device == "cpu");
   CHECK_FALSE(first.utilization_percent);
   CHECK(first.memory_total_bytes == 1000 * 1024);
   CHECK(first.memory_used_bytes == 600 * 1024);
+  CHECK(first.memory_free_bytes == 1024);
+  CHECK(first.cpu_count == 2);
   // Busy: 10 user, 2 nice, 5 system, 3 irq, 4 softirq, 1 steal; idle: 65, and 10 waiting.
   write(proc / "stat", "cpu  110 2 55 1065 30 3 4 1 80\n");
   CHECK(node.sample().utilization_percent.value() == Approx(25));
@@ -70,6 +74,8 @@ TEST_CASE("what the kernel does not say is absent") {
   CHECK_FALSE(nothing.utilization_percent);
   CHECK_FALSE(nothing.memory_used_bytes);
   CHECK_FALSE(nothing.memory_total_bytes);
+  CHECK_FALSE(nothing.memory_free_bytes);
+  CHECK_FALSE(nothing.cpu_count);
   write(proc / "meminfo", "MemTotal: 1000 kB\n");
   CHECK_FALSE(node.sample().memory_used_bytes);
 }
@@ -78,6 +84,8 @@ TEST_CASE("this node's figures are to be had") {
   const DeviceSample sample = NodeProbe().sample();
   CHECK(sample.memory_total_bytes.value() > sample.memory_used_bytes.value());
   CHECK(sample.memory_used_bytes.value() > 0);
+  CHECK(sample.memory_free_bytes.value() < sample.memory_total_bytes.value());
+  CHECK(sample.cpu_count.value() > 0);
 }
 
 TEST_CASE("every GPU and the node are sampled at once; figures that NVML refuses are absent") {
