@@ -4,6 +4,7 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
+#include "runner/commands/refresh.h"
 #include "runner/commands/run_explanation.h"
 
 namespace fsdp {
@@ -17,9 +18,11 @@ struct ExplainArguments {
 
 ExitCode explain(const ExplainArguments& arguments) {
   require_results(arguments.results);
-  const Store store(arguments.results);
+  Store store(arguments.results);
+  refresh_jobs(store, arguments.results);
   const RunRecord run = find_run(store, arguments.word);
-  std::string text = "Run " + run_label(run) + ": " + explain_status(store, run) + '\n';
+  std::string text =
+      "Run " + run_label(run) + ": " + explain_status(store, run, arguments.results) + '\n';
   const std::string failure = explain_failure(store, run, arguments.results);
   if (!failure.empty()) text += failure + '\n';
   text += explain_identity(store, run) + '\n';

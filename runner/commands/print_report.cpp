@@ -1,10 +1,13 @@
 #include "runner/commands/print_report.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <iterator>
+#include <string_view>
 
 #include "runner/report/doubling_notes.h"
 
@@ -12,6 +15,15 @@ namespace fsdp {
 
 bool stdout_has_colour() {
   return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+}
+
+size_t stdout_columns() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const std::string_view said = std::getenv("COLUMNS") ? std::getenv("COLUMNS") : "";
+  size_t columns = 0;
+  std::from_chars(said.data(), said.data() + said.size(), columns);
+  return columns;
 }
 
 Report read_report(Store& store, const std::vector<std::string>& experiments, std::string title,

@@ -22,6 +22,8 @@ struct ReportOptions {
 
 // Whether stdout is a terminal whose user wants colours.
 bool stdout_has_colour();
+// Of the terminal, or as COLUMNS says (watch sets it); 0: of any width.
+size_t stdout_columns();
 
 // What render() needs, but for Report::html, of these experiments; none: of every one in the
 // results.

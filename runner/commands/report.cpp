@@ -7,6 +7,7 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
+#include "runner/commands/refresh.h"
 #include "runner/commands/report_answer.h"
 #include "runner/commands/since.h"
 #include "runner/report/columns.h"
@@ -77,6 +78,7 @@ ExitCode report(ReportArguments arguments) {
   }
   require_results(options.results);
   Store store(options.results);
+  refresh_jobs(store, options.results);
   const auto [text, code] = answer(arguments.question, store);
   if (arguments.output.empty()) {
     std::cout << text << std::flush;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runner/commands/job_text.h"
 #include "runner/commands/local_time.h"
 #include "runner/experiment/experiment.h"
 #include "runner/launch/rank_variables.h"
@@ -54,16 +55,25 @@ std::vector<Difference> differences(const Keys& before, const Keys& now) {
   return found;
 }
 
-std::string attempt_line(const AttemptRecord& attempt) {
+std::string attempt_line(const Store& store, const RunRecord& run, const AttemptRecord& attempt) {
   std::string line = "  attempt " + std::to_string(attempt.attempt) + ": started " +
-                     local_time(attempt.started_unix_ms) + " on " + attempt.host + ", " +
-                     std::string(name_of(attempt.status));
+                     local_time(attempt.started_unix_ms) + " on " + attempt.host;
+  if (!attempt.slurm_job.empty()) line += ", job " + attempt.slurm_job + " on " + attempt.node_list;
+  const std::vector<RunStarted> ranks = store.rank_facts(run.id, attempt.attempt);
+  if (!ranks.empty() && ranks.front().resumed_from_step > 0) {
+    line += ", resumed from step " + std::to_string(ranks.front().resumed_from_step);
+  }
+  line += ", " + std::string(name_of(attempt.status));
   if (attempt.ended_unix_ms) line += ' ' + local_time(*attempt.ended_unix_ms);
   if (!attempt.reason.empty()) line += ": " + attempt.reason;
   return line + '\n';
 }
 
-std::string what_is_next(const RunRecord& run) {
+std::string what_is_next(const Store& store, const RunRecord& run) {
+  if (has_open_job(store, run)) {
+    return "It " + std::string(run.status == RunStatus::kRunning ? "runs" : "waits") + " in " +
+           job_text(*newest_job(store, run)) + ", so a call of fsdp-run does not run it again.";
+  }
   if (!run.current) {
     return "It left its experiment's list: the file has other runs now.";
   }
@@ -112,13 +122,18 @@ std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
 
 }  // namespace
 
-std::string explain_status(const Store& store, const RunRecord& run) {
+std::string explain_status(const Store& store, const RunRecord& run,
+                           const std::filesystem::path& results) {
   std::string text(name_of(run.status));
   if (!run.reason.empty()) text += ": " + run.reason;
-  text.append("\n").append(what_is_next(run)).append("\n");
+  text.append("\n").append(what_is_next(store, run)).append("\n");
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
   if (attempts.empty()) text += "  no attempt was started\n";
-  for (const AttemptRecord& attempt : attempts) text += attempt_line(attempt);
+  for (const AttemptRecord& attempt : attempts) text += attempt_line(store, run, attempt);
+  if (const auto job = newest_job(store, run)) {
+    text += "The output of " + job_text(*job) + ": " +
+            job_output(store, run, *job, results).string() + '\n';
+  }
   return text;
 }
 

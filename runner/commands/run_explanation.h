@@ -8,8 +8,9 @@
 // Why a run ran, was skipped, or failed.
 namespace fsdp {
 
-// How it stands and what the next call of fsdp-run does with it, with its attempts.
-std::string explain_status(const Store& store, const RunRecord& run);
+// How it stands and what the next call of fsdp-run does with it, with its job and its attempts.
+std::string explain_status(const Store& store, const RunRecord& run,
+                           const std::filesystem::path& results);
 
 // The end of the log of the rank that failed first; empty when no attempt did, or there is no log.
 std::string explain_failure(const Store& store, const RunRecord& run,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runner/commands/local_time.h"
+#include "runner/commands/text_table.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/figures.h"
@@ -58,6 +59,18 @@ std::string steps_cell(const StatusRow& row) {
   return std::to_string(row.steps_done.value_or(0)) + '/' + std::to_string(*row.steps_planned);
 }
 
+std::string time_left_cell(const RunState& run) {
+  if (run.job_ends_first()) return duration_text(*run.job_seconds_left) + '*';
+  return run.seconds_left ? duration_text(*run.seconds_left) : "-";
+}
+
+// As squeue shows them: where it runs, or why it waits.
+std::string nodes_cell(const StatusRow& row) {
+  if (row.status == RunStatus::kQueued && !row.job_reason.empty())
+    return '(' + row.job_reason + ')';
+  return row.node_list.empty() ? "-" : row.node_list;
+}
+
 using Cells = std::vector<std::string>;
 
 Cells cells_of(const RunState& run) {
@@ -69,23 +82,30 @@ Cells cells_of(const RunState& run) {
   return {std::to_string(row.run),
           row.experiment + '/' + row.point,
           status,
+          row.slurm_job.empty() ? "-" : row.slurm_job,
           steps_cell(row),
           has_speed ? three_digits(1000 / *row.step_time_ms_median) : "-",
           row.memory_allocated_bytes_max ? memory_text(*row.memory_allocated_bytes_max) : "-",
           row.loss_last ? loss_text(*row.loss_last) : "-",
           since ? local_time(*since) : "-",
-          run.seconds_left ? duration_text(*run.seconds_left) : "-"};
+          time_left_cell(run),
+          nodes_cell(row)};
 }
 
 }  // namespace
 
-std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows) {
+std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows,
+                                     int64_t now_unix_ms) {
   const std::string this_host = host_name();
   std::vector<RunState> states;
   states.reserve(rows.size());
   for (const StatusRow& row : rows) {
     RunState& state = states.emplace_back(RunState{.row = row});
     if (row.status != RunStatus::kRunning || !row.attempt) continue;
+    if (row.job_ends_unix_ms) {
+      const int64_t left_ms = std::max<int64_t>(0, *row.job_ends_unix_ms - now_unix_ms);
+      state.job_seconds_left = static_cast<double>(left_ms) / 1000;
+    }
     state.runner_is_gone = is_gone(row, this_host);
     read_newest_figures(store, state);
   }
@@ -115,8 +135,11 @@ std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t 
   for (size_t i = 0; i < rows.size(); ++i) order[i] = i;
   const auto interest = [&](size_t i) {
     const StatusRow& row = rows[i];
-    const bool is_running = row.status == RunStatus::kRunning;
-    return std::pair(is_running, row.ended_unix_ms.value_or(0));
+    // Runs that run, those that wait in a job, and then by when they ended.
+    const int is_open = row.status == RunStatus::kRunning  ? 2
+                        : row.status == RunStatus::kQueued ? 1
+                                                           : 0;
+    return std::pair(is_open, row.ended_unix_ms.value_or(0));
   };
   std::ranges::stable_sort(order, std::greater(), interest);
   order.resize(most);
@@ -126,34 +149,25 @@ std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t 
   return chosen;
 }
 
-std::vector<std::string> status_table(std::span<const RunState> runs, bool colour) {
-  constexpr size_t kName = 1, kStatus = 2, kSince = 7;
-  std::vector<Cells> table{
-      {"run", "point", "status", "steps", "it/s", "memory", "loss", "since", "time left"}};
-  for (const RunState& run : runs) table.push_back(cells_of(run));
-  std::vector<size_t> widths(table.front().size());
-  for (const Cells& cells : table) {
-    for (size_t i = 0; i < cells.size(); ++i) {
-      widths[i] = std::max(widths[i], display_width(cells[i]));
-    }
-  }
-  std::vector<std::string> lines;
-  for (size_t row = 0; row < table.size(); ++row) {
-    std::string line;
-    for (size_t i = 0; i < widths.size(); ++i) {
-      const bool is_left = i == kName || i == kStatus || i == kSince;
-      const std::string text = display_cut(table[row][i], widths[i]);
-      const std::string shown =
-          is_left ? display_left(text, widths[i]) : display_right(text, widths[i]);
-      const std::string_view style =
-          colour && row > 0 && i == kStatus ? colour_of(runs[row - 1].row.status) : "";
-      line += i == 0 ? "" : "  ";
-      line += style.empty() ? shown : std::string(style) + shown + std::string(kPlain);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    lines.push_back(std::move(line));
-  }
-  return lines;
+std::vector<std::string> status_table(std::span<const RunState> runs, size_t width, bool colour) {
+  const std::vector<TextColumn> columns{
+      {.heading = "run", .leaves = 3},
+      {.heading = "point", .is_left = true, .least = 12},
+      {.heading = "status", .is_left = true},
+      {.heading = "job", .is_left = true, .when_known = true},
+      {.heading = "steps"},
+      {.heading = "it/s"},
+      {.heading = "memory"},
+      {.heading = "loss", .leaves = 2},
+      {.heading = "since", .is_left = true, .leaves = 1},
+      {.heading = "time left"},
+      {.heading = "nodes", .is_left = true, .when_known = true, .least = 8}};
+  constexpr size_t kStatus = 2;
+  std::vector<Cells> rows;
+  for (const RunState& run : runs) rows.push_back(cells_of(run));
+  return text_table(columns, std::move(rows), width, [&](size_t row, size_t column) {
+    return colour && column == kStatus ? colour_of(runs[row].row.status) : std::string_view();
+  });
 }
 
 }  // namespace fsdp

@@ -2,12 +2,17 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <set>
 
 #include "runner/commands/commands.h"
+#include "runner/commands/doubling_outlook.h"
 #include "runner/commands/find_run.h"
+#include "runner/commands/node_table.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
+#include "runner/commands/refresh.h"
 #include "runner/commands/run_statuses.h"
+#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {
@@ -20,9 +25,38 @@ struct StatusArguments {
   bool all = false;
 };
 
+void append_lines(std::string& text, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) text += line + '\n';
+}
+
+// What is to be done about runs in jobs that wait; the other reasons are Slurm's words in the
+// table.
+std::string why_they_wait(std::span<const StatusRow> rows) {
+  std::string text;
+  for (const StatusRow& row : rows) {
+    if (row.status != RunStatus::kQueued || row.reason.empty()) continue;
+    text +=
+        (text.empty() ? "\n" : "") + row.experiment + '/' + row.point + ": " + row.reason + '\n';
+  }
+  return text;
+}
+
+std::vector<ComparisonRow> comparison_of(const Store& store, std::span<const StatusRow> rows) {
+  std::set<std::string> experiments;
+  for (const StatusRow& row : rows) {
+    if (!row.slurm_job.empty()) experiments.insert(row.experiment);
+  }
+  std::vector<ComparisonRow> found;
+  for (const std::string& experiment : experiments) {
+    std::ranges::move(store.comparison(experiment), std::back_inserter(found));
+  }
+  return found;
+}
+
 ExitCode status(const StatusArguments& arguments) {
   require_results(arguments.results);
-  const Store store(arguments.results);
+  Store store(arguments.results);
+  refresh_jobs(store, arguments.results);
   std::vector<StatusRow> rows;
   if (arguments.experiments.empty()) rows = store.statuses("");
   for (const std::string& experiment : find_experiments(store, arguments.experiments)) {
@@ -30,14 +64,27 @@ ExitCode status(const StatusArguments& arguments) {
   }
   std::string text = status_counts(rows) + "\n\n";
   const std::vector<StatusRow> shown = arguments.all ? rows : rows_of_interest(rows, kMostRows);
-  const std::vector<RunState> states = current_states(store, shown);
-  for (const std::string& line : status_table(states, stdout_has_colour())) text += line + '\n';
+  const int64_t now = now_unix_ms();
+  const size_t width = stdout_columns();
+  const std::vector<RunState> states = current_states(store, shown, now);
+  append_lines(text, status_table(states, width, stdout_has_colour()));
   if (shown.size() < rows.size()) {
     text += "and " + std::to_string(rows.size() - shown.size()) + " more; --all shows every one\n";
   }
   if (std::ranges::any_of(states, &RunState::runner_is_gone)) {
     text +=
         "\nrunner gone: fsdp-run was killed; call it again, and it closes and repeats the run\n";
+  }
+  if (std::ranges::any_of(states, &RunState::job_ends_first)) {
+    text += "\n* until the time limit of its job passes\n";
+  }
+  text += why_they_wait(shown);
+  const std::string outlook = doubling_outlook(comparison_of(store, rows));
+  if (!outlook.empty()) text += '\n' + outlook;
+  const std::vector<NodeState> nodes = node_states(store, states);
+  if (!nodes.empty()) {
+    text += '\n';
+    append_lines(text, node_table(nodes, width, now));
   }
   std::cout << text;
   return ExitCode::kOk;

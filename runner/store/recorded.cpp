@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "runner/store/store_contents.h"
 #include "trainer/contract/run_spec_yaml.h"
@@ -8,21 +9,23 @@ namespace fsdp {
 namespace {
 
 template <typename Body>
+Recorded<Body> next_event(Statement& row) {
+  Recorded<Body> event;
+  event.rank = row.next<int>();
+  event.sequence = row.next<int64_t>();
+  event.time_unix_ms = row.next<int64_t>();
+  event.body = row.next<Body>();
+  return event;
+}
+
+template <typename Body>
 std::vector<Recorded<Body>> read_events(Database& database, std::string_view table,
                                         std::string_view order, int64_t run_id, int attempt) {
   std::vector<Recorded<Body>> events;
   Statement(database, "select rank, sequence, time_unix_ms, " + field_columns<Body>() + " from " +
                           std::string(table) + " where run = ? and attempt = ? order by rank, " +
                           std::string(order))
-      .query(
-          [&](Statement& row) {
-            Recorded<Body>& event = events.emplace_back();
-            event.rank = row.next<int>();
-            event.sequence = row.next<int64_t>();
-            event.time_unix_ms = row.next<int64_t>();
-            event.body = row.next<Body>();
-          },
-          run_id, attempt);
+      .query([&](Statement& row) { events.push_back(next_event<Body>(row)); }, run_id, attempt);
   return events;
 }
 
@@ -56,6 +59,27 @@ std::vector<Recorded<CheckpointDone>> Store::checkpoints(int64_t run_id, int att
 std::vector<Recorded<DeviceSample>> Store::device_samples(int64_t run_id, int attempt) const {
   return read_events<DeviceSample>(contents_->database, "device_samples", "sequence", run_id,
                                    attempt);
+}
+
+std::vector<Recorded<DeviceSample>> Store::newest_device_samples(int64_t run_id,
+                                                                 int attempt) const {
+  constexpr int kMostDevices = 64;  // that a rank samples at a time
+  std::set<std::pair<std::string, std::string>> seen;
+  std::vector<Recorded<DeviceSample>> samples;
+  Statement of_rank(contents_->database,
+                    "select rank, sequence, time_unix_ms, " + field_columns<DeviceSample>() +
+                        " from device_samples where run = ? and attempt = ? and rank = ? "
+                        "order by sequence desc limit ?");
+  for (const RankEnd& rank : rank_ends(run_id, attempt)) {
+    of_rank.query(
+        [&](Statement& row) {
+          auto sample = next_event<DeviceSample>(row);
+          const bool is_new = seen.emplace(sample.body.host, sample.body.device).second;
+          if (is_new) samples.push_back(std::move(sample));
+        },
+        run_id, attempt, rank.rank, kMostDevices);
+  }
+  return samples;
 }
 
 std::vector<RunStarted> Store::rank_facts(int64_t run_id, int attempt) const {

@@ -207,6 +207,8 @@ class Store {
   std::vector<Recorded<EvaluationDone>> evaluations(int64_t run_id, int attempt) const;
   std::vector<Recorded<CheckpointDone>> checkpoints(int64_t run_id, int attempt) const;
   std::vector<Recorded<DeviceSample>> device_samples(int64_t run_id, int attempt) const;
+  // The last one of each device of each node.
+  std::vector<Recorded<DeviceSample>> newest_device_samples(int64_t run_id, int attempt) const;
   // Of the ranks that have reported, in their order.
   std::vector<RunStarted> rank_facts(int64_t run_id, int attempt) const;
 

@@ -1,0 +1,145 @@
+#include "runner/commands/node_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "runner/commands/text_table.h"
+#include "runner/progress/run_progress.h"
+#include "runner/report/figures.h"
+#include "runner/report/terminal_text.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kColumnsOfGpus = 100;  // where the width is not known
+
+std::string percent(std::optional<double> value) {
+  return value ? std::to_string(std::lround(*value)) + " %" : "-";
+}
+
+std::optional<double> part_percent(std::optional<int64_t> part, std::optional<int64_t> whole) {
+  if (!part || whole.value_or(0) <= 0) return std::nullopt;
+  return 100 * static_cast<double>(*part) / static_cast<double>(*whole);
+}
+
+// Of the node where it is known, else of its GPUs together.
+std::string power_text(const NodeState& state) {
+  if (state.node.power_watts) return three_digits(*state.node.power_watts) + " W";
+  std::optional<double> watts;
+  for (const DeviceSample& gpu : state.gpus) {
+    if (gpu.power_watts) watts = watts.value_or(0) + *gpu.power_watts;
+  }
+  return watts ? three_digits(*watts) + " W of GPUs" : "-";
+}
+
+std::vector<std::string> node_cells(const NodeState& state, int64_t now_unix_ms) {
+  const DeviceSample& node = state.node;
+  std::optional<int64_t> available;
+  if (node.memory_total_bytes && node.memory_used_bytes) {
+    available = *node.memory_total_bytes - *node.memory_used_bytes;
+  }
+  const auto age_ms =
+      static_cast<double>(std::max<int64_t>(0, now_unix_ms - state.sampled_unix_ms));
+  return {state.host,
+          node.cpu_count ? std::to_string(*node.cpu_count) : "-",
+          percent(node.utilization_percent),
+          gibibytes(available),
+          percent(part_percent(available, node.memory_total_bytes)),
+          gibibytes(node.memory_free_bytes),
+          gibibytes(node.memory_total_bytes),
+          power_text(state),
+          duration_text(age_ms / 1000) + " ago"};
+}
+
+std::vector<TextColumn> node_columns() {
+  return {{.heading = "node", .is_left = true, .least = 8},
+          {.heading = "CPUs"},
+          {.heading = "busy"},
+          {.heading = "available GiB"},
+          {.heading = "part"},
+          {.heading = "free GiB"},
+          {.heading = "total GiB", .leaves = 2},
+          {.heading = "power", .when_known = true},
+          {.heading = "sampled", .leaves = 1}};
+}
+
+std::string gpu_text(const DeviceSample& gpu) {
+  std::string text = gpu.device + "  " + percent(gpu.utilization_percent) + " busy  " +
+                     gibibytes(gpu.memory_used_bytes) + '/' + gibibytes(gpu.memory_total_bytes) +
+                     " GiB";
+  const auto part = part_percent(gpu.memory_used_bytes, gpu.memory_total_bytes);
+  return part ? text + "  " + percent(part) : text;
+}
+
+// Below the node's line, in columns of equal width.
+std::vector<std::string> gpu_lines(const NodeState& state, size_t width) {
+  constexpr size_t kIndent = 2, kGap = 4;
+  std::vector<std::string> texts;
+  size_t widest = 0;
+  for (const DeviceSample& gpu : state.gpus) {
+    texts.push_back(gpu_text(gpu));
+    widest = std::max(widest, display_width(texts.back()));
+  }
+  const size_t room = width == 0 ? kColumnsOfGpus : width;
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) {
+    if (lines.empty() || display_width(lines.back()) + kGap + widest > room) {
+      lines.push_back(std::string(kIndent, ' '));
+    } else {
+      lines.back().append(kGap, ' ');
+    }
+    lines.back() += display_left(text, widest);
+  }
+  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<NodeState> node_states(const Store& store, std::span<const RunState> runs) {
+  std::map<std::string, NodeState> by_host;
+  // gpu:2 before gpu:10.
+  std::map<std::tuple<std::string, size_t, std::string>, std::pair<int64_t, DeviceSample>> newest;
+  for (const RunState& run : runs) {
+    if (run.row.status != RunStatus::kRunning || !run.row.attempt) continue;
+    for (const auto& sample :
+         store.newest_device_samples(run.row.run, static_cast<int>(*run.row.attempt))) {
+      const DeviceSample& body = sample.body;
+      auto& [time, kept] = newest[{body.host, body.device.size(), body.device}];
+      if (sample.time_unix_ms < time) continue;
+      time = sample.time_unix_ms;
+      kept = body;
+    }
+  }
+  for (const auto& [key, sample] : newest) {
+    const auto& [time, body] = sample;
+    NodeState& state = by_host[body.host];
+    state.host = body.host;
+    state.sampled_unix_ms = std::max(state.sampled_unix_ms, time);
+    if (body.device == "cpu") {
+      state.node = body;
+    } else {
+      state.gpus.push_back(body);
+    }
+  }
+  std::vector<NodeState> states;
+  for (auto& [host, state] : by_host) states.push_back(std::move(state));
+  return states;
+}
+
+std::vector<std::string> node_table(std::span<const NodeState> nodes, size_t width,
+                                    int64_t now_unix_ms) {
+  std::vector<std::vector<std::string>> rows;
+  for (const NodeState& state : nodes) rows.push_back(node_cells(state, now_unix_ms));
+  const std::vector<std::string> table = text_table(node_columns(), std::move(rows), width);
+  std::vector<std::string> lines{table.front()};
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    lines.push_back(table[i + 1]);
+    std::ranges::move(gpu_lines(nodes[i], width), std::back_inserter(lines));
+  }
+  return lines;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,198 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/end_to_end/program.h"
+#include "tests/runner/store/store_fixture.h"
+
+// fsdp-run status, logs and explain of runs in jobs of Slurm, from results as a job leaves them.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// Slurm itself is not to be had.
+const Variables kNoSlurm{{"PATH", "/nowhere"}};
+
+void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream stream(file, std::ios::app);
+  stream << text << std::flush;
+}
+
+// A run of the experiment "lab" in task 3 of job 12.
+class SubmittedRun {
+ public:
+  SubmittedRun() {
+    const std::vector runs{planned_run("point", 1)};
+    run_ = store_.plan(experiment("lab"), runs).front();
+    JobRecord job;
+    job.experiment = "lab";
+    job.token = "t0ken";
+    job.slurm_job = "12";
+    job.mode = "per_run";
+    job.folder = "slurm/lab-t0ken";
+    job.tasks = {task_};
+    job.tasks[0].run = run_.id;
+    job_ = store_.record_job(job);
+    store_.record_status(run_.id, RunStatus::kQueued, "");
+    update("PENDING", "Resources", "");
+  }
+
+  Store& store() { return store_; }
+  int64_t id() const { return run_.id; }
+
+  void update(const std::string& state, const std::string& reason, const std::string& node_list) {
+    task_.run = run_.id;
+    task_.state = state;
+    task_.reason = reason;
+    task_.node_list = node_list;
+    store_.update_task(job_, task_);
+  }
+
+  void end_job() {
+    task_.run = run_.id;
+    task_.over = true;
+    store_.update_task(job_, task_);
+  }
+
+  // As the job does it; the store is not told.
+  void begin_in_folder(int attempt) const {
+    write_text(folder(attempt) / "launch.json",
+               R"({"job": "12_3", "node_list": "n1", "host": "n1", "started_unix_ms": 1000})");
+  }
+  void log(int attempt, const std::string& text) const {
+    write_text(folder(attempt) / "rank0.log", text);
+  }
+
+  int begin(const std::string& node) {
+    AttemptStart start = attempt_start();
+    start.host = node;
+    start.slurm_job = "12_3";
+    start.node_list = node;
+    return store_.begin_attempt(run_.id, start);
+  }
+
+  std::vector<std::string> command(const std::vector<std::string>& arguments) const {
+    std::vector<std::string> words{FSDP_RUN_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), {"--results", results_.path().string()});
+    return words;
+  }
+  Ended call(const std::vector<std::string>& arguments, Variables environment = kNoSlurm) const {
+    return Program(results_.path(), command(arguments), environment).wait();
+  }
+  std::filesystem::path path() const { return results_.path(); }
+
+ private:
+  std::filesystem::path folder(int attempt) const {
+    return results_.path() / run_.folder / ("attempt-" + std::to_string(attempt));
+  }
+
+  ResultsFolder results_;
+  Store store_{results_.path()};
+  RunRecord run_;
+  int64_t job_ = 0;
+  JobTask task_{.task = 3};
+};
+
+}  // namespace
+
+TEST_CASE("logs of a run that waits names its job, why it waits and the job's own output") {
+  SubmittedRun run;
+  const Ended waits = run.call({"logs", "point"});
+  CHECK(waits.status == 2);
+  CHECK_THAT(waits.errors, Contains("waits in job 12_3, PENDING (Resources)") &&
+                               Contains("slurm/lab-t0ken/12_3.out"));
+  run.end_job();
+  run.store().record_status(run.id(), RunStatus::kCancelled, "cancelled while it waited");
+  const Ended over = run.call({"logs", "point", "--follow"});
+  CHECK(over.status == 2);
+  CHECK_THAT(over.errors, Contains("no attempt came about in job 12_3") &&
+                              Contains("cancelled while it waited") && Contains("12_3.out"));
+}
+
+TEST_CASE("logs --follow waits for the job and goes on in the attempt after a requeue") {
+  SubmittedRun run;
+  Program logs(run.path(), run.command({"logs", "point", "--follow"}), kNoSlurm);
+  logs.wait_for_error_text("waits in job 12_3");
+  run.log(1, "first\n");
+  run.begin_in_folder(1);  // nobody has imported it
+  CHECK(first_line_of(logs.output()) == "first");
+  run.begin("n1");
+  run.store().end_attempt(run.id(), 1, RunStatus::kPreempted, "another job took the nodes", 2'000);
+  run.store().record_status(run.id(), RunStatus::kQueued, "");
+  run.log(1, "rest\n");
+  run.log(2, "second\n");
+  run.begin_in_folder(2);
+  REQUIRE(soon([&] { return text_of(logs.output()) == "first\nrest\nsecond\n"; }));
+  run.begin("n2");
+  run.store().end_attempt(run.id(), 2, RunStatus::kFinished, "", 3'000);
+  run.log(2, "end\n");
+  run.end_job();
+  const Ended ended = logs.wait();
+  CHECK(ended.status == 0);
+  CHECK(ended.output == "first\nrest\nsecond\nend\n");
+  CHECK_THAT(ended.errors, Contains("attempt-1/rank0.log") && Contains("attempt-2/rank0.log"));
+}
+
+TEST_CASE("logs of the newest attempt are there before anybody imports it") {
+  SubmittedRun run;
+  run.begin("n1");
+  run.log(1, "old\n");
+  run.begin_in_folder(2);
+  run.log(2, "new\n");
+  CHECK(run.call({"logs", "point"}).output == "new\n");
+  CHECK(run.call({"logs", "point", "--attempt", "1"}).output == "old\n");
+  CHECK_THAT(run.call({"logs", "point", "--attempt", "3"}).errors, Contains("allowed: 1, 2"));
+}
+
+TEST_CASE("status shows a job that waits, and then its nodes, also in 80 columns") {
+  SubmittedRun run;
+  CHECK_THAT(run.call({"status"}).output,
+             Contains("1 queued") && Contains("12_3") && Contains("(Resources)"));
+  run.update("RUNNING", "", "n[1-2]");
+  const int attempt = run.begin("n1");
+  RunStarted started;
+  started.steps_planned = 100;
+  DeviceSample sample;
+  sample.host = "n1";
+  sample.device = "cpu";
+  sample.cpu_count = 64;
+  sample.memory_total_bytes = int64_t{512} << 30;
+  sample.memory_used_bytes = int64_t{32} << 30;
+  sample.memory_free_bytes = int64_t{300} << 30;
+  run.store().ingest(run.id(), attempt, 0,
+                     std::vector{event(0, 1'000, started), event(1, 2'000, step_done(30, 2'000)),
+                                 event(2, 2'000, sample)});
+  const std::string shown = run.call({"status"}).output;
+  CHECK_THAT(shown, Contains("1 running") && Contains("30/100") && Contains("2m 20s") &&
+                        Contains("n[1-2]") && Contains("available GiB") && Contains("480") &&
+                        !Contains("runner gone"));
+  Variables narrow = kNoSlurm;
+  narrow["COLUMNS"] = "80";
+  std::istringstream lines(run.call({"status"}, narrow).output);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.size() <= 80);
+  }
+}
+
+TEST_CASE("explain tells of the job and of every attempt in it") {
+  SubmittedRun run;
+  CHECK_THAT(run.call({"explain", "point", "--trainer", STUB_TRAINER_PROGRAM}).output,
+             Contains("waits in job 12_3, PENDING (Resources)") && Contains("12_3.out") &&
+                 Contains("no attempt was started"));
+  run.begin("n1");
+  run.store().end_attempt(run.id(), 1, RunStatus::kPreempted,
+                          "another job took the nodes, after step 30", 2'000);
+  run.update("RUNNING", "", "n2");
+  run.begin("n2");
+  RunStarted started;
+  started.resumed_from_step = 30;
+  run.store().ingest(run.id(), 2, 0, std::vector{event(0, 3'000, started)});
+  const std::string explained =
+      run.call({"explain", "point", "--trainer", STUB_TRAINER_PROGRAM}).output;
+  CHECK_THAT(explained, Contains("runs in job 12_3 on n2") && Contains("on n1, job 12_3 on n1") &&
+                            Contains("preempted 1970") && Contains("after step 30") &&
+                            Contains("job 12_3 on n2, resumed from step 30, running"));
+}
