@@ -32,6 +32,7 @@ namespace {
 struct ThisJob {
   std::string id;
   std::string node_list;
+  std::string node;  // this one
   int64_t restarts = 0;
 };
 
@@ -44,6 +45,7 @@ ThisJob this_job() {
   const std::string restarts = variable("SLURM_RESTART_COUNT");
   ThisJob job{.id = variable("SLURM_JOB_ID"),
               .node_list = variable("SLURM_JOB_NODELIST"),
+              .node = variable("SLURMD_NODENAME"),
               .restarts = restarts.empty() ? 0 : std::stoll(restarts)};
   if (job.id.empty() || job.id.find_first_not_of("0123456789") != std::string::npos) {
     throw ConfigError("", "allocation",
@@ -178,7 +180,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder) {
   Sweep sweep(planned.store(), launcher, *progress,
               {.results = plan.results,
                .trainer = plan.trainer,
-               .host = host_name(),
+               .host = job.node.empty() ? host_name() : job.node,
                .provenance = Provenance(),
                .time_limit = time_limit(plan),
                .device_kind = slurm_device_kind,

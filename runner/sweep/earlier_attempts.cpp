@@ -1,5 +1,6 @@
 #include "runner/sweep/earlier_attempts.h"
 
+#include "runner/store/event_files.h"
 #include "runner/sweep/attempt_import.h"
 #include "runner/sweep/job_outcome.h"
 #include "trainer/contract/unix_time.h"
@@ -14,16 +15,23 @@ bool ended_with_job(const std::optional<JobAttemptEnd>& end) {
 }
 
 // How the attempt ended when the job ran before.
-RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& run, int number) {
+RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& run, int attempt) {
+  const int64_t id = run.record.id;
   const RunPaths paths(listeners.results / run.record.folder);
-  OpenAttempt attempt(listeners, run, number);
-  attempt.ingest_rest();
   const auto warn = [&](const std::string& line) { listeners.progress.warn(line); };
-  const std::optional<JobAttemptEnd> end = read_attempt_end(paths, number, warn);
-  const std::vector<RankEnd> ranks = listeners.store.rank_ends(run.record.id, number);
+  EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
+  do {
+    listeners.store.ingest(id, attempt, tail.poll());
+  } while (!tail.at_end());
+  const std::optional<JobAttemptEnd> end = read_attempt_end(paths, attempt, warn);
+  const std::vector<RankEnd> ranks = listeners.store.rank_ends(id, attempt);
   const AttemptOutcome outcome =
       job_attempt_outcome({.ranks = ranks, .end = end, .was_requeued = ended_with_job(end)});
-  attempt.end(outcome, end ? end->ended_unix_ms : now_unix_ms());
+  listeners.store.end_attempt(id, attempt, outcome.status, outcome.reason,
+                              end ? end->ended_unix_ms : now_unix_ms(), outcome.reason_rank);
+  listeners.progress.say(run.record.point + ": attempt " + std::to_string(attempt) +
+                         " when the job ran before: " + std::string(name_of(outcome.status)) +
+                         (outcome.reason.empty() ? "" : ", " + outcome.reason));
   return outcome.status;
 }
 
@@ -41,7 +49,6 @@ std::vector<RunToLaunch> left_to_launch(
       const std::vector<int> attempts =
           import_attempts(listeners.store, listeners.results, run->record);
       for (const int attempt : attempts) {
-        expect(listeners.progress, *run);
         run->record.status = end_earlier_attempt(listeners, *run, attempt);
         run->record.attempt = attempt;
       }

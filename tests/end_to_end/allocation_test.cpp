@@ -18,6 +18,7 @@
 // makes of the files that it writes.
 using namespace fsdp;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -112,7 +113,9 @@ class Submission {
   }
   Variables variables(Variables variables = {}) const {
     variables.merge(Variables{{"PATH", (workplace_ / "bin").string() + ":/usr/bin:/bin"},
+                              {"TMPDIR", workplace_ / "."},
                               {"SLURM_JOB_ID", "12"},
+                              {"SLURMD_NODENAME", "n1"},
                               {"SLURM_JOB_NODELIST", "n[1-2]"}});
     return variables;
   }
@@ -190,11 +193,15 @@ TEST_CASE("a job runs an experiment, and its runner reads all of it from files")
   CHECK_THAT(job.errors,
              Contains("first: finished") && Contains("second: failed: rank 1: no luck"));
   CHECK(text_of(workplace.results() / "results.sqlite") == database);
+  for (const auto& left : std::filesystem::directory_iterator(workplace / ".")) {  // TMPDIR
+    CHECK_THAT(left.path().filename().string(), !StartsWith("fsdp-run-"));
+  }
 
   const auto start = read_attempt_start(submission.paths(0), 1, [](auto& line) { FAIL(line); });
   REQUIRE(start);
   CHECK(start->job == "12");
   CHECK(start->node_list == "n[1-2]");
+  CHECK(start->host == "n1");
   CHECK(submission.end(0, 1).outcome == LaunchOutcome::kExited);
   CHECK(submission.end(1, 1).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(submission.end(1, 1).reason, Contains("srun exited with status 1"));
