@@ -35,7 +35,8 @@ CommandFunction add_check_command(CLI::App& app) {
   const auto choice = std::make_shared<Choice>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml
-  fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20)");
+  fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20
+  fsdp-run check experiments/chess.yaml --launcher slurm)");
   add_choice_options(command, *choice);
   return [choice] { return check(*choice); };
 }

@@ -22,7 +22,13 @@ YamlEntry item_of(const YamlEntry& list, const YAML::Node& value) {
   return {list.key, value, list.path, list.origin};
 }
 
-std::string text_of(const YAML::Node& value) { return value.IsNull() ? "null" : value.Scalar(); }
+// "4", "null"; of a list "a,b".
+std::string text_of(const YAML::Node& value) {
+  if (!value.IsSequence()) return value.IsNull() ? "null" : value.Scalar();
+  std::string text;
+  for (const YAML::Node& item : value) text += (text.empty() ? "" : ",") + item.Scalar();
+  return text;
+}
 
 SweepValue read_sweep_value(const YamlEntry& entry) {
   if (entry.value.IsMap()) {

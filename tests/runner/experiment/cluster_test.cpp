@@ -63,6 +63,20 @@ TEST_CASE("base and --set are part of what a profile asks Slurm for") {
       "small");
 }
 
+TEST_CASE("--set takes a list of text") {
+  const auto modules = [](const std::string& value) {
+    return expanded("experiment: lab\nbase: {slurm.modules: [gcc]}",
+                    {.set = {"slurm.modules=" + value}})
+        .runs[0]
+        .spec.slurm.modules;
+  };
+  CHECK(modules("[gcc/12, 'a b']") == Names{"gcc/12", "a b"});
+  CHECK(modules("[]").empty());
+  CHECK(message("experiment: lab", {.set = {"slurm.modules=gcc"}}) ==
+        "--set slurm.modules=gcc: 'slurm.modules': 'gcc' is not a list; allowed: a list, each item "
+        "one line of text");
+}
+
 TEST_CASE("a request may follow from a run's ranks") {
   const std::string text = R"(experiment: lab
 profiles: {large: {requires: {gpus: 4}, set: {slurm.gpus_per_node: "${strategy.ranks}"}}}

@@ -31,6 +31,15 @@ TEST_CASE("a product varies its last key fastest and names each run") {
   CHECK(expansion.runs[5].spec.strategy.kind == StrategyKind::kFsdp);
 }
 
+TEST_CASE("a sweep takes lists as values, and names runs by what is in them") {
+  const Expansion expansion =
+      expanded("experiment: lab\nsweep: {product: {slurm.modules: [[gcc, cuda], [gcc], []]}}");
+  CHECK(names(expansion) == Names{"lab modules=gcc,cuda", "lab modules=gcc", "lab modules="});
+  CHECK(expansion.runs[0].spec.slurm.modules == Names{"gcc", "cuda"});
+  CHECK(expansion.runs[1].spec.slurm.modules == Names{"gcc"});
+  CHECK(expansion.runs[2].spec.slurm.modules.empty());
+}
+
 TEST_CASE("a sweep takes a section's short form") {
   const Expansion expansion = expanded(
       "experiment: lab\nbase: {strategy.wrap.blocks: 2}\n"
