@@ -1,5 +1,7 @@
 #include "runner/slurm/step_launcher.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include "runner/slurm/options.h"
 #include "runner/slurm/step_command.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 namespace {
@@ -105,6 +108,10 @@ std::string first_error(const std::filesystem::path& log) {
   return "";
 }
 
+bool exited_with(int wait_status, ExitCode code) {
+  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(code);
+}
+
 // -1 where srun names none, or several at once.
 int rank_in(const std::string& error) {
   static const std::regex kTask(R"(^[^ ]+: task ([0-9]+): )");
@@ -183,11 +190,16 @@ std::vector<LaunchResult> StepLauncher::wait(std::chrono::milliseconds timeout) 
   return results;
 }
 
-// The supervisor saw srun end, not the ranks.
+// The supervisor saw srun end, not the ranks. srun's status is the largest of theirs: 130 says that
+// all that did not end well were asked to stop, as Slurm does when it ends the job.
 LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) const {
   LaunchResult result = launch_result(ended);
   result.first_rank = -1;
-  if (ended.report && result.outcome == LaunchOutcome::kFailed) {
+  if (ended.report && result.outcome == LaunchOutcome::kFailed &&
+      exited_with(ended.report->wait_status, ExitCode::kInterrupted)) {
+    result.outcome = LaunchOutcome::kInterrupted;
+    result.reason = "asked to stop";
+  } else if (ended.report && result.outcome == LaunchOutcome::kFailed) {
     const std::string error = first_error(srun_log(ended.request));
     result.reason = describe("srun", ended.report->wait_status);
     if (!error.empty()) result.reason += ": " + error;

@@ -150,6 +150,13 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK(result.reason == "a rank ran out of memory");
     CHECK(result.first_rank == -1);
   }
+  SECTION("ranks that Slurm asked to stop, as it does when it ends the job") {
+    const LaunchResult result =
+        run(slurm, "echo 'srun: error: n1: tasks 0-3: Exited with exit code 130' >&2; exit 130");
+    CHECK(result.outcome == LaunchOutcome::kInterrupted);
+    CHECK(result.reason == "asked to stop");
+    CHECK(result.first_rank == -1);
+  }
   SECTION("srun is not there") {
     setenv("PATH", (slurm.path() / "nowhere").c_str(), 1);
     StepLauncher launcher(allocation(1, 4), kEndless);
