@@ -1,10 +1,10 @@
 #include "runner/commands/refresh.h"
 
+#include <exception>
 #include <iostream>
 #include <thread>
 
 #include "runner/sweep/refresh_jobs.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 
@@ -21,9 +21,8 @@ void refresh_jobs(Store& store, const std::filesystem::path& results) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << experiment
                 << "' this tells what they wrote\n";
     }
-  } catch (const ConfigError& error) {  // a host without Slurm
-    std::cerr << "fsdp-run: the results have open jobs of Slurm, which cannot be asked here: "
-              << error.what() << '\n';
+  } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
+    std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: " << error.what() << '\n';
   }
 }
 

@@ -123,6 +123,21 @@ void add_git_state(Provenance& provenance, GitQuery& git) {
   provenance.git_dirty = state.dirty;
 }
 
+AllocationPlan allocation_plan(const RunArguments& options, const Experiment& experiment,
+                               const std::filesystem::path& trainer) {
+  AllocationPlan plan;
+  plan.file = absolute_file(experiment);
+  plan.working_directory = std::filesystem::current_path();
+  plan.profile = options.choice.expand.profile;
+  plan.set = options.choice.expand.set;
+  plan.only = options.choice.expand.only;
+  plan.rerun = options.rerun;
+  plan.results = std::filesystem::absolute(options.results).lexically_normal();
+  plan.trainer = trainer;
+  plan.time_limit_s = options.time_limit_seconds;
+  return plan;
+}
+
 void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
                             Progress& progress) {
   std::set<int64_t> in_jobs;
@@ -144,7 +159,11 @@ ExitCode run(const RunArguments& options) {
   GitQuery git(absolute_file(experiment).parent_path());
   Expansion expansion = experiment.expand(options.choice.expand, host.resources);
   check_inputs_of(expansion);
-  if (options.choice.expand.on_cluster) check_jobs_of(expansion);
+  const bool on_slurm = options.choice.launcher == LauncherKind::kSlurm;
+  if (on_slurm) {
+    check_jobs_of(expansion);
+    check_for_slurm(expansion);
+  }
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
   std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
@@ -168,7 +187,6 @@ ExitCode run(const RunArguments& options) {
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(),
                    [&](const std::string& line) { progress.say(line); });
-  const bool on_slurm = options.choice.launcher == LauncherKind::kSlurm;
   const auto kind_of_device = [&, gpus = device_kinds(host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
   };
@@ -179,13 +197,16 @@ ExitCode run(const RunArguments& options) {
   const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
     return planner.after(ended, status);
   };
-  const RunListeners listeners{store, progress, std::filesystem::absolute(options.results)};
+  const RunListeners listeners{store, progress,
+                               std::filesystem::absolute(options.results).lexically_normal()};
   std::optional<SlurmRunner> slurm;
   if (on_slurm) {
     add_git_state(provenance, git);
-    slurm.emplace(listeners, options.choice.file,
-                  JobSubmission::Settings{experiment.name(), trainer, provenance}, options.slurm,
-                  follow_up);
+    slurm.emplace(
+        listeners,
+        JobSubmission::Settings{experiment.name(), experiment.text(),
+                                allocation_plan(options, experiment, trainer), provenance},
+        options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
   std::vector<RunToLaunch> runs =

@@ -11,38 +11,76 @@
 namespace fsdp {
 namespace {
 
+std::string results_option(const std::filesystem::path& results) {
+  const bool is_default = results == std::filesystem::current_path() / "results";
+  return is_default ? "" : " --results " + shell_quoted(results.string());
+}
+
+// What the user called, but for --detach.
+std::string command_of(const AllocationPlan& plan, const std::filesystem::path& results) {
+  const std::filesystem::path near = plan.file.lexically_proximate(plan.working_directory);
+  const bool is_below = !near.string().starts_with("..");
+  std::string command = "fsdp-run " + shell_quoted((is_below ? near : plan.file).string());
+  if (plan.profile != "auto") command += " --profile " + shell_quoted(plan.profile);
+  for (const std::string& set : plan.set) command += " --set " + shell_quoted(set);
+  for (const std::string& only : plan.only) command += " --only " + shell_quoted(only);
+  return command + results_option(results) + " --launcher slurm";
+}
+
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::lround(seconds * 1000));
 }
 
 }  // namespace
 
-SlurmRunner::SlurmRunner(const RunListeners& listeners, const std::filesystem::path& file,
-                         JobSubmission::Settings submission, SlurmOptions options,
-                         decltype(SlurmSweep::Settings::follow_up) follow_up)
+void check_for_slurm(const Expansion& expansion) {
+  std::vector<RunToLaunch> runs;
+  for (const Run& run : expansion.runs) {
+    RunToLaunch& checked = runs.emplace_back();
+    checked.record.point = run.point;
+    checked.spec = run.spec;
+  }
+  JobSubmission::check(runs);
+}
+
+SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Settings& submission,
+                         SlurmOptions options, RunPlanner& planner)
     : listeners_(listeners),
-      again_("fsdp-run " + shell_quoted(file.string()) + " --launcher slurm"),
-      cancel_("fsdp-run cancel " + shell_quoted(submission.experiment)),
+      planner_(planner),
+      again_(command_of(submission.plan, listeners.results)),
+      cancel_("fsdp-run cancel " + shell_quoted(submission.experiment) +
+              results_option(listeners.results)),
       options_(options),
       submission_(listeners, cluster_, submission),
       sweep_(
           listeners, cluster_, submission_,
           {.experiment = submission.experiment,
-           .follow_up = std::move(follow_up),
-           .query_interval = milliseconds(options.query_interval_s)},
+           .follow_up = [&](const RunToLaunch& ended,
+                            RunStatus status) { return planner.after(ended, status); },
+           .query_interval = milliseconds(options.query_interval_s),
+           .has_own_time_limit = submission.plan.time_limit_s > 0},
           {.now = std::chrono::steady_clock::now, .wait = [this](std::chrono::milliseconds time) {
              return stop_signals_.take(time) > 0;
            }}) {}
 
-ExitCode SlurmRunner::run(std::vector<RunToLaunch> runs) {
-  const size_t in_jobs =
-      std::erase_if(runs, [&](const RunToLaunch& run) { return sweep_.follows(run.record.id); });
+std::vector<RunToLaunch> SlurmRunner::to_submit(std::vector<RunToLaunch> runs) {
+  const size_t in_jobs = std::erase_if(runs, [&](const RunToLaunch& run) {
+    return sweep_.follows(run.record.id) ||
+           (planner_.follows_from_ended(run.record.id) && sweep_.leave_to_allocation(run));
+  });
   if (in_jobs > 0) {
-    listeners_.progress.say(counted(static_cast<int64_t>(in_jobs), "run") +
-                            " in jobs already, which are followed");
+    listeners_.progress.say(counted(static_cast<int64_t>(in_jobs), "run") + " in jobs already");
   }
-  if (options_.follow) runs.clear();
-  if (!sweep_.submit(std::move(runs))) return stopped();
+  if (options_.follow) {
+    std::erase_if(runs, [&](const RunToLaunch& run) {
+      return !planner_.follows_from_ended(run.record.id) && !sweep_.is_to_restart(run);
+    });
+  }
+  return runs;
+}
+
+ExitCode SlurmRunner::run(std::vector<RunToLaunch> runs) {
+  if (!sweep_.submit(to_submit(std::move(runs)))) return stopped();
   if (options_.detach) {
     if (submission_.waiting() > 0) {
       listeners_.progress.warn(counted(submission_.waiting(), "run") +

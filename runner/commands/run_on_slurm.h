@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "runner/experiment/experiment.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/job_submission.h"
+#include "runner/sweep/run_planner.h"
 #include "runner/sweep/slurm_sweep.h"
 #include "runner/sweep/stop_signals.h"
 
@@ -19,12 +21,14 @@ struct SlurmOptions {
   double query_interval_s = 3;
 };
 
+// Throws ConfigError when the runs cannot be submitted together.
+void check_for_slurm(const Expansion& expansion);
+
 // What `run --launcher slurm` does with the runs of an experiment.
 class SlurmRunner {
  public:
-  SlurmRunner(const RunListeners& listeners, const std::filesystem::path& file,
-              JobSubmission::Settings submission, SlurmOptions options,
-              decltype(SlurmSweep::Settings::follow_up) follow_up);
+  SlurmRunner(const RunListeners& listeners, const JobSubmission::Settings& submission,
+              SlurmOptions options, RunPlanner& planner);
 
   // Before the runs are planned: brings open jobs up to date. False: asked to stop.
   bool pick_up() { return sweep_.pick_up(); }
@@ -32,9 +36,12 @@ class SlurmRunner {
   ExitCode run(std::vector<RunToLaunch> runs);
 
  private:
+  // Those that are to be submitted now.
+  std::vector<RunToLaunch> to_submit(std::vector<RunToLaunch> runs);
   ExitCode stopped();
 
   RunListeners listeners_;
+  RunPlanner& planner_;
   std::string again_;  // the command that goes on
   std::string cancel_;
   SlurmOptions options_;

@@ -66,7 +66,11 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   expect(listeners_.progress, task.run);
   listeners_.progress.queued(record.id, slurm_name(job.recorded, task.recorded.task));
   task.is_queued = record.status == RunStatus::kQueued;
-  if (record.status != RunStatus::kRunning) return task;
+  if (record.status != RunStatus::kRunning) {
+    task.has_ended = job.is_allocation() && !task.is_queued && record.attempt > 0;
+    if (was_ended_by_cluster(record.status)) task.cut_short = record.status;
+    return task;
+  }
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
   if (attempts.empty() || attempts.back().status != RunStatus::kRunning) return task;
   task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempts.back().attempt);
@@ -74,16 +78,26 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   return task;
 }
 
-std::vector<std::string> JobFollower::jobs() const {
-  std::vector<std::string> ids;
-  for (const Job& job : jobs_) ids.push_back(job.recorded.slurm_job);
-  return ids;
+std::optional<int64_t> JobFollower::allocation() const {
+  const auto found = std::ranges::find_if(jobs_, &Job::is_allocation);
+  return found == jobs_.end() ? std::nullopt : std::optional(found->recorded.id);
+}
+
+std::vector<std::string> JobFollower::tasks() const {
+  std::vector<std::string> names;
+  for (const Job& job : jobs_) {
+    for (const Task& task : job.tasks) {
+      names.push_back(slurm_name(job.recorded, task.recorded.task));
+      if (job.is_allocation()) break;
+    }
+  }
+  return names;
 }
 
 bool JobFollower::follows(int64_t run) const {
   return std::ranges::any_of(jobs_, [&](const Job& job) {
-    return std::ranges::any_of(job.tasks,
-                               [&](const Task& task) { return task.run.record.id == run; });
+    return std::ranges::any_of(
+        job.tasks, [&](const Task& task) { return task.run.record.id == run && !task.has_ended; });
   });
 }
 
@@ -133,7 +147,8 @@ void JobFollower::look(Task& task) {
   for (const int attempt : begun) {
     if (task.attempt) close_attempt(task, /*was_requeued=*/true, std::nullopt);
     task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
-    task.is_queued = false;
+    task.is_queued = task.has_ended = false;
+    task.cut_short.reset();
     show_start(listeners_.progress, task.run);
   }
   if (task.attempt) task.attempt->ingest();
@@ -141,8 +156,7 @@ void JobFollower::look(Task& task) {
 
 void JobFollower::hear(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (!state || state->phase == TaskPhase::kEnded) {
-    const bool is_over = task.attempt || !never_started(state) ? may_judge(task) : true;
-    if (is_over) end_task(job, task, state);
+    if (task.has_ended || never_started(state) || may_judge(task)) end_task(job, task, state);
     return;
   }
   if (state->phase == TaskPhase::kQueued) {
@@ -186,20 +200,29 @@ void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
                            "; fsdp-run cancel ends it");
 }
 
-// An allocation goes on with other runs when one has ended; one that was told to stop ended with
-// the job, whose state says why.
+// An allocation goes on with other runs when one has ended. One that was told to stop ended with
+// the job, whose state says why; one that ran into the time limit may go on in it.
 void JobFollower::end_in_allocation(Job& job, Task& task) {
   if (!task.attempt) return;
   const std::optional<JobAttemptEnd> end =
       read_attempt_end(paths(task), task.attempt->attempt(), warn());
   if (!end || end->outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return;
-  end_task(job, task, std::nullopt);
+  task.has_ended = true;
+  task.over_since.reset();
+  const RunStatus status = close_attempt(task, /*was_requeued=*/false, std::nullopt);
+  if (was_ended_by_cluster(status)) {
+    task.cut_short = status;
+  } else {
+    ended_.push_back({task.run, status, job.recorded.id});
+  }
 }
 
 void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (task.attempt) {
     ended_.push_back({task.run, close_attempt(task, /*was_requeued=*/false, state)});
-  } else {
+  } else if (task.cut_short) {
+    ended_.push_back({task.run, *task.cut_short});
+  } else if (!task.has_ended) {
     end_without_attempt(job, task, state);
   }
   task.recorded.over = true;

@@ -22,10 +22,12 @@ namespace fsdp {
 class JobFollower {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // A run whose task is over.
+  // A run that has ended.
   struct Ended {
     RunToLaunch run;
     RunStatus status;
+    // The job, by its number in the store, that goes on with other runs of the experiment.
+    std::optional<int64_t> goes_on{};
   };
 
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
@@ -34,6 +36,8 @@ class JobFollower {
   void follow(JobRecord job, std::span<const RunToLaunch> runs);
   // Another run of a job that is followed.
   void follow_in(int64_t job, RunToLaunch run);
+  // A job that runs the whole experiment, by its number in the store, if one is followed.
+  std::optional<int64_t> allocation() const;
 
   // What was written about attempts that are known to run.
   void read_events();
@@ -41,8 +45,9 @@ class JobFollower {
   // not answer, and no task ends. Returns the runs that have ended.
   std::vector<Ended> pass(const std::optional<std::vector<TaskState>>& states);
 
-  // The ids of those with a task that is not over.
-  std::vector<std::string> jobs() const;
+  // What Slurm calls the tasks that are not over, to be asked about.
+  std::vector<std::string> tasks() const;
+  // Whether the run waits or runs.
   bool follows(int64_t run) const;
   // Whether a task is over, as Slurm says, and its files may not be all there yet.
   bool waits_for_files() const;
@@ -54,6 +59,9 @@ class JobFollower {
     std::unique_ptr<OpenAttempt> attempt{};
     std::optional<TimePoint> over_since{};  // Slurm said so, and files may lag
     bool is_queued = false;                 // and recorded and told so
+    // Of an allocation: the run has, and the job goes on.
+    bool has_ended = false;
+    std::optional<RunStatus> cut_short{};  // how, where the job's own end is to follow
   };
   struct Job {
     JobRecord recorded;

@@ -31,19 +31,6 @@ const EndOfTask* end_of(const std::optional<TaskState>& task) {
   return found == kEnds.end() ? nullptr : &*found;
 }
 
-AttemptOutcome requeued(const JobAttemptFacts& facts) {
-  const std::string after = after_last_step(facts.ranks);
-  if (!facts.end) return {RunStatus::kNodeFailed, "the job was requeued without a word" + after};
-  switch (facts.end->outcome) {
-    case LaunchOutcome::kTimeLimit:
-      return {RunStatus::kTimeLimit, "the job's time limit (slurm.time) came near" + after};
-    case LaunchOutcome::kInterrupted:
-      return {RunStatus::kPreempted, "another job took the nodes" + after};
-    default:
-      return {RunStatus::kFailed, facts.end->reason + after, facts.end->first_rank};
-  }
-}
-
 AttemptOutcome as_the_job_says(const JobAttemptFacts& facts) {
   const JobAttemptEnd& end = *facts.end;
   std::string reason = end.reason;
@@ -55,6 +42,19 @@ AttemptOutcome as_the_job_says(const JobAttemptFacts& facts) {
   return attempt_outcome(
       {.outcome = end.outcome, .reason = std::move(reason), .first_rank = end.first_rank},
       facts.ranks);
+}
+
+AttemptOutcome requeued(const JobAttemptFacts& facts) {
+  const std::string after = after_last_step(facts.ranks);
+  if (!facts.end) return {RunStatus::kNodeFailed, "the job was requeued without a word" + after};
+  switch (facts.end->outcome) {
+    case LaunchOutcome::kTimeLimit:
+      return {RunStatus::kTimeLimit, "the job's time limit (slurm.time) came near" + after};
+    case LaunchOutcome::kInterrupted:
+      return {RunStatus::kPreempted, "another job took the nodes" + after};
+    default:
+      return as_the_job_says(facts);
+  }
 }
 
 bool has_result(RunStatus status) {

@@ -22,6 +22,7 @@ namespace {
 // slurmctld takes scripts of 4 MB at most.
 constexpr size_t kLongestScriptBytes = 3'000'000;
 constexpr size_t kBytesBesideTasks = 100'000;
+constexpr const char* kScriptName = "script.sh";
 
 // Nobody else's: a random number of 64 bits.
 std::string new_token() {
@@ -45,7 +46,15 @@ SlurmTask slurm_task(const RunToLaunch& run, const std::filesystem::path& result
           .configuration = run_configuration(run.record.point, run.spec)};
 }
 
-std::vector<std::filesystem::path> input_folders(const std::vector<RunToLaunch>& runs) {
+bool is_allocation(const RunToLaunch& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
+
+SlurmRequest request_of(std::span<const RunToLaunch> runs) {
+  std::vector<SlurmRequest> requests;
+  for (const RunToLaunch& run : runs) requests.push_back(slurm_request(run.spec));
+  return largest(requests);
+}
+
+std::vector<std::filesystem::path> input_folders(std::span<const RunToLaunch> runs) {
   std::vector<std::filesystem::path> folders;
   for (const RunToLaunch& run : runs) {
     for (std::filesystem::path& folder : input_folders(run.spec)) {
@@ -90,67 +99,88 @@ void JobSubmission::push() {
   if (prepared_) submit(/*may_be_submitted=*/true);
   if (!limits_) most_tasks_ = (limits_ = cluster_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
-    prepared_ = prepare(take_array());
+    prepared_ = prepare(take_job());
     submit(/*may_be_submitted=*/false);
   }
 }
 
-std::vector<RunToLaunch> JobSubmission::take_array() {
-  std::vector<RunToLaunch> array;
+void JobSubmission::check(std::span<const RunToLaunch> runs) {
+  if (std::ranges::any_of(runs, is_allocation)) slurm_of_all(runs);
+}
+
+bool JobSubmission::may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const {
+  if (job.empty() || is_allocation(job.front())) return job.empty() || is_allocation(run);
+  return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
+}
+
+std::vector<RunToLaunch> JobSubmission::take_job() {
+  std::vector<RunToLaunch> job;
   std::deque<RunToLaunch> others;
   size_t bytes = kBytesBesideTasks;
   for (RunToLaunch& run : waiting_) {
     const SlurmTask task = slurm_task(run, listeners_.results);
     const size_t task_bytes = task.spec.native().size() + task.configuration.size() + 64;
-    const bool fits = std::ssize(array) < most_tasks_ && bytes + task_bytes < kLongestScriptBytes;
-    if (array.empty() || (fits && may_share_array(array.front().spec, run.spec))) {
-      bytes += task_bytes;
-      array.push_back(std::move(run));
-    } else {
+    const bool has_room = job.empty() || bytes + task_bytes < kLongestScriptBytes;
+    if (!has_room || !may_join(job, run)) {
       others.push_back(std::move(run));
+      continue;
     }
+    bytes += task_bytes;
+    job.push_back(std::move(run));
   }
   waiting_ = std::move(others);
-  return array;
+  return job;
 }
 
 JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
   const RunSpec& first = runs.front().spec;
-  const std::string token = new_token();
-  SlurmScript script;
-  script.slurm = first.slurm;
-  script.request = slurm_request(first);
-  script.experiment = settings_.experiment;
-  script.token = token;
-  script.trainer = settings_.trainer;
-  script.working_directory = std::filesystem::current_path();
-  script.keeps_checkpoints = wants_checkpoints(first);
-  script.folders = input_folders(runs);
   JobRecord job{.experiment = settings_.experiment,
-                .token = token,
+                .token = new_token(),
                 .mode = std::string(name_of(first.slurm.mode)),
-                .folder = std::filesystem::path("slurm") /
-                          (safe_file_name(settings_.experiment) + '-' + token),
                 .submitted_unix_ms = now_unix_ms(),
                 .provenance = settings_.provenance};
+  job.folder =
+      std::filesystem::path("slurm") / (safe_file_name(settings_.experiment) + '-' + job.token);
+  SlurmScript script;
+  script.slurm = first.slurm;
+  script.request = request_of(runs);
+  script.experiment = settings_.experiment;
+  script.token = job.token;
   script.folder = listeners_.results / job.folder;
+  script.runner = std::filesystem::read_symlink("/proc/self/exe");
+  script.trainer = settings_.plan.trainer;
+  script.working_directory = settings_.plan.working_directory;
+  script.folders = input_folders(runs);
   for (const RunToLaunch& run : runs) {
-    script.tasks.push_back(slurm_task(run, listeners_.results));
+    if (!is_allocation(run)) script.tasks.push_back(slurm_task(run, listeners_.results));
+    script.keeps_checkpoints |= wants_checkpoints(run.spec);
     JobTask& task = job.tasks.emplace_back();
     task.task = std::ssize(job.tasks) - 1;
     task.run = run.record.id;
     task.device_kind = slurm_device_kind(run.spec);
   }
-  const std::string text = render_script(template_text(first.slurm), script);
-  for (const RunToLaunch& run : runs) {
-    const RunPaths paths(listeners_.results / run.record.folder);
-    set_checkpoints_aside(paths, run.record);
-    write_spec(paths, run.spec);
-  }
-  std::filesystem::create_directories(script.folder);
-  write_file(script.folder / "script.sh", text);
+  write_folders(job, runs, render_script(template_text(first.slurm), script));
   job.id = listeners_.store.record_job(job);
   return {std::move(job), std::move(runs)};
+}
+
+// A job that runs the whole experiment sets checkpoints aside itself, when it starts a run.
+void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLaunch> runs,
+                                  const std::string& script) {
+  AllocationPlan plan = settings_.plan;
+  plan.token = job.token;
+  for (const RunToLaunch& run : runs) {
+    const RunPaths paths(listeners_.results / run.record.folder);
+    if (!is_allocation(run)) set_checkpoints_aside(paths, run.record);
+    write_spec(paths, run.spec);
+    plan.runs.push_back(run.record.folder.string());
+  }
+  const std::filesystem::path folder = listeners_.results / job.folder;
+  std::filesystem::create_directories(folder);
+  write_file(folder / kScriptName, script);
+  if (is_allocation(runs.front())) {
+    write_allocation(folder, plan, settings_.experiment_text, listeners_.store);
+  }
 }
 
 // Leaves `prepared_` where it is when Slurm does not answer.
@@ -160,7 +190,7 @@ void JobSubmission::submit(bool may_be_submitted) {
     std::optional<std::string> slurm_job;
     if (may_be_submitted) slurm_job = cluster_.find_submission(job.token);
     if (!slurm_job) {
-      slurm_job = cluster_.submit(listeners_.results / job.folder / "script.sh");
+      slurm_job = cluster_.submit(listeners_.results / job.folder / kScriptName);
     }
     accept(*slurm_job);
   } catch (const SlurmRefused& refused) {
@@ -190,7 +220,7 @@ void JobSubmission::refuse(const std::string& problem) {
   Store::Batch batch(listeners_.store);
   listeners_.store.forget_job(prepared_->job.id);
   const std::string reason = problem + "; the script: " +
-                             (listeners_.results / prepared_->job.folder / "script.sh").string();
+                             (listeners_.results / prepared_->job.folder / kScriptName).string();
   for (const RunToLaunch& run : prepared_->runs) {
     listeners_.store.record_status(run.record.id, RunStatus::kFailed, reason);
     listeners_.progress.ended(run.record.id, RunStatus::kFailed, reason, {});

@@ -4,11 +4,13 @@
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runner/slurm/slurm.h"
 #include "runner/store/store.h"
+#include "runner/sweep/allocation_plan.h"
 #include "runner/sweep/open_attempt.h"
 
 namespace fsdp {
@@ -23,7 +25,9 @@ class JobSubmission {
  public:
   struct Settings {
     std::string experiment;
-    std::filesystem::path trainer;
+    std::string experiment_text{};
+    // What a job that runs the whole experiment is told; token and runs are filled in.
+    AllocationPlan plan{};
     Provenance provenance{};
   };
   // A job that Slurm has taken, and its runs.
@@ -34,7 +38,10 @@ class JobSubmission {
 
   JobSubmission(const RunListeners& listeners, SlurmCluster& cluster, Settings settings);
 
-  // Runs for the next push(). Throws ConfigError when a script cannot be made of them.
+  // Throws ConfigError when one job is to run all of them, and they do not ask for the same.
+  static void check(std::span<const RunToLaunch> runs);
+
+  // Runs for the next push().
   void add(std::vector<RunToLaunch> runs);
   // Submits what was added, until a limit on submitted jobs is reached. Runs that Slurm refuses
   // have failed, and others go on. Throws SlurmUnavailable: to be called again later; nothing is
@@ -55,13 +62,16 @@ class JobSubmission {
     std::vector<RunToLaunch> runs;
   };
 
-  // The tasks of the next array, which leave `waiting_`.
-  std::vector<RunToLaunch> take_array();
+  // The runs of the next job, which leave `waiting_`.
+  std::vector<RunToLaunch> take_job();
+  bool may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const;
   Prepared prepare(std::vector<RunToLaunch> runs);
   void submit(bool may_be_submitted);
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);
   void put_back();
+  void write_folders(const JobRecord& job, std::span<const RunToLaunch> runs,
+                     const std::string& script);
 
   RunListeners listeners_;
   SlurmCluster& cluster_;
@@ -70,7 +80,7 @@ class JobSubmission {
   std::deque<RunToLaunch> waiting_{};
   std::optional<Prepared> prepared_{};
   std::vector<Submitted> submitted_{};
-  int64_t most_tasks_;  // that an array may have
+  int64_t most_tasks_ = 1;  // that an array may have
   bool at_limit_ = false;
   bool some_refused_ = false;
 };

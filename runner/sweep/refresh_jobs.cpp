@@ -32,10 +32,10 @@ bool refresh_jobs(const RunListeners& listeners, SlurmCluster& cluster, std::str
   try {
     confirm_submissions(listeners, cluster, experiment);
     follow_open_jobs(follower, listeners, experiment);
-    if (follower.jobs().empty()) return true;
-    states = cluster.query(follower.jobs());
+    if (follower.tasks().empty()) return true;
+    states = cluster.query(follower.tasks());
   } catch (const SlurmUnavailable&) {
-    if (follower.jobs().empty()) follow_open_jobs(follower, listeners, experiment);
+    if (follower.tasks().empty()) follow_open_jobs(follower, listeners, experiment);
   }
   follower.pass(states);
   while (follower.waits_for_files() && !pauses.wait(kFilesPause)) follower.pass(states);

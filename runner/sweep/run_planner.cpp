@@ -62,6 +62,11 @@ std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
   return runs;
 }
 
+bool RunPlanner::follows_from_ended(int64_t run) const {
+  const auto found = series_.find(run);
+  return found != series_.end() && found->second.has_begun;
+}
+
 std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus status) {
   auto found = series_.extract(ended.record.id);
   if (found.empty()) return std::nullopt;
@@ -97,6 +102,7 @@ std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
       break;
     }
     if (steps.back().decision == Decision::kLaunch) break;
+    series.has_begun = true;
   }
   return steps;
 }

@@ -35,6 +35,9 @@ class RunPlanner {
   // How many of the chosen runs have a result that stays.
   int64_t with_result() const { return with_result_; }
 
+  // Whether a run to launch follows, in a doubled key, from one that has ended.
+  bool follows_from_ended(int64_t run) const;
+
   // The run that follows one that has ended, where a key is doubled.
   std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
 
@@ -45,6 +48,7 @@ class RunPlanner {
     Doubling search;
     std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
     int64_t value = 0;
+    bool has_begun = false;  // a value before it is known to fit or not
   };
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
   struct Step {

@@ -57,7 +57,7 @@ bool SlurmSweep::pick_up() {
     if (pauses_.wait(patience_.pause())) return false;
   }
   follow_open_jobs(follower_, listeners_, settings_.experiment);
-  if (!follower_.jobs().empty()) follower_.pass(ask());
+  if (!follower_.tasks().empty()) follower_.pass(ask());
   return true;
 }
 
@@ -101,7 +101,7 @@ ExitCode SlurmSweep::follow() {
       follower_.read_events();
     }
     listeners_.progress.refresh();
-    if (follower_.jobs().empty() && submission_.waiting() == 0) break;
+    if (follower_.tasks().empty() && submission_.waiting() == 0) break;
   }
   return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
 }
@@ -122,10 +122,10 @@ void SlurmSweep::turn() {
 }
 
 std::optional<std::vector<TaskState>> SlurmSweep::ask() {
-  const std::vector<std::string> jobs = follower_.jobs();
-  if (jobs.empty()) return std::vector<TaskState>{};
+  const std::vector<std::string> tasks = follower_.tasks();
+  if (tasks.empty()) return std::vector<TaskState>{};
   try {
-    std::vector<TaskState> states = cluster_.query(jobs);
+    std::vector<TaskState> states = cluster_.query(tasks);
     patience_.answer(listeners_.progress);
     return states;
   } catch (const SlurmUnavailable& error) {
@@ -141,20 +141,39 @@ void SlurmSweep::after(const JobFollower::Ended& ended) {
   if (!settings_.follow_up) return;
   std::optional<RunToLaunch> next = settings_.follow_up(ended.run, ended.status);
   if (!next) return;
-  expect(listeners_.progress, *next);
-  submission_.add({std::move(*next)});
+  if (ended.goes_on) {
+    follower_.follow_in(*ended.goes_on, std::move(*next));
+  } else {
+    expect(listeners_.progress, *next);
+    submission_.add({std::move(*next)});
+  }
 }
 
+bool SlurmSweep::leave_to_allocation(const RunToLaunch& run) {
+  const std::optional<int64_t> job = follower_.allocation();
+  if (job) follower_.follow_in(*job, run);
+  return job.has_value();
+}
+
+bool SlurmSweep::is_to_restart(const RunToLaunch& run) const {
+  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);
+  const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
+  return fsdp::is_to_restart(run.record.status, attempts, run.spec.slurm.max_restarts, may_repeat);
+}
+
+// One that has no attempt was not reached by its job, and did not use up its time.
 bool SlurmSweep::restart(const JobFollower::Ended& ended) {
   const RunSpec& spec = ended.run.spec;
-  const int64_t in_a_row = ended_by_cluster_in_a_row(listeners_.store, ended.run.record.id);
-  if (!is_to_restart(ended.status, in_a_row, spec.slurm.max_restarts, wants_checkpoints(spec))) {
-    return false;
-  }
+  if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
+  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, ended.run.record.id);
+  const int64_t tries = std::max(attempts, restarts_[ended.run.record.id] + 1);
+  const bool may_repeat = attempts == 0 || wants_checkpoints(spec);
+  if (!fsdp::is_to_restart(ended.status, tries, spec.slurm.max_restarts, may_repeat)) return false;
+  ++restarts_[ended.run.record.id];
   RunToLaunch again = ended.run;
   again.record.status = ended.status;
   listeners_.progress.say(again.record.point + ": submitted again, restart " +
-                          std::to_string(in_a_row) + " of at most " +
+                          std::to_string(tries) + " of at most " +
                           std::to_string(spec.slurm.max_restarts));
   submission_.add({std::move(again)});
   return true;

@@ -48,6 +48,8 @@ class SlurmSweep {
     // The run that follows one which has ended, if there is one.
     std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
     std::chrono::milliseconds query_interval{3000};
+    // Whether the time limit is the user's, of each run, and not the jobs': nothing is repeated.
+    bool has_own_time_limit = false;
   };
 
   SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster, JobSubmission& submission,
@@ -58,6 +60,11 @@ class SlurmSweep {
   bool pick_up();
   // Whether the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }
+  // Whether the cluster ended the run's last attempt, and it may be started again.
+  bool is_to_restart(const RunToLaunch& run) const;
+  // Takes the run for one of a job that runs the whole experiment and comes to it by itself, as it
+  // does to the values of a doubled key. False: there is no such job.
+  bool leave_to_allocation(const RunToLaunch& run);
 
   // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.
   bool submit(std::vector<RunToLaunch> runs);
@@ -81,7 +88,8 @@ class SlurmSweep {
   JobFollower follower_;
   SlurmPatience patience_;
   SlurmPatience::TimePoint next_query_{};
-  SlurmPatience::TimePoint next_push_{};  // when a limit was reached and no run has ended
+  SlurmPatience::TimePoint next_push_{};   // when a limit was reached and no run has ended
+  std::map<int64_t, int64_t> restarts_{};  // by run
   bool some_failed_ = false;
 };
 

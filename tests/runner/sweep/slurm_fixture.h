@@ -17,6 +17,7 @@
 #include "runner/sweep/slurm_sweep.h"
 #include "tests/runner/store/store_fixture.h"
 #include "trainer/contract/run_paths.h"
+#include "trainer/contract/unix_time.h"
 
 // A cluster of which a test says what happens, and what its jobs would write.
 namespace fsdp {
@@ -30,15 +31,19 @@ class FakeCluster : public SlurmCluster {
   std::string submit(const std::filesystem::path& script) override {
     ++submissions;
     answer();
-    if (!refusal.empty()) throw SlurmRefused(refusal, false);
     const std::string text = read(script);
-    const int tasks = tasks_in(text);
-    if (waiting_tasks() + tasks > most_waiting) throw SlurmRefused("QOSMaxSubmitJob", true);
+    if (!refused_script.empty() && text.find(refused_script) != std::string::npos) {
+      throw SlurmRefused("sbatch: error: invalid partition specified", false);
+    }
+    const bool is_array = text.find("--array=") != std::string::npos;
+    const int tasks = is_array ? tasks_in(text) : 1;
+    if (waiting_tasks() + tasks > most_waiting)
+      throw SlurmRefused("QOSMaxSubmitJobPerUserLimit", true);
     const std::string id = std::to_string(next_id_++);
     const size_t token = text.find("fsdp-run:") + 9;
     tokens[text.substr(token, 16)] = id;
     for (int task = 0; task < tasks; ++task) {
-      const std::string name = id + '_' + std::to_string(task);
+      const std::string name = is_array ? id + '_' + std::to_string(task) : id;
       known[name] = {.job = name, .state = "PENDING", .reason = "Priority", .node_list = ""};
     }
     if (loses_answers) throw SlurmUnavailable("sbatch did not answer within 30 s");
@@ -54,9 +59,7 @@ class FakeCluster : public SlurmCluster {
     answer();
     std::vector<TaskState> states;
     for (const auto& [name, state] : known) {
-      if (std::ranges::find(jobs, name.substr(0, name.find('_'))) != jobs.end()) {
-        states.push_back(state);
-      }
+      if (std::ranges::find(jobs, name) != jobs.end()) states.push_back(state);
     }
     return states;
   }
@@ -77,7 +80,7 @@ class FakeCluster : public SlurmCluster {
 
   bool is_down = false;
   bool loses_answers = false;
-  std::string refusal;
+  std::string refused_script;  // a part of it
   int most_waiting = 1'000'000;
   int submissions = 0;
   int queries = 0;
@@ -95,8 +98,7 @@ class FakeCluster : public SlurmCluster {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
   static int tasks_in(const std::string& script) {
-    const size_t array = script.find("--array=0-");
-    return array == std::string::npos ? 1 : std::stoi(script.substr(array + 10)) + 1;
+    return std::stoi(script.substr(script.find("--array=0-") + 10)) + 1;
   }
   int waiting_tasks() const {
     return static_cast<int>(std::ranges::count_if(
@@ -117,9 +119,10 @@ class FakeJob {
     std::filesystem::create_directories(paths_.attempt(attempt));
     write(paths_.launch_record(attempt), R"({"job": ")" + job +
                                              R"(", "node_list": "n1", "host": "n1", )"
-                                             R"("started_unix_ms": 1000})");
+                                             R"("started_unix_ms": )" +
+                                             std::to_string(now_unix_ms()) + "}");
     attempt_ = attempt;
-    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunStarted{.steps_planned = 9});
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunStarted());
   }
   void steps(int64_t step) {
     for (int rank = 0; rank < ranks_; ++rank) report(rank, step_done(step, 10));
@@ -149,7 +152,7 @@ class FakeJob {
   template <typename Body>
   void report(int rank, Body body) {
     std::ofstream(paths_.events(attempt_, rank), std::ios::app)
-        << to_json_line(event(++sequence_, sequence_, std::move(body))) << '\n';
+        << to_json_line(event(++sequence_, 1'000, std::move(body))) << '\n';
   }
 
   RunPaths paths_;
@@ -186,8 +189,7 @@ class SlurmRunnerLife {
  public:
   SlurmRunnerLife(const ResultsFolder& results, FakeCluster& cluster)
       : store(results.path()),
-        submission_({store, progress, results.path()}, cluster,
-                    {.experiment = "lab", .trainer = "/opt/fsdp-train", .provenance = {}}),
+        submission_({store, progress, results.path()}, cluster, settings(results)),
         sweep({store, progress, results.path()}, cluster, submission_,
               {.experiment = "lab",
                .follow_up =
@@ -221,6 +223,14 @@ class SlurmRunnerLife {
   bool is_asked_to_stop = false;
 
  private:
+  static JobSubmission::Settings settings(const ResultsFolder& results) {
+    JobSubmission::Settings settings{.experiment = "lab"};
+    settings.plan.file = "/home/lab.yaml";
+    settings.plan.working_directory = "/home";
+    settings.plan.results = results.path();
+    settings.plan.trainer = "/opt/fsdp-train";
+    return settings;
+  }
   bool wait(std::chrono::milliseconds time) {
     now_ += std::max<std::chrono::milliseconds>(time, std::chrono::seconds(4));
     if (!happens.empty()) {
