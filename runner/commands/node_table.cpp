@@ -66,11 +66,12 @@ std::vector<TextColumn> node_columns() {
 }
 
 std::string gpu_text(const DeviceSample& gpu) {
-  std::string text = gpu.device + "  " + percent(gpu.utilization_percent) + " busy  " +
-                     gibibytes(gpu.memory_used_bytes) + '/' + gibibytes(gpu.memory_total_bytes) +
-                     " GiB";
+  constexpr size_t kPercent = 5;  // "100 %"
+  std::string text = gpu.device + ' ' + display_right(percent(gpu.utilization_percent), kPercent) +
+                     " busy " + gibibytes(gpu.memory_used_bytes) + '/' +
+                     gibibytes(gpu.memory_total_bytes) + " GiB";
   const auto part = part_percent(gpu.memory_used_bytes, gpu.memory_total_bytes);
-  return part ? text + "  " + percent(part) : text;
+  return part ? text + ' ' + percent(part) : text;
 }
 
 // Below the node's line, in columns of equal width.

@@ -1,15 +1,39 @@
 #include "runner/commands/refresh.h"
 
+#include <chrono>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
 #include "runner/sweep/refresh_jobs.h"
 
 namespace fsdp {
+namespace {
+
+constexpr std::chrono::seconds kPauseOfWatchers{5};
+
+// Its time is when Slurm was asked last.
+std::filesystem::path asked_file(const std::filesystem::path& results) {
+  return results / "slurm" / "asked";
+}
+
+bool was_asked_lately(const std::filesystem::path& results) {
+  std::error_code not_there;
+  const auto asked = std::filesystem::last_write_time(asked_file(results), not_there);
+  if (not_there) return false;
+  return std::chrono::abs(std::filesystem::file_time_type::clock::now() - asked) < kPauseOfWatchers;
+}
+
+}  // namespace
+
+void refresh_jobs_now_and_then(Store& store, const std::filesystem::path& results) {
+  if (!was_asked_lately(results)) refresh_jobs(store, results);
+}
 
 void refresh_jobs(Store& store, const std::filesystem::path& results) {
   if (store.open_jobs("").empty()) return;
+  std::ofstream(asked_file(results)) << '\n';
   const Pauses pauses{.now = std::chrono::steady_clock::now,
                       .wait = [](std::chrono::milliseconds time) {
                         std::this_thread::sleep_for(time);

@@ -177,6 +177,18 @@ TEST_CASE("status shows a job that waits, and then its nodes, also in 80 columns
   }
 }
 
+TEST_CASE("status, called again and again, leaves Slurm alone for a while; report asks") {
+  SubmittedRun run;
+  write_text(run.path() / "slurm/.folder", "");
+  const std::string remark = "open jobs of Slurm cannot be asked about";
+  CHECK_THAT(run.call({"status"}).errors, Contains(remark));
+  CHECK_THAT(run.call({"status"}).errors, !Contains(remark));
+  CHECK_THAT(run.call({"report"}).errors, Contains(remark));
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
+  std::filesystem::last_write_time(run.path() / "slurm/asked", long_ago);
+  CHECK_THAT(run.call({"status"}).errors, Contains(remark));
+}
+
 TEST_CASE("explain tells of the job and of every attempt in it") {
   SubmittedRun run;
   CHECK_THAT(run.call({"explain", "point", "--trainer", STUB_TRAINER_PROGRAM}).output,

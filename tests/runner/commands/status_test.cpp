@@ -176,8 +176,7 @@ TEST_CASE("a node's line has processors, memory and power, and its GPUs stand be
                            Catch::Contains("480") && Catch::Contains("94 %") &&
                            Catch::Contains("300") && Catch::Contains("1202 W of GPUs"));
   REQUIRE(lines.size() == 4);
-  CHECK(lines[2] ==
-        "  gpu:0  50 % busy  16.0/64.0 GiB  25 %    gpu:1  51 % busy  16.0/64.0 GiB  25 %");
+  CHECK(lines[2] == "  gpu:0  50 % busy 16.0/64.0 GiB 25 %    gpu:1  51 % busy 16.0/64.0 GiB 25 %");
   const auto wide = node_table(nodes, 200, 13'000);
   CHECK(wide.size() == 3);
   CHECK_THAT(wide[1], Catch::Contains("512") && Catch::EndsWith("3s ago"));
@@ -191,7 +190,7 @@ TEST_CASE("what was not sampled is said to be unknown") {
   const std::vector<NodeState> nodes{node};
   const auto lines = node_table(nodes, 0, 0);
   CHECK_THAT(lines[0], !Catch::Contains("power"));
-  CHECK_THAT(lines[2], Catch::Contains("gpu:0  - busy  -/- GiB"));
+  CHECK_THAT(lines[2], Catch::Contains("gpu:0     - busy -/- GiB"));
   node.node.power_watts = 500;
   CHECK_THAT(node_table(std::vector{node}, 0, 0)[1],
              Catch::Contains("500 W") && !Catch::Contains("GPUs"));
