@@ -138,6 +138,19 @@ AllocationPlan allocation_plan(const RunArguments& options, const Experiment& ex
   return plan;
 }
 
+void refuse_options_of_this_host(const RunArguments& options, const Expansion& expansion) {
+  if (options.max_parallel > 1) {
+    throw ConfigError("--max-parallel", "",
+                      "is for runs on this host; on a cluster, slurm.max_parallel limits an array");
+  }
+  const bool are_jobs = std::ranges::any_of(
+      expansion.runs, [](const Run& run) { return run.spec.slurm.mode == SlurmMode::kPerRun; });
+  if (options.time_limit_seconds > 0 && are_jobs) {
+    throw ConfigError("--time-limit", "",
+                      "is for runs that fsdp-run starts itself; a job's is slurm.time");
+  }
+}
+
 void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
                             Progress& progress) {
   std::set<int64_t> in_jobs;
@@ -163,6 +176,7 @@ ExitCode run(const RunArguments& options) {
   if (on_slurm) {
     check_jobs_of(expansion);
     check_for_slurm(expansion);
+    refuse_options_of_this_host(options, expansion);
   }
   const std::filesystem::path trainer = find_trainer(options.trainer);
 

@@ -236,9 +236,17 @@ void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>&
 }
 
 void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state) {
-  const AttemptOutcome outcome =
-      outcome_without_attempt(state, (listeners_.results / job.recorded.folder).string());
   const int64_t run = task.run.record.id;
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  AttemptOutcome outcome = outcome_without_attempt(
+      state, (listeners_.results / job.recorded.folder / (name + ".out")).string());
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
+  const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
+                            was_ended_by_cluster(attempts.back().status);
+  if (was_requeued && outcome.status == RunStatus::kFailed) {  // it was not to go on once more
+    outcome = {attempts.back().status,
+               attempts.back().reason + "; it was started again slurm.max_restarts times"};
+  }
   listeners_.store.record_status(run, outcome.status, outcome.reason);
   listeners_.progress.ended(run, outcome.status, outcome.reason, {});
   ended_.push_back({task.run, outcome.status});

@@ -466,3 +466,128 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
     CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
   }
 }
+
+TEST_CASE("one job for all runs: each has ended when its files say so, and the job goes on") {
+  Laboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<Store::PlannedRun> planned = planned_runs(3);
+  for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  REQUIRE(life.sweep.submit({runs[0], runs[1]}));
+  CHECK(lab.cluster.submissions == 1);
+  CHECK(lab.cluster.known.contains("100"));
+  std::vector<FakeJob> jobs;
+  for (const RunToLaunch& run : runs) jobs.push_back(lab.job(run));
+  life.follow_up = [&](const RunToLaunch& run, RunStatus status) -> std::optional<RunToLaunch> {
+    const bool is_doubled = run.record.id == runs[1].record.id && status == kFinished;
+    return is_doubled ? std::optional(runs[2]) : std::nullopt;
+  };
+  SECTION("what a doubled key comes to next is done in it") {
+    life.happens = {
+        [&] {
+          lab.cluster.runs("100");
+          jobs[0].starts(1, "100");
+          jobs[0].finishes();
+        },
+        [&] {
+          CHECK(life.status(runs[0].record.id) == kFinished);
+          CHECK(life.sweep.follows(runs[1].record.id));
+          jobs[1].starts(1, "100");
+          jobs[1].finishes();
+        },
+        [&] { CHECK(life.sweep.follows(runs[2].record.id)); },
+        [&] {
+          jobs[2].starts(1, "100");
+          jobs[2].runs_out_of_memory();
+          lab.cluster.ends("100");
+        },
+    };
+    CHECK(life.sweep.follow() == ExitCode::kOk);
+    CHECK(life.attempts(runs[2].record.id) == Statuses{kOutOfMemory});
+  }
+  SECTION("a run that came near the time limit goes on in it when it is requeued") {
+    life.happens = {
+        [&] {
+          lab.cluster.runs("100");
+          jobs[0].starts(1, "100");
+          jobs[0].is_asked_to_stop("time_limit");
+        },
+        [&] { lab.cluster.waits_again("100"); },
+        [&] {
+          CHECK(life.attempts(runs[0].record.id) == Statuses{kTimeLimit});
+          lab.cluster.runs("100");
+          jobs[0].starts(2, "100");
+          jobs[0].finishes();
+          jobs[1].starts(1, "100");
+        },
+        [&] {
+          CHECK(life.attempts(runs[0].record.id) == Statuses{kTimeLimit, kFinished});
+          lab.cluster.becomes("100", TaskPhase::kEnded, "CANCELLED");
+        },
+    };
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+    CHECK(life.attempts(runs[1].record.id) == Statuses{kCancelled});
+  }
+  CHECK(lab.cluster.submissions == 1);
+  CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE("a run whose job was requeued once too often is what ended it") {
+  Laboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<Store::PlannedRun> planned = planned_runs(1);
+  planned[0].spec.slurm.max_restarts = 0;
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  life.happens = {[&] {
+                    lab.cluster.runs("100_0");
+                    job.starts(1, "100_0");
+                  },
+                  [&] {
+                    job.is_asked_to_stop("interrupted");
+                    lab.cluster.waits_again("100_0");
+                  },
+                  [&] { lab.cluster.ends("100_0", "FAILED"); }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.status(runs[0].record.id) == kPreempted);
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("two experiments in one folder are followed apart") {
+  Laboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(planned_runs(1));
+  REQUIRE(life.sweep.submit(runs));
+  JobRecord other{.experiment = "other", .token = "1", .slurm_job = "7", .mode = "per_run"};
+  JobTask task;
+  task.run = life.store.plan(experiment("other"), planned_runs(1)).front().id;
+  other.tasks = {task};
+  life.store.record_job(other);
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  FakeJob job = lab.job(runs[0]);
+  next.happens = {[&] {
+    job.starts(1, "100_0");
+    job.finishes();
+    lab.cluster.ends("100_0");
+  }};
+  CHECK(next.sweep.follow() == ExitCode::kOk);
+  CHECK(next.store.open_jobs("lab").empty());
+  CHECK(next.store.open_jobs("other").size() == 1);
+}
+
+TEST_CASE("Slurm is asked less and less often while it does not answer") {
+  RecordingProgress progress;
+  SlurmPatience patience;
+  std::vector<int64_t> pauses;
+  for (int i = 0; i < 8; ++i) {
+    patience.no_answer({}, "connection refused", progress);
+    pauses.push_back(patience.pause().count());
+  }
+  CHECK(pauses == std::vector<int64_t>{1, 2, 4, 8, 16, 32, 60, 60});
+  patience.answer(progress);
+  patience.no_answer({}, "connection refused", progress);
+  CHECK(patience.pause() == std::chrono::seconds(1));
+  CHECK(progress.count("connection refused") == 2);
+}
