@@ -208,7 +208,7 @@ ExitCode allocation(const std::filesystem::path& folder) {
 CommandFunction add_allocation_command(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("allocation", "")->group("");
   const auto folder = std::make_shared<std::filesystem::path>();
-  command.add_option("FOLDER", *folder)->required();
+  command.add_option("FOLDER", *folder, "The submission's folder")->required();
   return [folder] { return allocation(*folder); };
 }
 

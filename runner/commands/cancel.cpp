@@ -128,7 +128,7 @@ CommandFunction add_cancel_command(CLI::App& app) {
   const auto arguments = std::make_shared<CancelArguments>();
   command.footer(R"(Examples:
   fsdp-run cancel lab                      all jobs of an experiment
-  fsdp-run cancel lab/4xFSDP lab/8xFSDP    those of two runs; others of their arrays go on
+  fsdp-run cancel lab/4xFSDP lab/8xFSDP    those of two runs
   fsdp-run cancel                          all of the results folder)");
   command.add_option("WHAT", arguments->words, "Experiments, their files, or runs (default: all)")
       ->option_text(" ");

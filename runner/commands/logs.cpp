@@ -221,7 +221,7 @@ CommandFunction add_logs_command(CLI::App& app) {
   const auto arguments = std::make_shared<LogsArguments>();
   command.footer(R"(Examples:
   fsdp-run logs 4xFSDP --rank 2
-  fsdp-run logs 4xFSDP --follow            also while its job waits, and after a requeue)");
+  fsdp-run logs 4xFSDP --follow            also while its job waits)");
   command.add_option("RUN", arguments->word, kRunWordHelp)->required()->option_text(" ");
   command
       .add_option("--rank", arguments->rank, "Of this rank (default: the one that failed, else 0)")
