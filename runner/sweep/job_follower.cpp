@@ -135,7 +135,11 @@ std::vector<JobFollower::Ended> JobFollower::pass(
     }
     std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
   }
-  std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
+  // A job may have done what follows from a run before it ended itself: follow_in() may come.
+  std::erase_if(jobs_, [this](const Job& job) {
+    return job.tasks.empty() &&
+           std::ranges::find(ended_, job.recorded.id, &Ended::goes_on) == ended_.end();
+  });
   batch.commit();
   return std::exchange(ended_, {});
 }

@@ -17,7 +17,7 @@ def values(work):
     return {point.split("=")[1]: status for point, status in work.statuses().items()}
 
 
-@pytest.mark.parametrize("mode", ["per_run"])
+@pytest.mark.parametrize("mode", ["per_run", "allocation"])
 def test_the_largest_batch_is_found(cluster, workplace, mode):
     work = work_that_doubles(workplace, cluster, mode)
     ended = work.call(*work.with_stub())
@@ -25,3 +25,15 @@ def test_the_largest_batch_is_found(cluster, workplace, mode):
     assert dict(sorted(values(work).items())) == FOUND
     assert "FSDP: largest batch.size_per_rank that fits: 5 (6 does not)" in ended.stdout
     assert all(len(statuses) == 1 for statuses in work.attempts().values())
+
+
+def test_detached_the_next_call_goes_on(cluster, workplace):
+    work = work_that_doubles(workplace, cluster, "per_run")
+    for _ in range(2):
+        assert work.call(*work.with_stub("--detach")).returncode == 0
+        cluster.wait_until("the job has ended", lambda: cluster.queue() == [])
+    status = work.call("status", work.file)
+    assert status.returncode == 0, status.stderr
+    assert values(work) == {"1": "finished", "2": "finished"}
+    assert work.call(*work.with_stub()).returncode == 0
+    assert dict(sorted(values(work).items())) == FOUND

@@ -7,12 +7,27 @@ from workplace import experiment
 
 THREE = ["{name: a}", "{name: b, train.seed: 2}", "{name: c, train.seed: 3}"]
 ALL_FINISHED = {point: ["finished"] for point in "abc"}
-modes = pytest.mark.parametrize("mode", ["per_run"])
+modes = pytest.mark.parametrize("mode", ["per_run", "allocation"])
 
 
 def steps(work):
     return work.query("select point, count(*) as steps from steps join runs on run = runs.id "
                       "group by point order by point")
+
+
+@modes
+def test_a_detached_runner_is_gone_and_the_report_complete(cluster, workplace, mode):
+    work = workplace(cluster, experiment(THREE, "device: cpu, train.steps: 5", f"mode: {mode}"))
+    submitted = work.call(*work.with_stub("--detach"))
+    assert submitted.returncode == 0, submitted.stderr
+    [job] = {row["slurm_job"] for row in work.query("select slurm_job from jobs")}
+    assert job in submitted.stdout + submitted.stderr
+    cluster.wait_until("the jobs have ended", lambda: cluster.queue() == [])
+    report = work.call("report", work.file, "--format", "csv")
+    assert report.returncode == 0, report.stderr
+    assert report.stdout.count("finished") == 3
+    assert work.attempts() == ALL_FINISHED
+    assert steps(work) == [{"point": point, "steps": 5} for point in "abc"]
 
 
 @modes
@@ -99,3 +114,25 @@ def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path):
     assert report.returncode == 0, report.stderr
     assert work.statuses() == {point: "cancelled" for point in "abc"}
     assert work.attempts() == {"a": ["cancelled"]}
+
+
+def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplace, tmp_path):
+    """What ranks wrote is known without it; what killed them is known to sacct only."""
+    expected = {"with": "cancelled", "without": "unknown"}
+    works = {}
+    for name, cluster in (("with", accounting_cluster), ("without", own_cluster(MinJobAge=2))):
+        works[name] = work = workplace(cluster, experiment(
+            ["{name: done}", "{name: killed, train.seed: 2}"], "device: cpu, train.steps: 4",
+            # Nothing but SIGKILL ends it, and the script that would say so with it.
+            f"environment: ['STUB_RULES=point=killed,deaf=1; point=killed,step=3,"
+            f"await={tmp_path}/never']"), folder=name)
+        assert work.call(*work.with_stub("--detach")).returncode == 0
+        work.wait_for_step("killed", 2)
+        [row] = work.query("select slurm_job from jobs")
+        cluster.wait_until("one has finished", lambda: len(cluster.queue()) == 1)
+        cluster.call("scancel", f"{row['slurm_job']}_1")
+        cluster.wait_until("slurmctld has forgotten them", lambda: cluster.call(
+            "scontrol", "show", "job", row["slurm_job"]).returncode != 0)
+    for name, work in works.items():
+        assert work.call("report", work.file).returncode == 0
+        assert work.statuses() == {"done": "finished", "killed": expected[name]}

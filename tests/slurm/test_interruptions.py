@@ -90,3 +90,17 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     assert again.returncode == 0, again.stderr
     assert work.attempts() == {"run": ["preempted", "finished"]}
     check_resumption(work)
+
+
+def test_an_allocation_that_is_preempted_goes_on_with_the_rest(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: before, train.steps: 5}",
+         *ONE_RUN,
+         "{name: after, train.steps: 5, train.seed: 2}"], TINY, "mode: allocation, time: 10"))
+    follower, _ = start_and_hold(work)
+    preempt(cluster)
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == {"before": ["finished"], "run": ["preempted", "finished"],
+                               "after": ["finished"]}
+    check_resumption(work)

@@ -1,6 +1,4 @@
 """Jobs that wait, never start, or whose controller is away; what the user is told."""
-import re
-
 import pytest
 from workplace import experiment
 
@@ -79,3 +77,23 @@ def test_the_controller_is_away_when_runs_are_submitted(own_cluster, workplace):
     assert ended.returncode == 0, told + ended.stderr
     assert work.attempts() == {"a": ["finished"]}
     assert len(work.query("select * from jobs")) == 1
+
+
+def test_status_of_what_runs_and_waits(cluster, workplace, tmp_path):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        ["{name: runs, strategy: {kind: ddp, ranks: 2}}",
+         "{name: waits, strategy: {kind: ddp, ranks: 2}, train.seed: 2}"], BASE,
+        f"max_parallel: 1, nodes: 2, time: 10, environment: ['STUB_RULES=step=3,await={gate}']"))
+    assert work.call(*work.with_stub("--detach")).returncode == 0
+    work.wait_for_step("runs", 2)
+    status = work.call("status", work.file)
+    assert status.returncode == 0, status.stderr
+    [job] = [row["slurm_job"] for row in work.query("select slurm_job from jobs")]
+    [runs] = [line for line in status.stdout.splitlines() if "trial/runs" in line]
+    [waits] = [line for line in status.stdout.splitlines() if "trial/waits" in line]
+    assert {"running", f"{job}_0", "2/4", "n[1-2]"} < set(runs.split())
+    assert {"queued", f"{job}_1"} < set(waits.split())
+    gate.touch()
+    assert work.call(*work.with_stub("--follow")).returncode == 0
+    assert work.attempts() == {"runs": ["finished"], "waits": ["finished"]}

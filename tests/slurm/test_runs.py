@@ -13,7 +13,7 @@ SHORT = ["--profile", "cpu", "--set", "train.max_steps=2", "--set", "data.sequen
          "--set", "threads_per_rank=1"]
 
 
-@pytest.mark.parametrize("mode", ["per_run"])
+@pytest.mark.parametrize("mode", ["per_run", "allocation"])
 def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace, mode):
     work = workplace(cluster, LAB.read_text())
     ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}", "--set",
@@ -30,7 +30,7 @@ def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace,
     assert len(jobs) == (1 if mode == "allocation" else 2)
 
 
-@pytest.mark.parametrize("mode", ["per_run"])
+@pytest.mark.parametrize("mode", ["per_run", "allocation"])
 def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, workplace, mode):
     work = workplace(cluster, experiment(
         ["{name: FSDP, strategy: {kind: fsdp, ranks: 4}}"], f"{TINY}, train.steps: 5",
