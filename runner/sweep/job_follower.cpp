@@ -128,8 +128,9 @@ std::vector<JobFollower::Ended> JobFollower::pass(
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
       const bool is_known = found != state_of.end();
       if (!is_known || found->second->phase != TaskPhase::kQueued) look(task);
-      if (job.is_allocation()) end_in_allocation(job, task);
-      if (states && !task.recorded.over) {
+      // A job stays until what follows from its runs has been added to it.
+      const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
+      if (states && !task.recorded.over && !ended_now) {
         hear(job, task, is_known ? std::optional(*found->second) : std::nullopt);
       }
     }
@@ -206,19 +207,20 @@ void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
 
 // An allocation goes on with other runs when one has ended. One that was told to stop ended with
 // the job, whose state says why; one that ran into the time limit may go on in it.
-void JobFollower::end_in_allocation(Job& job, Task& task) {
-  if (!task.attempt) return;
+bool JobFollower::end_in_allocation(Job& job, Task& task) {
+  if (!task.attempt) return false;
   const std::optional<JobAttemptEnd> end =
       read_attempt_end(paths(task), task.attempt->attempt(), warn());
-  if (!end || end->outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return;
+  if (!end || end->outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return false;
   task.has_ended = true;
   task.over_since.reset();
   const RunStatus status = close_attempt(task, /*was_requeued=*/false, std::nullopt);
   if (was_ended_by_cluster(status)) {
     task.cut_short = status;
-  } else {
-    ended_.push_back({task.run, status, job.recorded.id});
+    return false;
   }
+  ended_.push_back({task.run, status, job.recorded.id});
+  return true;
 }
 
 void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {

@@ -75,7 +75,8 @@ class JobFollower {
   void look(Task& task);
   void hear(Job& job, Task& task, const std::optional<TaskState>& state);
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
-  void end_in_allocation(Job& job, Task& task);
+  // Whether it ended now.
+  bool end_in_allocation(Job& job, Task& task);
   void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
   void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);
   RunStatus close_attempt(Task& task, bool was_requeued, const std::optional<TaskState>& state);
