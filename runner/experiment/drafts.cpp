@@ -116,11 +116,14 @@ void check_doubled_names_differ(const std::vector<Draft>& drafts) {
 
 }  // namespace
 
-DeviceKind AutomaticDevice::of(const RunSpec& spec) const {
-  return follows_request && spec.slurm.gpus_per_node > 0 ? DeviceKind::kCuda : device;
+void AutomaticValues::fill_in(RunSpec& spec) const {
+  if (spec.device == DeviceKind::kAuto) {
+    spec.device = on_cluster && spec.slurm.gpus_per_node > 0 ? DeviceKind::kCuda : device;
+  }
+  if (on_cluster && wants_checkpoints(spec) && !spec.resume.is_given()) spec.resume.is_auto = true;
 }
 
-Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticDevice device,
+Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticValues automatic,
                std::optional<int64_t> doubled) {
   const SpecDraft given = layers.spec_draft_of(origin, doubled);
   Draft draft{.origin = origin,
@@ -132,7 +135,7 @@ Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticDevice de
   }
   try {
     draft.spec = given.evaluated();
-    if (draft.spec.device == DeviceKind::kAuto) draft.spec.device = device.of(draft.spec);
+    automatic.fill_in(draft.spec);
     draft.spec = resolved(draft.spec);
   } catch (const ConfigError& error) {
     const std::string place =
@@ -156,13 +159,13 @@ std::string Draft::place() const {
 }
 
 std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers,
-                              AutomaticDevice device) {
+                              AutomaticValues automatic) {
   std::vector<Draft> drafts;
   drafts.reserve(count_combinations(file));
   std::unordered_set<const Exclusion*> matched;
   const Exclusion* last_matched = nullptr;
   visit_combinations(file, [&](const RunOrigin& origin) {
-    Draft draft = draft_of(origin, layers, device);
+    Draft draft = draft_of(origin, layers, automatic);
     bool is_excluded = false;
     for (const Exclusion& exclusion : origin.block->exclusions) {
       if (!exclusion.matches(origin.point->name, draft.spec)) continue;

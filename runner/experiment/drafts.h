@@ -24,24 +24,26 @@ struct Draft {
   std::string place() const;
 };
 
-// What `device: auto` stands for.
-struct AutomaticDevice {
+// What a specification may leave open, for runs of one launcher.
+struct AutomaticValues {
   DeviceKind device = DeviceKind::kCpu;
-  bool follows_request = false;  // cuda, too, for a run that asks Slurm for GPUs
+  // Runs that ask Slurm for GPUs are on cuda, and those that keep checkpoints resume from them:
+  // Slurm may start a job again.
+  bool on_cluster = false;
 
-  DeviceKind of(const RunSpec& spec) const;
+  void fill_in(RunSpec& spec) const;
 };
 
 // A key that the block doubles has the value `doubled`;
 // absent: the first.
-Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticDevice device,
+Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticValues automatic,
                std::optional<int64_t> doubled = {});
 
 // Drafts of every combination of every point in the order of the file, but for those that their
 // block excludes. Throws ConfigError when there are too many, when two runs have one name, and when
 // an exclusion matches nothing with any profile.
 std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers,
-                              AutomaticDevice device);
+                              AutomaticValues automatic);
 
 // Throws ConfigError when two of the drafts are of one point and have the same specification.
 void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& layers);

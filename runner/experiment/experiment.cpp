@@ -164,12 +164,13 @@ std::optional<int64_t> last_value(const std::string& key, const RunSpec& given) 
 // The series that `first` begins. `check` throws ConfigError for a run that cannot be launched.
 std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigin& origin,
                                                 std::shared_ptr<const Layers> layers,
+                                                AutomaticValues automatic,
                                                 std::function<void(const Run&)> check) {
   const DoubledKey& key = *origin.block->doubled;
   const auto last = last_value(key.key, layers->spec_of(origin));
-  const auto make = [=, device = AutomaticDevice{first.spec.device}, repeat = first.repeat,
-                     position = first.position](int64_t value) {
-    Draft draft = draft_of(origin, *layers, device, value);
+  automatic.device = first.spec.device;
+  const auto make = [=, repeat = first.repeat, position = first.position](int64_t value) {
+    Draft draft = draft_of(origin, *layers, automatic, value);
     if (draft.problem) throw *draft.problem;
     Run run = run_of(std::move(draft), repeat, position, *layers);
     check(run);
@@ -179,11 +180,11 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
 }
 
 // The GPUs that there are, or that a profile named outright is made for.
-AutomaticDevice automatic_device(const Profile* profile, const Resources& host, bool on_cluster) {
+AutomaticValues automatic_values(const Profile* profile, const Resources& host, bool on_cluster) {
   const bool wants_gpus = profile && profile->requirement.gpus;
   const bool has_gpus = !on_cluster && host.gpu_count > 0;
   return {.device = has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu,
-          .follows_request = on_cluster};
+          .on_cluster = on_cluster};
 }
 
 }  // namespace
@@ -221,8 +222,8 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   const auto [profile, reason] =
       choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
   const auto layers = std::make_shared<Layers>(file, profile, set);
-  std::vector<Draft> drafts =
-      draft_runs(file, *layers, automatic_device(profile, host, on_cluster));
+  const AutomaticValues automatic = automatic_values(profile, host, on_cluster);
+  std::vector<Draft> drafts = draft_runs(file, *layers, automatic);
   const OnlyOption only(options.only, drafts);
   check_chosen(drafts, only, *layers);
 
@@ -245,7 +246,8 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
       Run run = run_of(repeat + 1 == repeats ? std::move(draft) : draft, repeat, position, *layers);
       check(run);
       if (origin.block->doubled) {
-        run = doubled_run(series_of(run, origin, layers, check), origin.block->doubled->range.from);
+        const auto series = series_of(run, origin, layers, automatic, check);
+        run = doubled_run(series, origin.block->doubled->range.from);
       }
       (is_chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
     }

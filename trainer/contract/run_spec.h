@@ -157,7 +157,9 @@ struct RunSpec {
           "is asked to stop, if any key of this section asks for checkpoints.",
           any_value());
     visit("resume", self.resume,
-          "auto: from the run's newest checkpoint, if there is one; or a checkpoint's folder.",
+          "auto: from the run's newest checkpoint, if there is one; or a checkpoint's folder. In "
+          "jobs of "
+          "Slurm, auto when not given and the run keeps checkpoints.",
           any_value());
     visit("communication", self.communication, "What ranks do together.", any_value());
     visit("device_samples", self.device_samples,

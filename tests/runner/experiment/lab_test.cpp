@@ -37,6 +37,17 @@ TEST_CASE("the shipped lab has workflow A's five points on 4x A100") {
   CHECK(lab.runs[4].spec.strategy.offload == Offload::kOptimizer);
 }
 
+TEST_CASE("a login node without GPUs submits the shipped lab for four of them") {
+  const Expansion lab =
+      Experiment::load(kLab).expand({.on_cluster = true}, {.gpu_count = 0, .cpu_cores = 2});
+  CHECK(lab.profile == "a100x4");
+  for (const Run& run : lab.runs) {
+    CHECK(run.spec.device == DeviceKind::kCuda);
+    CHECK(run.spec.slurm.gpus_per_node == 4);
+    CHECK(run.spec.slurm.exclusive);
+  }
+}
+
 TEST_CASE("the shipped lab has the same points on any machine") {
   const Expansion lab = Experiment::load(kLab).expand({}, {.gpu_count = 0, .cpu_cores = 2});
   CHECK(lab.profile == "cpu");
