@@ -1,7 +1,5 @@
-#include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,9 +11,8 @@
 #include "runner/commands/options.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/experiment_lock.h"
+#include "runner/sweep/jobs_to_cancel.h"
 #include "runner/sweep/refresh_jobs.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -27,48 +24,6 @@ struct CancelArguments {
   std::vector<std::string> words;  // none: every run
   std::filesystem::path results = "results";
 };
-
-struct Chosen {
-  std::vector<std::string> jobs;  // as scancel wants them
-  std::vector<std::string> lines;
-  std::set<std::string> experiments;
-};
-
-void add_tasks(const JobRecord& job, const std::set<int64_t>& runs,
-               const std::map<int64_t, RunRecord>& records, Chosen& chosen) {
-  size_t open = 0;
-  std::vector<const JobTask*> tasks;
-  for (const JobTask& task : job.tasks) {
-    open += task.over ? 0 : 1;
-    if (!task.over && runs.contains(task.run)) tasks.push_back(&task);
-  }
-  if (tasks.empty()) return;
-  const bool whole = tasks.size() == open;
-  if (!whole && job.mode == "allocation") {
-    throw ConfigError("cancel", "",
-                      run_label(records.at(tasks.front()->run)) + " runs in job " + job.slurm_job +
-                          " with others of the experiment, which it would end too; to end them "
-                          "all: fsdp-run cancel " +
-                          job.experiment);
-  }
-  chosen.experiments.insert(job.experiment);
-  if (whole) chosen.jobs.push_back(job.slurm_job);
-  for (const JobTask* task : tasks) {
-    const std::string name = slurm_name(job, task->task);
-    if (!whole) chosen.jobs.push_back(name);
-    chosen.lines.push_back("job " + name + ": " + run_label(records.at(task->run)));
-  }
-}
-
-Chosen choose(const Store& store, const std::set<int64_t>& runs) {
-  std::map<int64_t, RunRecord> records;
-  for (RunRecord& run : store.runs()) records.emplace(run.id, std::move(run));
-  Chosen chosen;
-  for (const JobRecord& job : store.open_jobs("")) {
-    if (!job.slurm_job.empty()) add_tasks(job, runs, records, chosen);
-  }
-  return chosen;
-}
 
 // Runs that are no jobs have a runner, which only its user can stop.
 void tell_of_runners(const Store& store, const CancelArguments& arguments,
@@ -98,14 +53,16 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {
     if (!store.open_jobs("").empty()) refresh_free_jobs(store, arguments.results, cluster, pauses);
-    const Chosen chosen = choose(store, runs);
-    if (chosen.jobs.empty()) {
+    const JobsToCancel chosen = jobs_to_cancel(store, runs);
+    if (chosen.names.empty()) {
       std::cout << "no job to cancel\n";
       tell_of_runners(store, arguments, runs);
       return ExitCode::kOk;
     }
-    cluster.cancel(chosen.jobs);
-    for (const std::string& line : chosen.lines) std::cout << "cancelled " << line << '\n';
+    cluster.cancel(chosen.names);
+    for (const JobsToCancel::Task& task : chosen.tasks) {
+      std::cout << "cancelled job " << task.name << ": " << run_label(task.run) << '\n';
+    }
     std::cout << std::flush;
   } catch (const SlurmUnavailable& error) {
     throw std::runtime_error("Slurm does not answer, nothing was cancelled: " +
@@ -114,7 +71,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   // So that the results tell; a runner that follows the jobs sees it by itself.
   do {
     refresh_free_jobs(store, arguments.results, cluster, pauses);
-    if (choose(store, runs).jobs.empty()) return ExitCode::kOk;
+    if (jobs_to_cancel(store, runs).names.empty()) return ExitCode::kOk;
     pauses.wait(std::chrono::seconds(1));
   } while (pauses.now() < end);
   std::cout << "they take a while to end; fsdp-run status tells when they have\n";

@@ -505,6 +505,17 @@ TEST_CASE("one job for all runs: each has ended when its files say so, and the j
     CHECK(life.sweep.follow() == ExitCode::kOk);
     CHECK(life.attempts(runs[2].record.id) == Statuses{kOutOfMemory});
   }
+  SECTION("also when the job is over before that is known") {
+    life.happens = {[&] {
+      for (FakeJob& job : jobs) {
+        job.starts(1, "100");
+        job.finishes();
+      }
+      lab.cluster.ends("100");
+    }};
+    CHECK(life.sweep.follow() == ExitCode::kOk);
+    CHECK(life.attempts(runs[2].record.id) == Statuses{kFinished});
+  }
   SECTION("a run that came near the time limit goes on in it when it is requeued") {
     life.happens = {
         [&] {
