@@ -101,19 +101,42 @@ def test_runs_of_jobs_are_not_launched_again(cluster, workplace, tmp_path):
     assert len(work.query("select * from jobs")) == 1
 
 
-def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path):
-    work = workplace(any_cluster, experiment(
-        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
-        f"max_parallel: 1, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
+def start_and_cancel(work, cluster):
     assert work.call(*work.with_stub("--detach")).returncode == 0
     work.wait_for_step("a", 2)
     cancelled = work.call("cancel", work.file)
     assert cancelled.returncode == 0, cancelled.stderr
-    any_cluster.wait_until("no job is left", lambda: any_cluster.queue() == [])
+    cluster.wait_until("no job is left", lambda: cluster.queue() == [])
     report = work.call("report", work.file)
     assert report.returncode == 0, report.stderr
     assert work.statuses() == {point: "cancelled" for point in "abc"}
     assert work.attempts() == {"a": ["cancelled"]}
+
+
+def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path):
+    work = workplace(any_cluster, experiment(
+        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
+        f"max_parallel: 1, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
+    start_and_cancel(work, any_cluster)
+
+
+def test_cancel_ends_an_allocation(cluster, workplace, tmp_path):
+    work = workplace(cluster, experiment(
+        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
+        f"mode: allocation, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
+    start_and_cancel(work, cluster)
+
+
+@modes
+def test_logs_of_a_rank(cluster, workplace, mode):
+    work = workplace(cluster, experiment(
+        ["{name: two, strategy: {kind: ddp, ranks: 2}}"], "device: cpu, train.steps: 2",
+        f"mode: {mode}"))
+    assert work.call(*work.with_stub()).returncode == 0
+    for rank in ("0", "1"):
+        logs = work.call("logs", "two", "--rank", rank)
+        assert logs.returncode == 0, logs.stderr
+        assert f"stub trainer, rank {rank}" in logs.stdout
 
 
 def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplace, tmp_path):

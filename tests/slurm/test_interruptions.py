@@ -40,6 +40,14 @@ def test_a_time_limit_comes_and_the_run_goes_on(any_cluster, workplace):
     check_that_it_went_on(work, follower, "time_limit")
 
 
+def test_a_time_limit_comes_and_an_allocation_goes_on(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ONE_RUN, TINY, "mode: allocation, time: 2, signal_before_end_s: 110"))
+    follower, ranks = start_and_hold(work)
+    work.release_when_sent(signal.SIGUSR1, ranks)
+    check_that_it_went_on(work, follower, "time_limit")
+
+
 def test_a_time_limit_ends_a_run_that_keeps_no_checkpoints(cluster, workplace, tmp_path):
     work = workplace(cluster, experiment(
         ["{name: run}"], "device: cpu, train.steps: 4",
