@@ -128,7 +128,7 @@ std::vector<JobFollower::Ended> JobFollower::pass(
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
       const bool is_known = found != state_of.end();
       if (!is_known || found->second->phase != TaskPhase::kQueued) look(task);
-      // A job stays until what follows from its runs has been added to it.
+      // One pass later, so that the job is there when follow_in() adds what follows from the run.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
       if (states && !task.recorded.over && !ended_now) {
         hear(job, task, is_known ? std::optional(*found->second) : std::nullopt);
@@ -136,11 +136,7 @@ std::vector<JobFollower::Ended> JobFollower::pass(
     }
     std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
   }
-  // A job may have done what follows from a run before it ended itself: follow_in() may come.
-  std::erase_if(jobs_, [this](const Job& job) {
-    return job.tasks.empty() &&
-           std::ranges::find(ended_, job.recorded.id, &Ended::goes_on) == ended_.end();
-  });
+  std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
   batch.commit();
   return std::exchange(ended_, {});
 }
@@ -185,6 +181,7 @@ bool JobFollower::may_judge(Task& task) {
 
 // For the first time, or again after it was requeued.
 void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
+  if (task.has_ended && !task.cut_short) return;  // the job goes on with others
   if (task.attempt) {
     if (!may_judge(task)) return;
     close_attempt(task, /*was_requeued=*/true, state);
