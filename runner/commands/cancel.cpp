@@ -65,8 +65,10 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     }
     std::cout << std::flush;
   } catch (const SlurmUnavailable& error) {
-    throw std::runtime_error("Slurm does not answer, nothing was cancelled: " +
-                             std::string(error.what()));
+    throw std::runtime_error(
+        "Slurm does not answer, nothing is known to be cancelled; call again "
+        "when it does: " +
+        std::string(error.what()));
   }
   // So that the results tell; a runner that follows the jobs sees it by itself.
   do {
