@@ -110,6 +110,13 @@ bool says_job_is_gone(std::string_view complaint) {
   return has_any(complaint, kPhrases);
 }
 
+bool says_out_of_memory(std::string_view complaint) {
+  // "oom_kill" since Slurm 23.02
+  static constexpr std::array kPhrases = {": Out Of Memory"sv, "oom-kill event"sv,
+                                          "oom_kill event"sv};
+  return has_any(complaint, kPhrases);
+}
+
 std::string remedy_for(std::string_view complaint) {
   for (const auto& [phrase, remedy] : kRemedies) {
     if (complaint.find(phrase) != std::string_view::npos) return std::string(remedy);

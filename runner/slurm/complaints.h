@@ -16,6 +16,12 @@ bool says_too_many_jobs(std::string_view complaint);
 // A job is not there any more, or is over.
 bool says_job_is_gone(std::string_view complaint);
 
+// A task or a step was killed at its memory limit: in a line of srun or slurmstepd.
+bool says_out_of_memory(std::string_view complaint);
+// Why a run ended whose memory limit Slurm has seen to.
+inline constexpr std::string_view kMemoryLimitReached =
+    "the job's memory limit (slurm.mem) was reached";
+
 // What to change after sbatch refused a job so; empty: not known.
 std::string remedy_for(std::string_view complaint);
 

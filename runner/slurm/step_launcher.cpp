@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "runner/slurm/complaints.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/step_command.h"
 #include "trainer/contract/config_error.h"
@@ -108,6 +109,15 @@ std::string first_error(const std::filesystem::path& log) {
   return "";
 }
 
+// Slurm's names of tasks are no help: from then on it says so of every task of the node.
+bool ran_out_of_memory(const std::filesystem::path& log) {
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (says_out_of_memory(line)) return true;
+  }
+  return false;
+}
+
 bool exited_with(int wait_status, ExitCode code) {
   return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(code);
 }
@@ -195,11 +205,14 @@ std::vector<LaunchResult> StepLauncher::wait(std::chrono::milliseconds timeout) 
 LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) const {
   LaunchResult result = launch_result(ended);
   result.first_rank = -1;
-  if (ended.report && result.outcome == LaunchOutcome::kFailed &&
-      exited_with(ended.report->wait_status, ExitCode::kInterrupted)) {
+  const bool failed = ended.report && result.outcome == LaunchOutcome::kFailed;
+  if (failed && ran_out_of_memory(srun_log(ended.request))) {
+    result.outcome = LaunchOutcome::kOutOfMemory;
+    result.reason = kMemoryLimitReached;
+  } else if (failed && exited_with(ended.report->wait_status, ExitCode::kInterrupted)) {
     result.outcome = LaunchOutcome::kInterrupted;
     result.reason = "asked to stop";
-  } else if (ended.report && result.outcome == LaunchOutcome::kFailed) {
+  } else if (failed) {
     const std::string error = first_error(srun_log(ended.request));
     result.reason = describe("srun", ended.report->wait_status);
     if (!error.empty()) result.reason += ": " + error;

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "runner/slurm/complaints.h"
+
 namespace fsdp {
 namespace {
 
@@ -15,8 +17,7 @@ struct EndOfTask {
 
 // The states that say more than that the batch script came to its end.
 constexpr std::array kEnds{
-    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory,
-              "the job's memory limit (slurm.mem) was reached"},
+    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kMemoryLimitReached},
     EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
     EndOfTask{"DEADLINE", RunStatus::kTimeLimit, "the job's deadline was reached"},
     EndOfTask{"PREEMPTED", RunStatus::kPreempted, "another job took the nodes"},

@@ -150,6 +150,26 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK(result.reason == "a rank ran out of memory");
     CHECK(result.first_rank == -1);
   }
+  SECTION("the memory limit, which Slurm's cgroup sees to") {
+    const LaunchResult result =
+        run(slurm,
+            "echo 'slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0. Some of your"
+            " processes may have been killed by the cgroup out-of-memory handler.' >&2;"
+            "echo 'srun: error: n1: task 1: Exited with exit code 130' >&2;"
+            "echo 'srun: error: n1: task 2: Out Of Memory' >&2; exit 253");
+    CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
+    CHECK(result.reason == "the job's memory limit (slurm.mem) was reached");
+    CHECK(result.first_rank == -1);
+  }
+  SECTION("the memory limit, in the words of newer versions, with ranks that were asked to stop") {
+    const LaunchResult result =
+        run(slurm,
+            "echo 'slurmstepd: error: Detected 2 oom_kill events in StepId=12.0. Some of the step"
+            " tasks have been OOM Killed.' >&2; exit 130");
+    CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
+    CHECK(result.reason == "the job's memory limit (slurm.mem) was reached");
+    CHECK(result.first_rank == -1);
+  }
   SECTION("ranks that Slurm asked to stop, as it does when it ends the job") {
     const LaunchResult result =
         run(slurm, "echo 'srun: error: n1: tasks 0-3: Exited with exit code 130' >&2; exit 130");
