@@ -31,6 +31,7 @@ import time
 from pathlib import Path
 
 NODES = ("n1", "n2", "n3")
+DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd")
 START_S = 60
 STOP_S = 30
 
@@ -161,6 +162,11 @@ class Cluster:
         """The ids of all processes of the daemons and of jobs that were submitted to them."""
         return self._find(lambda environment: self._is_daemon(environment) or
                           self._is_job(environment))
+
+    def processes_of_jobs(self):
+        """Those of them that are no daemon: what jobs started, and slurmstepd."""
+        return [pid for pid in self.processes()
+                if not Path(program_of(pid)).name.startswith(DAEMONS)]  # Debian's slurmd-wlm too
 
     def stop_controller(self):
         self._end(self._daemons(["slurmctld"]), signal.SIGTERM)
@@ -312,11 +318,24 @@ def processes():
                                       for line in text.split("\0") if "=" in line)
 
 
-def is_running(pid):
+def program_of(pid):
+    """The path of what it executes; empty when it has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return os.readlink(f"/proc/{pid}/exe")
     except OSError:
-        return False
+        return ""
+
+
+def state_of(pid):
+    """The kernel's letter for it, such as R or T; Z when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def is_running(pid):
+    return state_of(pid) not in "ZX"
 
 
 def main():

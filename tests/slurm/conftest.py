@@ -1,5 +1,6 @@
 import itertools
 import os
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,19 +22,20 @@ def started(folder, accounting=False, **settings):
     cluster = Cluster(folder / "slurm")
     # Ranks meet at a port that is made of the job's id, so that clusters need different ones.
     cluster.start(accounting, FirstJobId=next(job_ids), **settings)
-    yield cluster
-    cluster.stop()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
     assert cluster.processes() == []
 
 
 def left_empty(cluster):
     """The cluster for one test, which has to leave it without a job and without their processes."""
-    daemons = set(cluster.processes())
     yield cluster
     try:
         cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [], 20)
         cluster.wait_until("the jobs' processes have ended",
-                           lambda: not set(cluster.processes()) - daemons, 20)
+                           lambda: cluster.processes_of_jobs() == [], 20)
     except TimeoutError:
         cluster.call("scancel", f"--user={user_name()}")
         raise
@@ -69,15 +71,13 @@ def any_cluster(request):
 @pytest.fixture
 def own_cluster(tmp_path):
     """Starts a cluster that a test may break: own_cluster(accounting=False, **settings)."""
-    clusters = []
+    with ExitStack() as clusters:
 
-    def start(**settings):
-        clusters.append(started(tmp_path, **settings))
-        return next(clusters[-1])
+        def start(**settings):
+            cluster = clusters.enter_context(contextmanager(started)(tmp_path, **settings))
+            return clusters.enter_context(contextmanager(left_empty)(cluster))
 
-    yield start
-    for cluster in clusters:
-        assert list(cluster) == []  # goes on behind its yield
+        yield start
 
 
 @pytest.fixture

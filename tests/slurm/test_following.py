@@ -55,17 +55,20 @@ def test_a_runner_killed_while_it_submits_submits_nothing_twice(cluster, workpla
     # sbatch that has submitted, and whose answer never comes.
     programs = tmp_path / "programs"
     programs.mkdir()
+    submitted = tmp_path / "submitted"
     (programs / "sbatch").write_text(f"#!/bin/sh\n/usr/bin/sbatch \"$@\" >/dev/null\n"
-                                     f"touch {tmp_path}/submitted\nsleep 1000\n")
+                                     f"echo $$ >{submitted}\nexec sleep 1000\n")
     (programs / "sbatch").chmod(0o755)
     first = work.start(*work.with_stub(), PATH=f"{programs}:{os.environ['PATH']}")
-    cluster.wait_until("the job is submitted", (tmp_path / "submitted").exists)
-    first.send_signal(signal.SIGKILL)
+    cluster.wait_until("the job is submitted",
+                       lambda: submitted.exists() and submitted.read_text().endswith("\n"))
+    first.kill()
+    first.wait()
+    os.kill(int(submitted.read_text()), signal.SIGKILL)
     ended = work.call(*work.with_stub())
     assert ended.returncode == 0, ended.stderr
     assert work.attempts() == ALL_FINISHED
     assert len(work.query("select * from jobs")) == 1
-    first.wait()
 
 
 def test_the_user_ends_following_and_not_the_jobs(cluster, workplace, tmp_path):
@@ -92,11 +95,14 @@ def test_runs_of_jobs_are_not_launched_again(cluster, workplace, tmp_path):
     assert work.call(*work.with_stub("--detach")).returncode == 0
     here = work.call(work.file, "--trainer", work.stub_trainer)
     again = work.call(*work.with_stub("--detach"))
+    assert here.returncode == 0
     assert "3 runs in jobs of Slurm, left to them" in here.stderr
+    assert again.returncode == 0
+    assert "3 runs in jobs already" in again.stderr
     assert len(cluster.queue()) == 3
     gate.touch()
     ended = work.call(*work.with_stub("--follow"))
-    assert (again.returncode, ended.returncode) == (0, 0)
+    assert ended.returncode == 0, ended.stderr
     assert work.attempts() == ALL_FINISHED
     assert len(work.query("select * from jobs")) == 1
 

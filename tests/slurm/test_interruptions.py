@@ -10,9 +10,14 @@ ONE_RUN = [f"{{name: run, checkpoint.every_steps: {CHECKPOINT}, train.steps: {ST
 
 
 def start_and_hold(work):
-    """A follower and the ranks of its run, which stand still in the middle."""
+    """A follower and the ranks of its run, which stand still in the middle, between checkpoints."""
     follower = work.start(*work.with_trainer())
-    return follower, work.hold("run", HELD)
+    ranks = work.hold("run", HELD)
+    # Behind the step of a checkpoint it may be half written.
+    while (step := work.last_step("run")) % CHECKPOINT == 0:
+        work.release(ranks)
+        ranks = work.hold("run", step + 1)
+    return follower, ranks
 
 
 def check_that_it_went_on(work, follower, interrupted_as, from_where_it_was=True):

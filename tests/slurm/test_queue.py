@@ -1,8 +1,25 @@
 """Jobs that wait, never start, or whose controller is away; what the user is told."""
+import os
+import select
+import time
+
 import pytest
-from workplace import experiment
+from workplace import PATIENCE_S, experiment
 
 BASE = "device: cpu, train.steps: 4"
+
+
+def read_until(follower, words):
+    """What it says until these words, and with them; the rest is left to end_of."""
+    told, deadline = b"", time.monotonic() + PATIENCE_S
+    while words.encode() not in told:
+        patience_s = max(0, deadline - time.monotonic())
+        said, _, _ = select.select([follower.stderr], [], [], patience_s)
+        assert said, f"not said: {words}\n{told.decode()}"
+        text = os.read(follower.stderr.fileno(), 65536)
+        assert text, f"ended without: {words}\n{told.decode()}"
+        told += text
+    return told.decode()
 
 
 @pytest.mark.parametrize("impossible, words", [
@@ -10,26 +27,23 @@ BASE = "device: cpu, train.steps: 4"
     ("constraint: fast", "Invalid feature"),
     ("mem: 64G", "Memory specification"),
 ])
-def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, impossible, words):
-    work = workplace(cluster, experiment(["{name: never}"], BASE, impossible))
-    ended = work.call(*work.with_stub())
-    assert ended.returncode == 1
-    assert work.statuses() == {"never": "failed"}
-    [row] = work.query("select reason from runs")
+def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, tmp_path, impossible,
+                                                      words):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        ["{name: other}", f"{{name: never, train.seed: 2, slurm.{impossible}}}"], BASE,
+        f"time: 10, environment: ['STUB_RULES=step=3,await={gate}']"))
+    follower = work.start(*work.with_stub())
+    told = read_until(follower, words)  # said while the other cannot end
+    [row] = work.query("select reason from runs where status = 'failed'")
     assert "sbatch" in row["reason"]
-    assert row["reason"] in ended.stdout + ended.stderr
     assert words in row["reason"]
-    assert work.attempts() == {}
-
-
-def read_until(follower, words):
-    """What it says until these words."""
-    told = ""
-    while words not in told:
-        line = follower.stderr.readline()
-        assert line != "", told
-        told += line
-    return told
+    gate.touch()
+    ended = work.end_of(follower)
+    assert ended.returncode == 1, told + ended.stderr
+    assert row["reason"] in told + ended.stderr
+    assert work.statuses() == {"other": "finished", "never": "failed"}
+    assert work.attempts() == {"other": ["finished"]}
 
 
 @pytest.mark.parametrize("impossible, words", [

@@ -42,12 +42,19 @@ def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, wor
     assert launched["node_list"] == "n[1-2]"
 
 
-def test_an_array_runs_as_many_at_once_as_it_may(any_cluster, workplace):
+def test_an_array_runs_as_many_at_once_as_it_may(any_cluster, workplace, tmp_path):
+    gate = tmp_path / "gate"
     points = [f"{{name: run{number}, train.seed: {number}}}" for number in range(5)]
     work = workplace(any_cluster, experiment(
         points, "device: cpu, train.steps: 4",
-        "max_parallel: 2, time: 10, environment: [STUB_STEP_MS=100]"))
-    ended = work.call(*work.with_stub())
+        f"max_parallel: 2, time: 10, environment: [STUB_STEP_MS=100, 'STUB_RULES=await={gate}']"))
+    follower = work.start(*work.with_stub())
+    any_cluster.wait_until("two run", lambda: len(work.records("launch.json")) == 2)
+    any_cluster.wait_until("the others wait for them", lambda: [
+        task.split()[1:] for task in any_cluster.queue()
+        if "RUNNING" not in task] == [["PENDING", "JobArrayTaskLimit"]] * 3)
+    gate.touch()
+    ended = work.end_of(follower)
     assert ended.returncode == 0, ended.stderr
     assert set(work.statuses().values()) == {"finished"}
     started, over = work.records("launch.json"), work.records("end.json")

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-from cluster import Cluster, processes
+from cluster import Cluster, processes, program_of, state_of
 
 PATIENCE_S = 150
 
@@ -138,10 +138,16 @@ class Workplace:
                 program_of(pid) in programs and str(folder) in command_of(pid)]
 
     def wait_for_step(self, point, step, attempt=1):
+        self.cluster.wait_until(f"step {step} of {point}",
+                                lambda: self.last_step(point, attempt) >= step, pause=0.002)
+
+    def last_step(self, point, attempt=1):
+        """The last that its first rank has reported; 0: none yet."""
         events = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"
-        self.cluster.wait_until(f"step {step} of {point}", lambda: events.exists() and any(
-            event.get("kind") == "step" and event["step"] >= step for event in events_in(events)),
-            pause=0.002)
+        if not events.exists():
+            return 0
+        return max((event["step"] for event in events_in(events) if event.get("kind") == "step"),
+                   default=0)
 
     def hold(self, point, step, attempt=1):
         """Stops the run's ranks behind this step, until they get SIGCONT. Returns them."""
@@ -150,27 +156,24 @@ class Workplace:
         assert ranks != [], f"{point} was over too soon"
         for rank in ranks:
             os.kill(rank, signal.SIGSTOP)
+            self.cluster.wait_until(f"{rank} stands still", lambda: state_of(rank) == "T", 10, 0.001)
         return ranks
+
+    def release(self, ranks):
+        for rank in ranks:
+            os.kill(rank, signal.SIGCONT)
 
     def release_when_sent(self, number, ranks):
         """When Slurm has sent them this signal."""
         for rank in ranks:
             self.cluster.wait_until(f"{rank} is sent {number.name}",
                                     lambda: number in pending_signals(rank), pause=0.02)
-        for rank in ranks:
-            os.kill(rank, signal.SIGCONT)
+        self.release(ranks)
 
 
 def events_in(file):
     lines = file.read_text().split("\n")[:-1]
     return [json.loads(line) for line in lines]
-
-
-def program_of(pid):
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""
 
 
 def command_of(pid):
