@@ -86,14 +86,13 @@ std::vector<std::string> tasks_of(const std::string& program, std::string_view i
   return tasks;
 }
 
-// The phase of a state; absent: a word that we do not know.
-std::optional<TaskPhase> phase_of(std::string_view state) {
+// The phase of a state. A task in one that we do not know is there, and kEnding says no more.
+TaskPhase phase_of(std::string_view state) {
   static constexpr std::array kQueued = {"PENDING"sv,      "CONFIGURING"sv,  "REQUEUED"sv,
                                          "REQUEUE_FED"sv,  "REQUEUE_HOLD"sv, "SPECIAL_EXIT"sv,
                                          "RESV_DEL_HOLD"sv};
   static constexpr std::array kRunning = {"RUNNING"sv, "SUSPENDED"sv, "STOPPED"sv, "RESIZING"sv,
                                           "SIGNALING"sv};
-  static constexpr std::array kEnding = {"COMPLETING"sv, "STAGE_OUT"sv};
   static constexpr std::array kEnded = {
       "COMPLETED"sv, "FAILED"sv,    "CANCELLED"sv, "TIMEOUT"sv,   "OUT_OF_MEMORY"sv,
       "NODE_FAIL"sv, "BOOT_FAIL"sv, "DEADLINE"sv,  "PREEMPTED"sv, "REVOKED"sv};
@@ -102,9 +101,8 @@ std::optional<TaskPhase> phase_of(std::string_view state) {
   };
   if (is_in(kQueued)) return TaskPhase::kQueued;
   if (is_in(kRunning)) return TaskPhase::kRunning;
-  if (is_in(kEnding)) return TaskPhase::kEnding;
   if (is_in(kEnded)) return TaskPhase::kEnded;
-  return std::nullopt;
+  return TaskPhase::kEnding;  // COMPLETING, STAGE_OUT
 }
 
 // Without what Slurm writes where there is nothing.
@@ -121,15 +119,14 @@ void add_tasks(const std::string& program, std::string_view id, std::string_view
                std::vector<TaskState>& tasks) {
   const std::string_view word = state.substr(0, state.find(' '));
   const std::vector<std::string> ids = tasks_of(program, id);
-  const std::optional<TaskPhase> phase = phase_of(word);
-  if (!phase) return;
+  const TaskPhase phase = phase_of(word);
   TaskState task{.job = "",
-                 .phase = *phase,
+                 .phase = phase,
                  .state = std::string(word),
                  .reason = std::string(something(reason)),
                  .node_list = std::string(something(node_list))};
   const bool has_time = time_left.find_first_not_of("0123456789-:") == std::string_view::npos;
-  if (*phase == TaskPhase::kRunning && has_time && !time_left.empty()) {
+  if (phase == TaskPhase::kRunning && has_time && !time_left.empty()) {
     task.seconds_left = seconds_of(time_left).value_or(0);
   }
   for (const std::string& of_array : ids) {

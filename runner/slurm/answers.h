@@ -15,7 +15,7 @@ namespace fsdp {
 inline constexpr const char* kSqueueFormat = "--format=%i|%T|%L|%N|%r";
 inline constexpr const char* kSacctFormat = "--format=JobID,State,NodeList";
 
-// Lines of squeue. Tasks in a state that we do not know are left out.
+// Lines of squeue. Tasks in a state that we do not know are kEnding: they live.
 std::vector<TaskState> read_squeue(std::string_view output);
 // Lines of sacct --parsable2 --noheader.
 std::vector<TaskState> read_sacct(std::string_view output);

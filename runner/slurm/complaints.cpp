@@ -9,6 +9,8 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
+constexpr std::string_view kSubmissionFailed = "Batch job submission failed: ";
+
 template <size_t N>
 bool has_any(std::string_view text, const std::array<std::string_view, N>& phrases) {
   return std::any_of(phrases.begin(), phrases.end(), [&](std::string_view phrase) {
@@ -64,7 +66,7 @@ std::string plain_complaint(std::string_view error) {
     error.remove_prefix(std::min(line.size() + 1, error.size()));
     for (const std::string_view prefix :
          {"sbatch: "sv, "squeue: "sv, "sacct: "sv, "scontrol: "sv, "scancel: "sv, "error: "sv,
-          "fatal: "sv, "Batch job submission failed: "sv}) {
+          "fatal: "sv, kSubmissionFailed}) {
       if (line.starts_with(prefix)) line.remove_prefix(prefix.size());
     }
     if (line.empty()) continue;
@@ -78,6 +80,8 @@ bool says_unavailable(std::string_view complaint) {
   static constexpr std::array kPhrases = {"Unable to contact slurm"sv,
                                           "Socket timed out"sv,
                                           "Zero Bytes were transmitted"sv,
+                                          "Message receive failure"sv,
+                                          "Unexpected message received"sv,
                                           "Connection refused"sv,
                                           "Connection timed out"sv,
                                           "Connection reset"sv,
@@ -96,6 +100,10 @@ bool says_unavailable(std::string_view complaint) {
                                           "munge"sv,
                                           "Munge"sv};
   return has_any(complaint, kPhrases);
+}
+
+bool says_submission_failed(std::string_view error) {
+  return error.find(kSubmissionFailed) != std::string_view::npos;
 }
 
 bool says_too_many_jobs(std::string_view complaint) {

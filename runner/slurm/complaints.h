@@ -11,6 +11,8 @@ std::string plain_complaint(std::string_view error);
 
 // The controller, its database or the authentication between them does not answer now.
 bool says_unavailable(std::string_view complaint);
+// sbatch's last words about a job that was not submitted.
+bool says_submission_failed(std::string_view error);
 // A limit on the number of submitted jobs was reached.
 bool says_too_many_jobs(std::string_view complaint);
 // A job is not there any more, or is over.

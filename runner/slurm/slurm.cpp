@@ -65,6 +65,15 @@ std::vector<std::string> unknown_ids(std::span<const std::string> ids,
   return unknown;
 }
 
+bool was_killed(const ProgramResult& result) { return result.exit_status > 128; }
+
+std::string problem_of(const std::string& program, const ProgramResult& result) {
+  const std::string complaint = plain_complaint(result.error);
+  return program + ": " +
+         (complaint.empty() ? "exited with status " + std::to_string(result.exit_status)
+                            : complaint);
+}
+
 }  // namespace
 
 ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
@@ -84,18 +93,9 @@ ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
   }
 }
 
-void SlurmPrograms::refuse(const std::string& program, const ProgramResult& result) const {
-  const std::string complaint = plain_complaint(result.error);
-  const std::string problem =
-      program + ": " +
-      (complaint.empty() ? "exited with status " + std::to_string(result.exit_status) : complaint);
-  if (says_unavailable(complaint)) throw SlurmUnavailable(problem);
-  throw std::runtime_error(problem);
-}
-
 std::string SlurmPrograms::answer(const std::vector<std::string>& words) {
   const ProgramResult result = call(words, program_environment());
-  if (result.exit_status != 0) refuse(words[0], result);
+  if (result.exit_status != 0) throw SlurmUnavailable(problem_of(words[0], result));
   return result.output;
 }
 
@@ -110,7 +110,10 @@ std::string SlurmPrograms::submit(const std::filesystem::path& script) {
   if (result.exit_status == 0) return read_submitted(result.output);
   const std::string complaint = plain_complaint(result.error);
   if (says_too_many_jobs(complaint)) throw SlurmRefused("sbatch: " + complaint, true);
-  if (says_unavailable(complaint)) throw SlurmUnavailable("sbatch: " + complaint);
+  const bool was_refused = !was_killed(result) || says_submission_failed(result.error);
+  if (complaint.empty() || !was_refused || says_unavailable(complaint)) {
+    throw SlurmUnavailable(problem_of("sbatch", result));
+  }
   const std::string remedy = remedy_for(complaint);
   throw SlurmRefused("sbatch refuses the job: " + complaint + (remedy.empty() ? "" : "; " + remedy),
                      false);
@@ -129,7 +132,9 @@ std::vector<TaskState> SlurmPrograms::query_squeue(std::span<const std::string> 
            program_environment());
   if (result.exit_status == 0) return read_squeue(result.output);
   // Of several ids, squeue is silent about those that it does not know.
-  if (!says_job_is_gone(plain_complaint(result.error))) refuse("squeue", result);
+  if (!says_job_is_gone(plain_complaint(result.error))) {
+    throw SlurmUnavailable(problem_of("squeue", result));
+  }
   return {};
 }
 
@@ -163,7 +168,7 @@ std::vector<TaskState> SlurmPrograms::query_scontrol(std::span<const std::string
     if (result.exit_status == 0) {
       add_wanted(not_asked_for, read_scontrol_jobs(result.output), tasks);
     } else if (!says_job_is_gone(plain_complaint(result.error))) {
-      refuse("scontrol", result);
+      throw SlurmUnavailable(problem_of("scontrol", result));
     }
   }
   for (const std::string& id : unknown_ids(not_asked_for, tasks)) gone_.insert(id);
@@ -191,7 +196,10 @@ void SlurmPrograms::cancel(std::span<const std::string> jobs_or_tasks) {
     std::vector<std::string> words = {"scancel"};
     words.insert(words.end(), some.begin(), some.end());
     const ProgramResult result = call(words, program_environment());
-    if (result.exit_status != 0 && !says_job_is_gone(result.error)) refuse("scancel", result);
+    if (result.exit_status == 0 || says_job_is_gone(result.error)) continue;
+    const std::string problem = problem_of("scancel", result);
+    if (says_unavailable(problem)) throw SlurmUnavailable(problem);
+    throw std::runtime_error(problem);
   }
 }
 

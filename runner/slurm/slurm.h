@@ -16,7 +16,8 @@
 // The cluster, as its own programs tell: sbatch, squeue, sacct, scontrol, scancel.
 namespace fsdp {
 
-// kQueued also when a task was requeued and waits again; kEnding: its processes are being ended.
+// kQueued also when a task was requeued and waits again; kEnding: its processes are being ended, or
+// its state is not known to us.
 enum class TaskPhase { kQueued, kRunning, kEnding, kEnded };
 
 // A task of a job array, or a job that is none.
@@ -92,9 +93,8 @@ class SlurmPrograms : public SlurmCluster {
  private:
   ProgramResult call(const std::vector<std::string>& words,
                      const std::vector<std::string>& environment);
-  // The output of a program that must succeed.
+  // The output of a program that is asked something. Throws SlurmUnavailable.
   std::string answer(const std::vector<std::string>& words);
-  [[noreturn]] void refuse(const std::string& program, const ProgramResult& result) const;
   std::vector<TaskState> query_squeue(std::span<const std::string> jobs);
   std::vector<TaskState> query_sacct(std::span<const std::string> ids);
   std::vector<TaskState> query_scontrol(std::span<const std::string> ids);

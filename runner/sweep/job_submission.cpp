@@ -194,7 +194,18 @@ void JobSubmission::submit(bool may_be_submitted) {
     }
     accept(*slurm_job);
   } catch (const SlurmRefused& refused) {
-    refused.later() ? put_back() : refuse(refused.what());
+    if (refused.later()) return put_back();
+    const std::optional<std::string> taken = taken_all_the_same(job.token);
+    taken ? accept(*taken) : refuse(refused.what());
+  }
+}
+
+// A refusal whose words only sound like one. sbatch's word stands while Slurm does not answer.
+std::optional<std::string> JobSubmission::taken_all_the_same(const std::string& token) {
+  try {
+    return cluster_.find_submission(token);
+  } catch (const SlurmUnavailable&) {
+    return std::nullopt;
   }
 }
 
@@ -229,9 +240,9 @@ void JobSubmission::refuse(const std::string& problem) {
   prepared_.reset();
 }
 
-// As much as the limit leaves room for: half of it, and half of that.
+// As much as the limit leaves room for: half of it, and half of that. A job for all runs is one.
 void JobSubmission::put_back() {
-  at_limit_ = prepared_->runs.size() == 1;
+  at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front());
   most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
   listeners_.store.forget_job(prepared_->job.id);
   std::filesystem::remove_all(listeners_.results / prepared_->job.folder);

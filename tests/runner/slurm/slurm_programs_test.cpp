@@ -162,7 +162,6 @@ TEST_CASE("One squeue tells all tasks of all jobs") {
            "12_[4-5,7%2]|PENDING|4:00:00||JobArrayTaskLimit\n"
            "15|PENDING|4:00:00||Nodes required for job are DOWN, DRAINED or reserved for jobs in "
            "higher priority partitions\n"
-           "15|HAUNTED|4:00:00||None\n"
            "END\n");
   const Tasks tasks = cluster.ask({"12", "15"});
   REQUIRE(tasks.size() == 8);
@@ -294,7 +293,7 @@ TEST_CASE("A controller that is down or babbles is not taken for jobs that are g
   fake.let("squeue", "echo '12_[0-99999999999]|PENDING|1:00||None'");
   CHECK(said().starts_with("unavailable: "));
   fake.let("squeue", "exit 3");
-  CHECK(said() == "error: squeue: exited with status 3");
+  CHECK(said() == "unavailable: squeue: exited with status 3");
 }
 
 TEST_CASE("So many jobs that no argument could hold their ids are still one squeue") {
