@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/progress/progress.h"
+#include "runner/slurm/slurm.h"
 #include "runner/slurm/step_launcher.h"
 #include "runner/store/scratch_folder.h"
 #include "runner/sweep/allocation_plan.h"
@@ -196,9 +198,12 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder) {
 ExitCode allocation(const std::filesystem::path& folder) {
   const ThisJob job = this_job();
   const Outcome outcome = run_in(job, folder);
-  if (outcome.goes_on && std::system(("scontrol requeue " + job.id).c_str()) != 0) {
-    std::cerr << "fsdp-run: Slurm does not start the job again; what is left is submitted by the "
-                 "next `fsdp-run FILE --launcher slurm`\n";
+  if (!outcome.goes_on) return outcome.code;
+  try {
+    SlurmPrograms().requeue(job.id);
+  } catch (const std::exception& error) {
+    std::cerr << "fsdp-run: Slurm does not start the job again (" << error.what()
+              << "); what is left is submitted by the next `fsdp-run FILE --launcher slurm`\n";
   }
   return outcome.code;
 }

@@ -203,4 +203,6 @@ void SlurmPrograms::cancel(std::span<const std::string> jobs_or_tasks) {
   }
 }
 
+void SlurmPrograms::requeue(const std::string& job) { answer({"scontrol", "requeue", job}); }
+
 }  // namespace fsdp

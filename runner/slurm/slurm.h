@@ -87,6 +87,10 @@ class SlurmPrograms : public SlurmCluster {
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;
   void cancel(std::span<const std::string> jobs_or_tasks) override;
 
+  // Ends a job and lets it wait to be started again. Throws SlurmUnavailable, or
+  // std::runtime_error with Slurm's words.
+  void requeue(const std::string& job);
+
   // How often each program was started.
   const std::map<std::string, int64_t>& calls() const { return calls_; }
 

@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <regex>
 #include <span>
+#include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/options.h"
+#include "runner/slurm/program_environment.h"
+#include "runner/slurm/run_program.h"
 #include "runner/slurm/step_command.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/exit_code.h"
@@ -21,6 +24,7 @@ namespace fsdp {
 namespace {
 
 constexpr std::chrono::seconds kTimeToEndStep{60};
+constexpr std::chrono::seconds kTimeToAnswer{20};
 
 // What srun itself says, beside the ranks' logs.
 std::filesystem::path srun_log(const LaunchRequest& request) {
@@ -55,32 +59,30 @@ bool fit(const SlurmRequest& available, std::span<const SlurmRequest> steps) {
   return true;
 }
 
-std::vector<std::string> lines_of(const std::string& command) {
-  std::vector<std::string> lines;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return lines;
-  std::array<char, 4096> buffer{};
-  while (fgets(buffer.data(), buffer.size(), pipe)) {
-    lines.emplace_back(buffer.data());
-    if (lines.back().ends_with('\n')) lines.back().pop_back();
+// Empty when the program does not answer.
+std::string answer_of(const std::vector<std::string>& words) {
+  try {
+    const ProgramResult result = run_program(words, program_environment(), kTimeToAnswer);
+    return result.timed_out ? "" : result.output;
+  } catch (const std::system_error&) {
+    return "";
   }
-  pclose(pipe);
-  return lines;
 }
 
 // Ids of the job's steps of this name; absent: Slurm did not say.
 std::optional<std::vector<std::string>> steps_named(const std::string& job,
                                                     const std::string& name) {
-  const std::vector<std::string> lines =
-      lines_of("timeout 20 squeue --steps --noheader --jobs=" + job + " --format='%i %j'");
+  const std::string answer =
+      answer_of({"squeue", "--steps", "--noheader", "--jobs=" + job, "--format=%i %j"});
+  if (answer.empty()) return std::nullopt;  // the job's own step at least is there
   std::vector<std::string> steps;
-  for (const std::string& line : lines) {
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) {
     const size_t space = line.find(' ');
     if (space != std::string::npos && line.substr(space + 1) == name) {
       steps.push_back(line.substr(0, space));
     }
   }
-  if (lines.empty()) return std::nullopt;  // the job's own step at least is there
   return steps;
 }
 
@@ -92,7 +94,7 @@ bool end_step(const std::string& job, const std::string& name) {
     const auto steps = steps_named(job, name);
     if (steps && steps->empty()) return true;
     for (const std::string& step : steps.value_or(std::vector<std::string>())) {
-      lines_of("timeout 20 scancel " + step + " 2>&1");
+      answer_of({"scancel", step});
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
@@ -179,8 +181,7 @@ SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step
   const auto append = [&](const std::vector<std::string>& words) {
     plan.arguments.insert(plan.arguments.end(), words.begin(), words.end());
   };
-  // Ranks that are still there a minute after the first one ended wait for it in vain.
-  append({"--exact", "--mem=0", "--wait=60", "--kill-on-bad-exit=0", "--job-name=" + step.name,
+  append({"--exact", "--mem=0", "--job-name=" + step.name,
           "--output=" + file_name_pattern(attempt.string()) + "/rank%t.log"});
   append(command.trainer);
   append(request.arguments);

@@ -48,6 +48,18 @@ class Cluster : public SlurmPrograms {
   }
 };
 
+TEST_CASE("A job is requeued, or Slurm's words say why not") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  cluster.requeue("12");
+  CHECK(fake.arguments("scontrol") == Strings{"requeue", "12"});
+  fake.let("scontrol", failing("Requested operation is presently disabled for job 12"));
+  CHECK(said_by([&] { cluster.requeue("12"); }) ==
+        "error: scontrol: Requested operation is presently disabled for job 12");
+  fake.let("scontrol", failing("Unable to contact slurm controller (connect failure)"));
+  CHECK_THROWS_AS(cluster.requeue("12"), SlurmUnavailable);
+}
+
 TEST_CASE("A submission's answer is the job's id") {
   const FakeSlurm fake;
   Cluster cluster;
