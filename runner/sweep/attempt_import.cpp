@@ -32,7 +32,8 @@ int newest_attempt(const Store& store, const RunRecord& run) {
 }  // namespace
 
 std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
-                                 const RunRecord& run, const WarnOfFile& warn) {
+                                 const RunRecord& run, const WarnOfFile& warn,
+                                 const std::optional<std::string>& slurm_job) {
   const RunPaths paths(results / run.folder);
   const auto is_there = [&](int attempt) {
     return std::filesystem::exists(paths.attempt(attempt));
@@ -44,6 +45,7 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
   const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
   for (int attempt = newest_attempt(store, run) + 1; is_there(attempt); ++attempt) {
     const std::optional<JobAttemptStart> start = read_attempt_start(paths, attempt, warn);
+    if (start && slurm_job && start->job != *slurm_job) continue;
     const JobRecord* job = start ? job_of(jobs, *start) : nullptr;
     if (job) begun.push_back(store.begin_attempt(run.id, attempt_start(*job, *start), attempt));
   }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runner/store/store.h"
@@ -10,11 +12,13 @@ namespace fsdp {
 
 // Begins in the store the attempts that jobs have begun in the run's folder since: those newer than
 // what the store knows, whose launch.json names one of the run's jobs (or any job, while sbatch has
-// not answered about one). Returns their numbers, in order. A launch.json that is not there yet, or
-// that `warn` is told of, is looked at again the next time, unless a later attempt has begun.
-// `run.attempt` need not be up to date.
+// not answered about one). With `slurm_job`, only those that name it, as slurm_name() does.
+// Returns their numbers, in order. A launch.json that is not there yet, or that `warn` is told of,
+// is looked at again the next time, unless a later attempt has begun. `run.attempt` need not be up
+// to date.
 std::vector<int> import_attempts(
     Store& store, const std::filesystem::path& results, const RunRecord& run,
-    const WarnOfFile& warn = [](const std::string&) {});
+    const WarnOfFile& warn = [](const std::string&) {},
+    const std::optional<std::string>& slurm_job = std::nullopt);
 
 }  // namespace fsdp

@@ -59,22 +59,28 @@ void JobFollower::follow_in(int64_t id, RunToLaunch run) {
   job.tasks.push_back(open_task(job, task, std::move(run)));
 }
 
-// An attempt that an earlier runner has imported goes on.
+// An attempt of this job that an earlier runner has imported goes on. A run that has ended in an
+// allocation may be in another job since.
 JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunToLaunch run) {
   Task task{.recorded = recorded, .run = std::move(run)};
   const RunRecord& record = task.run.record;
   expect(listeners_.progress, task.run);
-  listeners_.progress.queued(record.id, slurm_name(job.recorded, task.recorded.task));
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  listeners_.progress.queued(record.id, name);
   task.is_queued = record.status == RunStatus::kQueued;
-  if (record.status != RunStatus::kRunning) {
-    task.has_ended = job.is_allocation() && !task.is_queued && record.attempt > 0;
-    if (was_ended_by_cluster(record.status)) task.cut_short = record.status;
-    return task;
-  }
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
-  if (attempts.empty() || attempts.back().status != RunStatus::kRunning) return task;
-  task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempts.back().attempt);
-  show_start(listeners_.progress, task.run);
+  const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
+                                [&](const auto& attempt) { return attempt.slurm_job == name; });
+  if (own == attempts.rend()) return task;
+  if (own->status == RunStatus::kRunning) {
+    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, own->attempt);
+    show_start(listeners_.progress, task.run);
+  } else if (job.is_allocation() && !was_ended_by_cluster(own->status)) {
+    task.has_ended = true;
+  } else if (job.is_allocation() && !task.is_queued) {
+    task.has_ended = true;
+    task.cut_short = own->status;
+  }
   return task;
 }
 
@@ -96,8 +102,9 @@ std::vector<std::string> JobFollower::tasks() const {
 
 bool JobFollower::follows(int64_t run) const {
   return std::ranges::any_of(jobs_, [&](const Job& job) {
-    return std::ranges::any_of(
-        job.tasks, [&](const Task& task) { return task.run.record.id == run && !task.has_ended; });
+    return std::ranges::any_of(job.tasks, [&](const Task& task) {
+      return task.run.record.id == run && (!task.has_ended || task.cut_short);
+    });
   });
 }
 
@@ -127,7 +134,7 @@ std::vector<JobFollower::Ended> JobFollower::pass(
     for (Task& task : job.tasks) {
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
       const bool is_known = found != state_of.end();
-      if (!is_known || found->second->phase != TaskPhase::kQueued) look(task);
+      if (!is_known || found->second->phase != TaskPhase::kQueued) look(job, task);
       // One pass later, so that the job is there when follow_in() adds what follows from the run.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
       if (states && !task.recorded.over && !ended_now) {
@@ -141,15 +148,17 @@ std::vector<JobFollower::Ended> JobFollower::pass(
   return std::exchange(ended_, {});
 }
 
-// What is new in the run's folder.
-void JobFollower::look(Task& task) {
+// What the job has written into the run's folder since.
+void JobFollower::look(const Job& job, Task& task) {
   const std::vector<int> begun =
-      import_attempts(listeners_.store, listeners_.results, task.run.record, warn());
+      import_attempts(listeners_.store, listeners_.results, task.run.record, warn(),
+                      slurm_name(job.recorded, task.recorded.task));
   for (const int attempt : begun) {
     if (task.attempt) close_attempt(task, /*was_requeued=*/true, std::nullopt);
     task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
     task.is_queued = task.has_ended = false;
     task.cut_short.reset();
+    task.over_since.reset();
     show_start(listeners_.progress, task.run);
   }
   if (task.attempt) task.attempt->ingest();
@@ -162,7 +171,7 @@ void JobFollower::hear(Job& job, Task& task, const std::optional<TaskState>& sta
   }
   if (state->phase == TaskPhase::kQueued) {
     wait_in_queue(job, task, *state);
-  } else {
+  } else if (!job.is_allocation()) {  // there an end.json may wait for its ranks' last events
     task.over_since.reset();
   }
   record(job, task, *state);
@@ -188,6 +197,8 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
     listeners_.progress.queued(task.run.record.id, slurm_name(job.recorded, task.recorded.task));
   }
   task.over_since.reset();
+  task.has_ended = false;
+  task.cut_short.reset();
   tell_what_blocks(job, state);
   if (std::exchange(task.is_queued, true)) return;
   listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");

@@ -57,11 +57,12 @@ class JobFollower {
     JobTask recorded;
     RunToLaunch run;
     std::unique_ptr<OpenAttempt> attempt{};
-    std::optional<TimePoint> over_since{};  // Slurm said so, and files may lag
+    std::optional<TimePoint> over_since{};  // Slurm or end.json said so, and files may lag
     bool is_queued = false;                 // and recorded and told so
     // Of an allocation: the run has, and the job goes on.
     bool has_ended = false;
-    std::optional<RunStatus> cut_short{};  // how, where the job's own end is to follow
+    // How the cluster ended it, where the job's own end, or that it is requeued, is to follow.
+    std::optional<RunStatus> cut_short{};
   };
   struct Job {
     JobRecord recorded;
@@ -72,7 +73,7 @@ class JobFollower {
   };
 
   Task open_task(const Job& job, const JobTask& recorded, RunToLaunch run);
-  void look(Task& task);
+  void look(const Job& job, Task& task);
   void hear(Job& job, Task& task, const std::optional<TaskState>& state);
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
   // Whether it ended now.

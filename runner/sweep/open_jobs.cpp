@@ -47,7 +47,12 @@ void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
     std::optional<std::string> found = cluster.find_submission(job.token);
     if (!found) found = named_by_attempt(listeners, job, *runs);
     if (found) {
+      Store::Batch batch(listeners.store);
       listeners.store.set_slurm_job(job.id, *found);
+      for (const JobTask& task : job.tasks) {
+        listeners.store.record_status(task.run, RunStatus::kQueued, "");
+      }
+      batch.commit();
     } else {
       listeners.store.forget_job(job.id);
     }

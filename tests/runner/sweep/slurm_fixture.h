@@ -135,6 +135,10 @@ class FakeJob {
     report(0, RunFailed{.exit_code = 3, .reason = "out of memory"});
     says("failed");
   }
+  void fails() {
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFailed{.exit_code = 1, .reason = "bad data"});
+    says("failed");
+  }
   void is_asked_to_stop(const std::string& outcome) {
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunInterrupted{});
     says(outcome);
