@@ -139,6 +139,11 @@ class Submission {
 
   // Of the run with this position among those that were submitted.
   RunPaths paths(size_t run) const { return RunPaths(workplace_.results() / plan_.runs.at(run)); }
+  JobAttemptStart start(size_t run, int attempt) const {
+    const auto start = read_attempt_start(paths(run), attempt, [](auto& line) { FAIL(line); });
+    REQUIRE(start);
+    return *start;
+  }
   JobAttemptEnd end(size_t run, int attempt) const {
     const auto end = read_attempt_end(paths(run), attempt, [](auto& line) { FAIL(line); });
     REQUIRE(end);
@@ -197,11 +202,10 @@ TEST_CASE("a job runs an experiment, and its runner reads all of it from files")
     CHECK_THAT(left.path().filename().string(), !StartsWith("fsdp-run-"));
   }
 
-  const auto start = read_attempt_start(submission.paths(0), 1, [](auto& line) { FAIL(line); });
-  REQUIRE(start);
-  CHECK(start->job == "12");
-  CHECK(start->node_list == "n[1-2]");
-  CHECK(start->host == "n1");
+  const JobAttemptStart start = submission.start(0, 1);
+  CHECK(start.job == "12");
+  CHECK(start.node_list == "n[1-2]");
+  CHECK(start.host == "n1");
   CHECK(submission.end(0, 1).outcome == LaunchOutcome::kExited);
   CHECK(submission.end(1, 1).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(submission.end(1, 1).reason, Contains("srun exited with status 1"));
@@ -378,6 +382,11 @@ TEST_CASE("runs are side by side in a job that may have several at a time") {
   CHECK(job.wait().status == 0);
   CHECK(submission.follow().empty());
   CHECK(statuses(workplace) == "first finished 1, second finished 1, third finished 1");
+  const int64_t one_ended =
+      std::min(submission.end(0, 1).ended_unix_ms, submission.end(1, 1).ended_unix_ms);
+  CHECK(submission.start(0, 1).started_unix_ms <= one_ended);
+  CHECK(submission.start(1, 1).started_unix_ms <= one_ended);
+  CHECK(submission.start(2, 1).started_unix_ms >= one_ended);
 }
 
 TEST_CASE("outside of a job the command says what it is for") {

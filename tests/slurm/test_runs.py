@@ -3,7 +3,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from cluster import user_name
+from cluster import processes, user_name
 from workplace import TINY, experiment
 
 LAB = Path(__file__).parents[2] / "experiments/lab.yaml"
@@ -40,6 +40,32 @@ def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, wor
     assert work.losses() == work.local_losses()
     [launched] = work.records("launch.json")
     assert launched["node_list"] == "n[1-2]"
+
+
+@pytest.mark.parametrize("mode", ["per_run", "allocation"])
+def test_the_environment_reaches_the_ranks_of_every_node(cluster, workplace, tmp_path, mode):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        ["{name: run, strategy: {kind: ddp, ranks: 4}}"], "device: cpu, train.steps: 4",
+        f"mode: {mode}, time: 10, nodes: 2, "
+        f"environment: [GLOO_SOCKET_IFNAME=ib0, 'STUB_RULES=await={gate}']"))
+    follower = work.start(*work.with_stub())
+    cluster.wait_until("all ranks run", lambda: len(work.ranks("run")) == 4)
+    ranks = work.ranks("run")
+    seen = [(environment["SLURMD_NODENAME"], environment.get("GLOO_SOCKET_IFNAME"))
+            for pid, environment in processes() if pid in ranks]
+    assert sorted(seen) == [(node, "ib0") for node in ("n1", "n1", "n2", "n2")]
+    gate.touch()
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_job_needs_no_home(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: run}"], f"{TINY}, train.steps: 3", "time: 10, environment: [HOME=/nonexistent]"))
+    ended = work.call(*work.with_trainer())
+    assert ended.returncode == 0, ended.stderr
+    assert work.losses() == work.local_losses()
 
 
 def test_an_array_runs_as_many_at_once_as_it_may(any_cluster, workplace, tmp_path):

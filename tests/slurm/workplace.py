@@ -156,7 +156,8 @@ class Workplace:
         assert ranks != [], f"{point} was over too soon"
         for rank in ranks:
             os.kill(rank, signal.SIGSTOP)
-            self.cluster.wait_until(f"{rank} stands still", lambda: state_of(rank) == "T", 10, 0.001)
+            self.cluster.wait_until(f"{rank} stands still", lambda: state_of(rank) == "T",
+                                    pause=0.001)
         return ranks
 
     def release(self, ranks):
