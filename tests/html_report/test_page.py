@@ -69,14 +69,15 @@ def test_text_and_charts_stand_out(open_report, scheme):
 
 
 def test_charts_follow_when_the_page_turns_dark_and_are_light_on_paper(page):
-    def colours():
-        return background(page), page.evaluate(CHART_COLOURS)["axis"]
-    light = colours()
+    def axis_becomes(condition, colour):  # the page hears of the change with its next frame
+        page.wait_for_function(f"(colour) => ({CHART_COLOURS})().axis {condition} colour", arg=colour)
+    light_page, light_axis = background(page), page.evaluate(CHART_COLOURS)["axis"]
     page.emulate_media(color_scheme="dark")
-    dark = colours()
-    assert light[0] != dark[0] and light[1] != dark[1]
+    assert background(page) != light_page
+    axis_becomes("!==", light_axis)
     page.emulate_media(color_scheme="dark", media="print")
-    assert colours() == light
+    assert background(page) == light_page
+    axis_becomes("===", light_axis)
 
 
 def test_at_phone_width_only_boxes_of_their_own_scroll(open_report):
