@@ -61,6 +61,8 @@ def preset(folder, arguments, **environment):
         TO_SLURM,
         ["run", "chess.yaml", "--launcher=slurm", "--only", "FSDP"],
         [*TO_SLURM, "--profile", "large"],
+        ["chess.yaml", "--detach"],
+        ["run", "--follow", "chess.yaml"],
         ["chess.yaml", "--set", "device=cuda"],
     ],
 )
@@ -75,6 +77,8 @@ def test_jobs_that_ask_for_gpus_need_the_cuda_variant(folder, arguments):
         ["chess.yaml", "--launcher", "local"],
         [*TO_SLURM, "--profile", "cpu"],
         [*TO_SLURM, "--profile=cpu"],
+        ["chess.yaml", "--detach", "--profile", "cpu"],
+        ["logs", "chess", "--follow"],
         [*TO_SLURM, "--set", "slurm.gpus_per_node=0"],
         ["--help"],
     ],
