@@ -1,6 +1,6 @@
 #include "runner/commands/job_text.h"
 
-#include "trainer/contract/run_spec_yaml.h"
+#include "runner/slurm/job_output.h"
 
 namespace fsdp {
 
@@ -26,13 +26,8 @@ std::string job_text(const JobRecord& job) {
   return task.reason.empty() ? text : text + " (" + task.reason + ')';
 }
 
-std::filesystem::path job_output(const Store& store, const RunRecord& run, const JobRecord& job,
-                                 const std::filesystem::path& results) {
-  const RunSpec spec = run_spec_from_yaml(
-      store.spec_text(run.id),
-      {.name = "the specification of run " + std::to_string(run.id), .folder = {}});
-  if (!spec.slurm.output.empty()) return spec.slurm.output;
-  return results / job.folder / (slurm_name(job, job.tasks.front().task) + ".out");
+std::filesystem::path job_output(const JobRecord& job, const std::filesystem::path& results) {
+  return job_output(results / job.folder, slurm_name(job, job.tasks.front().task));
 }
 
 }  // namespace fsdp

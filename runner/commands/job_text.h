@@ -18,7 +18,6 @@ bool has_open_job(const Store& store, const RunRecord& run);
 std::string job_text(const JobRecord& job);
 
 // The file into which the job itself writes: why it could not begin an attempt is in it.
-std::filesystem::path job_output(const Store& store, const RunRecord& run, const JobRecord& job,
-                                 const std::filesystem::path& results);
+std::filesystem::path job_output(const JobRecord& job, const std::filesystem::path& results);
 
 }  // namespace fsdp

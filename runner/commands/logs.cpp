@@ -93,7 +93,7 @@ class LoggedRun {
   std::string why_there_is_no_attempt() const {
     const std::optional<JobRecord> job = newest_job(store_, run_);
     if (!job) return "was not started yet, so it has no log";
-    const std::string output = job_output(store_, run_, *job, results_).string();
+    const std::string output = job_output(*job, results_).string();
     if (!job->tasks.front().over) {
       return "waits in " + job_text(*job) +
              ", so it has no log yet; the job's own output: " + output;

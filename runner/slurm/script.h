@@ -12,6 +12,8 @@
 // Batch scripts: a template in which {{names}} are replaced.
 namespace fsdp {
 
+inline constexpr const char* kScriptName = "script.sh";  // in the submission's folder
+
 // A run as a task of a job array.
 struct SlurmTask {
   std::filesystem::path spec;  // <run>/run.yaml, absolute

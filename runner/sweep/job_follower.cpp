@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "runner/slurm/job_output.h"
 #include "runner/sweep/attempt_import.h"
 #include "runner/sweep/job_outcome.h"
 #include "runner/sweep/job_submission.h"
@@ -207,8 +208,8 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
 // The tasks of an array say the same at the same time.
 void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
   const std::optional<std::string> why = why_it_will_not_start(state);
-  if (!why || std::ranges::find(job.told, *why) != job.told.end()) return;
-  job.told = {*why};
+  if (!why || *why == job.told) return;
+  job.told = *why;
   listeners_.progress.warn("job " + job.recorded.slurm_job + " does not start: " + *why +
                            "; fsdp-run cancel ends it");
 }
@@ -253,7 +254,7 @@ void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<
   const int64_t run = task.run.record.id;
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   AttemptOutcome outcome = outcome_without_attempt(
-      state, (listeners_.results / job.recorded.folder / (name + ".out")).string());
+      state, job_output(listeners_.results / job.recorded.folder, name).string());
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
   const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
                             was_ended_by_cluster(attempts.back().status);

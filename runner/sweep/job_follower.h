@@ -67,7 +67,7 @@ class JobFollower {
   struct Job {
     JobRecord recorded;
     std::vector<Task> tasks{};  // those that are not over
-    std::vector<std::string> told{};
+    std::string told{};         // why it will not start
 
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };

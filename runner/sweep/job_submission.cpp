@@ -22,7 +22,6 @@ namespace {
 // slurmctld takes scripts of 4 MB at most.
 constexpr size_t kLongestScriptBytes = 3'000'000;
 constexpr size_t kBytesBesideTasks = 100'000;
-constexpr const char* kScriptName = "script.sh";
 
 // Nobody else's: a random number of 64 bits.
 std::string new_token() {

@@ -1,0 +1,61 @@
+#include "runner/slurm/job_output.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/runner/slurm/script_fixture.h"
+#include "tests/temporary_folder.h"
+
+namespace fsdp {
+namespace {
+
+// Of `task` of a job whose script is rendered with slurm.output `output`.
+std::string output_of(SlurmScript script, const std::string& output, const std::string& task) {
+  const TemporaryFolder folder;
+  script.slurm.output = output;
+  folder.write(kScriptName, render_script(template_text(script.slurm), script));
+  return job_output(folder.path(), task).string();
+}
+
+SlurmScript allocation() {
+  SlurmScript script = published_script();
+  script.slurm.mode = SlurmMode::kAllocation;
+  script.tasks.clear();
+  return script;
+}
+
+TEST_CASE("The output of a job that is no array has its name and id") {
+  CHECK(output_of(allocation(), "%x-%j.out", "12") == "/project/codellama-chess-12.out");
+  CHECK(output_of(allocation(), "/logs/%A.out", "12") == "/logs/12.out");
+  CHECK(output_of(allocation(), "", "12") == "/project/results/slurm/chess-5f0c/12.out");
+}
+
+TEST_CASE("The output of an array's task has what is known of the task") {
+  CHECK(output_of(published_script(), "", "12_3") == "/project/results/slurm/chess-5f0c/12_3.out");
+  CHECK(output_of(published_script(), "logs/%x/%A/%a.out", "12_3") ==
+        "/project/logs/codellama-chess/12/3.out");
+  CHECK(output_of(published_script(), "%x-%j.out", "12_3") == "/project/codellama-chess-%j.out");
+}
+
+TEST_CASE("The output of a job about which sbatch has not answered keeps the ids' patterns") {
+  CHECK(output_of(published_script(), "%x-%A_%a.out", "") == "/project/codellama-chess-%A_%a.out");
+}
+
+TEST_CASE("Without slurm.job_name the output's %x is the experiment") {
+  SlurmScript script = allocation();
+  script.slurm.job_name = "";
+  CHECK(output_of(script, "%x.out", "12") == "/project/chess.out");
+}
+
+TEST_CASE("The output's name is that which sbatch reads, whatever is in it") {
+  SlurmScript script = allocation();
+  script.slurm.job_name = "a \"b\" #hetjob";
+  script.working_directory = "/a folder";
+  CHECK(output_of(script, "100%% %x%", "12") == "/a folder/100% a \"b\" #hetjob%");
+}
+
+TEST_CASE("Where the script is gone, the output is named as the shipped pattern has it") {
+  CHECK(job_output("/results/slurm/gone", "12_3") == "/results/slurm/gone/12_3.out");
+}
+
+}  // namespace
+}  // namespace fsdp
