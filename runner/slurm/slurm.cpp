@@ -78,7 +78,6 @@ std::string problem_of(const std::string& program, const ProgramResult& result) 
 
 ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
                                   const std::vector<std::string>& environment) {
-  ++calls_[words[0]];
   try {
     ProgramResult result = run_program(words, environment, time_limit_);
     if (result.timed_out) {

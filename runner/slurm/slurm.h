@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -91,9 +90,6 @@ class SlurmPrograms : public SlurmCluster {
   // std::runtime_error with Slurm's words.
   void requeue(const std::string& job);
 
-  // How often each program was started.
-  const std::map<std::string, int64_t>& calls() const { return calls_; }
-
  private:
   ProgramResult call(const std::vector<std::string>& words,
                      const std::vector<std::string>& environment);
@@ -106,7 +102,6 @@ class SlurmPrograms : public SlurmCluster {
   std::chrono::milliseconds time_limit_;  // of each call
   std::optional<SlurmLimits> limits_;     // once asked for
   std::set<std::string> gone_;            // what scontrol does not know any more
-  std::map<std::string, int64_t> calls_;
 };
 
 // Why a queued task will not start until somebody changes something, and what; absent while it only

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -45,6 +46,15 @@ class FakeSlurm {
   // A line per call, its arguments quoted for bash.
   std::vector<std::string> calls(const std::string& program) const {
     return lines_of(text_of(folder_ / (program + ".calls")));
+  }
+  // Sorted.
+  std::vector<std::string> programs_called() const {
+    std::vector<std::string> programs;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      if (entry.path().extension() == ".calls") programs.push_back(entry.path().stem().string());
+    }
+    std::ranges::sort(programs);
+    return programs;
   }
   // Of the last call.
   std::vector<std::string> arguments(const std::string& program) const {
