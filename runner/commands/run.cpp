@@ -1,54 +1,32 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <stdexcept>
 
 #include "runner/commands/commands.h"
-#include "runner/commands/options.h"
+#include "runner/commands/dry_run.h"
 #include "runner/commands/print_report.h"
+#include "runner/commands/run_arguments.h"
+#include "runner/commands/run_here.h"
 #include "runner/commands/run_on_slurm.h"
-#include "runner/experiment/doubling_series.h"
 #include "runner/host/git_state.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
-#include "runner/launch/local_launcher.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/recovery.h"
-#include "runner/sweep/run_experiment.h"
 #include "runner/sweep/run_planner.h"
 #include "trainer/contract/config_error.h"
-#include "trainer/contract/json.h"
-#include "trainer/contract/run_spec_yaml.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
 
 constexpr double kLongestTimeLimitSeconds = 10'000.0 * 3600;
-
-struct RunArguments {
-  Choice choice;
-  std::filesystem::path results = "results";
-  std::filesystem::path trainer;  // empty: fsdp-train beside this program
-  int max_parallel = 1;
-  double time_limit_seconds = 0;  // of each run; 0: none
-  bool rerun = false;
-  bool dry_run = false;
-  bool per_rank = false;
-  bool quiet = false;
-  bool json = false;
-  SlurmOptions slurm;
-};
 
 ProgressMode progress_mode(const RunArguments& options) {
   if (options.json) return ProgressMode::kJson;
@@ -86,15 +64,6 @@ void warn_of_another_file(const Store& store, const Experiment& experiment,
                 "in one, or choose another folder with --results");
 }
 
-// Those of the host that nobody holds, enough for each of the runs.
-std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host) {
-  int64_t needed = 0;
-  for (const RunToLaunch& run : runs) {
-    if (run.spec.device == DeviceKind::kCuda) needed = std::max(needed, run.spec.strategy.ranks);
-  }
-  return needed == 0 ? host.gpus : unheld_gpus(host.gpus, static_cast<size_t>(needed));
-}
-
 std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {
   if (options.time_limit_seconds == 0) return std::nullopt;
   return std::chrono::seconds(std::lround(options.time_limit_seconds));
@@ -117,14 +86,22 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
             << text << "}\n";
 }
 
+Provenance provenance_of(const Experiment& experiment, const std::string& trainer_digest) {
+  Provenance provenance = provenance_of_this_process();
+  provenance.trainer_digest = trainer_digest;
+  provenance.experiment_text_digest = text_digest(experiment.text());
+  return provenance;
+}
+
 void add_git_state(Provenance& provenance, GitQuery& git) {
   const GitState state = git.result();
   provenance.git_commit = state.commit;
   provenance.git_dirty = state.dirty;
 }
 
-AllocationPlan allocation_plan(const RunArguments& options, const Experiment& experiment,
-                               const std::filesystem::path& trainer) {
+JobSubmission::Settings submission_of(const RunArguments& options, const Experiment& experiment,
+                                      const std::filesystem::path& trainer,
+                                      const Provenance& provenance) {
   AllocationPlan plan;
   plan.file = absolute_file(experiment);
   plan.working_directory = std::filesystem::current_path();
@@ -135,10 +112,22 @@ AllocationPlan allocation_plan(const RunArguments& options, const Experiment& ex
   plan.results = std::filesystem::absolute(options.results).lexically_normal();
   plan.trainer = trainer;
   plan.time_limit_s = options.time_limit_seconds;
-  return plan;
+  return {experiment.name(), experiment.text(), plan, provenance};
 }
 
-void refuse_options_of_this_host(const RunArguments& options, const Expansion& expansion) {
+ExperimentRecord record_of(const Experiment& experiment, const std::string& profile) {
+  return {.name = experiment.name(),
+          .title = experiment.title(),
+          .file = absolute_file(experiment),
+          .text = experiment.text(),
+          .text_digest = text_digest(experiment.text()),
+          .profile = profile,
+          .compare = std::string(name_of(experiment.compare()))};
+}
+
+void check_for_slurm(const RunArguments& options, const Expansion& expansion) {
+  check_jobs_of(expansion);
+  check_for_slurm(expansion);
   if (options.max_parallel > 1) {
     throw ConfigError("--max-parallel", "",
                       "is for runs on this host; on a cluster, slurm.max_parallel limits an array");
@@ -151,33 +140,14 @@ void refuse_options_of_this_host(const RunArguments& options, const Expansion& e
   }
 }
 
-void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
-                            Progress& progress) {
-  std::set<int64_t> in_jobs;
-  for (const JobRecord& job : store.open_jobs("")) {
-    for (const JobTask& task : job.tasks) {
-      if (!task.over) in_jobs.insert(task.run);
-    }
-  }
-  const size_t left_out =
-      std::erase_if(runs, [&](const RunToLaunch& run) { return in_jobs.contains(run.record.id); });
-  if (left_out == 0) return;
-  progress.say(counted(static_cast<int64_t>(left_out), "run") +
-               " in jobs of Slurm, left to them: --launcher slurm follows them");
-}
-
 ExitCode run(const RunArguments& options) {
   const Host host = find_host(options.choice.gpus);
   const Experiment experiment = Experiment::load(options.choice.file);
   GitQuery git(absolute_file(experiment).parent_path());
+  const bool on_slurm = options.choice.launcher == LauncherKind::kSlurm;
   Expansion expansion = experiment.expand(options.choice.expand, host.resources);
   check_inputs_of(expansion);
-  const bool on_slurm = options.choice.launcher == LauncherKind::kSlurm;
-  if (on_slurm) {
-    check_jobs_of(expansion);
-    check_for_slurm(expansion);
-    refuse_options_of_this_host(options, expansion);
-  }
+  if (on_slurm) check_for_slurm(options, expansion);
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
   std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
@@ -187,9 +157,7 @@ ExitCode run(const RunArguments& options) {
   const FileDigest digest = digest_of(results, computed);
   std::vector<Store::PlannedRun> chosen = planned_runs(experiment, expansion.runs, digest);
   std::vector<Store::PlannedRun> left_out = left_out_runs(experiment, expansion.left_out, digest);
-  Provenance provenance = provenance_of_this_process();
-  provenance.trainer_digest = digest(trainer);
-  provenance.experiment_text_digest = text_digest(experiment.text());
+  Provenance provenance = provenance_of(experiment, digest(trainer));
 
   const ExperimentLock lock(options.results, experiment.name());
   if (!results) results.emplace(options.results);
@@ -199,89 +167,47 @@ ExitCode run(const RunArguments& options) {
   Progress& progress = *shown;
   warn_of_another_file(store, experiment, options.results, progress);
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
-  recover_attempts(store, options.results, experiment.name(),
-                   [&](const std::string& line) { progress.say(line); });
+  const auto say = [&](const std::string& line) { progress.say(line); };
+  recover_attempts(store, options.results, experiment.name(), say);
   const auto kind_of_device = [&, gpus = device_kinds(host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
   };
   RunPlanner planner(store, experiment, digest,
-                     {.device_kind = kind_of_device,
-                      .rerun = options.rerun,
-                      .say = [&](const std::string& line) { progress.say(line); }});
-  const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
-    return planner.after(ended, status);
-  };
+                     {.device_kind = kind_of_device, .rerun = options.rerun, .say = say});
   const RunListeners listeners{store, progress,
                                std::filesystem::absolute(options.results).lexically_normal()};
   std::optional<SlurmRunner> slurm;
   if (on_slurm) {
     add_git_state(provenance, git);
-    slurm.emplace(
-        listeners,
-        JobSubmission::Settings{experiment.name(), experiment.text(),
-                                allocation_plan(options, experiment, trainer), provenance},
-        options.slurm, planner);
+    slurm.emplace(listeners, submission_of(options, experiment, trainer, provenance), options.slurm,
+                  planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
-  std::vector<RunToLaunch> runs =
-      planner.plan({.name = experiment.name(),
-                    .title = experiment.title(),
-                    .file = absolute_file(experiment),
-                    .text = experiment.text(),
-                    .text_digest = provenance.experiment_text_digest,
-                    .profile = expansion.profile,
-                    .compare = std::string(name_of(experiment.compare()))},
-                   expansion, std::move(chosen), std::move(left_out));
+  std::vector<RunToLaunch> runs = planner.plan(record_of(experiment, expansion.profile), expansion,
+                                               std::move(chosen), std::move(left_out));
   if (planner.with_result() > 0) {
     progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");
   }
-  const auto run_here = [&] {
-    leave_out_runs_in_jobs(runs, store, progress);
-    LocalLauncher launcher({.gpus = gpus_for(runs, host),
-                            .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
-                            .max_parallel = options.max_parallel});
+  ExitCode code{};
+  if (slurm) {
+    code = slurm->run(std::move(runs));
+  } else {
     if (!runs.empty()) add_git_state(provenance, git);
-    Sweep sweep(store, launcher, progress,
-                {.results = options.results,
-                 .trainer = trainer,
-                 .host = host.name,
-                 .provenance = provenance,
-                 .time_limit = time_limit(options),
-                 .device_kind = kind_of_device,
-                 .follow_up = follow_up});
-    return sweep.run(std::move(runs));
-  };
-  const ExitCode code = slurm ? slurm->run(std::move(runs)) : run_here();
+    code = run_here(std::move(runs), listeners, host, options.max_parallel,
+                    {.results = options.results,
+                     .trainer = trainer,
+                     .host = host.name,
+                     .provenance = provenance,
+                     .time_limit = time_limit(options),
+                     .device_kind = kind_of_device,
+                     .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+                       return planner.after(ended, status);
+                     }});
+  }
   progress.close();
   if (!options.slurm.detach) print_table(store, experiment, options, code);
   return code;
-}
-
-// Starts, creates and writes nothing.
-ExitCode dry_run(const RunArguments& options) {
-  const Experiment experiment = Experiment::load(options.choice.file);
-  ExpandOptions choice = options.choice.expand;
-  choice.check_gpus = false;
-  Expansion expansion = experiment.expand(choice, find_host(options.choice.gpus).resources);
-  check_inputs_of(expansion);
-  if (options.choice.expand.on_cluster) check_jobs_of(expansion);
-  const std::vector<Store::PlannedRun> planned =
-      planned_runs(experiment, expansion.runs, remembered(file_digest));
-  std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
-  if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
-  for (size_t i = 0; i < planned.size(); ++i) {
-    const Store::PlannedRun& run = planned[i];
-    text += "---\n# point: ";
-    append_json_string(text, run.point);  // a name may hold line feeds
-    text +=
-        "\n# hash: " + run.hash + "\n# folder: " + (options.results / run.folder).string() + '\n';
-    if (const auto& doubling = expansion.runs[i].doubling)
-      text += "# " + doubling->outlook() + '\n';
-    text += to_yaml(run.spec);
-  }
-  std::cout << text;
-  return ExitCode::kOk;
 }
 
 }  // namespace

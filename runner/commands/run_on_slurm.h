@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/commands/run_arguments.h"
 #include "runner/experiment/experiment.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/job_submission.h"
@@ -14,12 +15,6 @@
 #include "runner/sweep/stop_signals.h"
 
 namespace fsdp {
-
-struct SlurmOptions {
-  bool detach = false;
-  bool follow = false;
-  double query_interval_s = 3;
-};
 
 // Throws ConfigError when the runs cannot be submitted together.
 void check_for_slurm(const Expansion& expansion);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+
+#include "runner/commands/options.h"
+
+namespace fsdp {
+
+struct SlurmOptions {
+  bool detach = false;
+  bool follow = false;
+  double query_interval_s = 3;
+};
+
+// What the user wants of the command `run`.
+struct RunArguments {
+  Choice choice;
+  std::filesystem::path results = "results";
+  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+  int max_parallel = 1;
+  double time_limit_seconds = 0;  // of each run; 0: none
+  bool rerun = false;
+  bool dry_run = false;
+  bool per_rank = false;
+  bool quiet = false;
+  bool json = false;
+  SlurmOptions slurm;
+};
+
+}  // namespace fsdp

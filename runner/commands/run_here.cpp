@@ -1,0 +1,50 @@
+#include "runner/commands/run_here.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "runner/launch/gpus.h"
+#include "runner/launch/local_launcher.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+// Those of the host that nobody holds, enough for each of the runs.
+std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host) {
+  int64_t needed = 0;
+  for (const RunToLaunch& run : runs) {
+    if (run.spec.device == DeviceKind::kCuda) needed = std::max(needed, run.spec.strategy.ranks);
+  }
+  return needed == 0 ? host.gpus : unheld_gpus(host.gpus, static_cast<size_t>(needed));
+}
+
+void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
+                            Progress& progress) {
+  std::set<int64_t> in_jobs;
+  for (const JobRecord& job : store.open_jobs("")) {
+    for (const JobTask& task : job.tasks) {
+      if (!task.over) in_jobs.insert(task.run);
+    }
+  }
+  const size_t left_out =
+      std::erase_if(runs, [&](const RunToLaunch& run) { return in_jobs.contains(run.record.id); });
+  if (left_out == 0) return;
+  progress.say(counted(static_cast<int64_t>(left_out), "run") +
+               " in jobs of Slurm, left to them: --launcher slurm follows them");
+}
+
+}  // namespace
+
+ExitCode run_here(std::vector<RunToLaunch> runs, const RunListeners& listeners, const Host& host,
+                  int max_parallel, SweepSettings settings) {
+  leave_out_runs_in_jobs(runs, listeners.store, listeners.progress);
+  LocalLauncher launcher({.gpus = gpus_for(runs, host),
+                          .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
+                          .max_parallel = max_parallel});
+  Sweep sweep(listeners.store, launcher, listeners.progress, std::move(settings));
+  return sweep.run(std::move(runs));
+}
+
+}  // namespace fsdp

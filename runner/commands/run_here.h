@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "runner/host/host.h"
+#include "runner/sweep/open_attempt.h"
+#include "runner/sweep/run_experiment.h"
+#include "trainer/contract/exit_code.h"
+
+namespace fsdp {
+
+// What `run` does with the runs of an experiment on this host. Those that are in jobs of Slurm are
+// left to them.
+ExitCode run_here(std::vector<RunToLaunch> runs, const RunListeners& listeners, const Host& host,
+                  int max_parallel, SweepSettings settings);
+
+}  // namespace fsdp
