@@ -168,6 +168,58 @@ TEST_CASE("too few steps, noise, other processes and checkpoints are warned of")
         "beginning");
 }
 
+TEST_CASE("runs that ran at the same time on the same node are warned of") {
+  const auto second = [](int64_t started_unix_ms, const std::string& host,
+                         const std::string& first_nodes = "", const std::string& nodes = "") {
+    return [=](std::vector<ComparisonRow>& rows) {
+      rows[0].started_unix_ms = 1'000'000;
+      rows[0].total_time_ms = 60'000;
+      rows[0].host = "n1";
+      rows[0].node_list = first_nodes;
+      rows[1].started_unix_ms = started_unix_ms;
+      rows[1].total_time_ms = 10'000;
+      rows[1].host = host;
+      rows[1].node_list = nodes;
+    };
+  };
+  CHECK(text_after(second(1'059'999, "n1")) ==
+        "ran at the same time on the same node: 4xDDP and 4xFSDP; their timings disturb each "
+        "other: set slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1");
+  CHECK(names_after(second(1'020'000, "n1")) == Names{"side_by_side"});
+  CHECK(names_after(second(990'001, "n1")) == Names{"side_by_side"});
+  CHECK(names_after(second(1'060'000, "n1")).empty());  // one after the other
+  CHECK(names_after(second(990'000, "n1")).empty());
+  CHECK(names_after(second(1'020'000, "n2")).empty());
+  CHECK(names_after(second(1'020'000, "n3", "n[1-3]", "n[3-4]")) == Names{"side_by_side"});
+  CHECK(names_after(second(1'020'000, "n09", "n1,n[08-10]", "n09")) == Names{"side_by_side"});
+  CHECK(names_after(second(1'020'000, "n9", "n1,n[08-10]", "n9")).empty());
+  CHECK(names_after(second(1'020'000, "n4", "n[1-3]", "n[4-5,7]")).empty());
+  CHECK(names_after([&](auto& rows) {
+          second(1'020'000, "n1")(rows);
+          rows[1].status = RunStatus::kInterrupted;
+        }).empty());
+  CHECK(names_after([&](auto& rows) {
+          second(1'020'000, "")(rows);
+          rows[0].host.clear();
+        }).empty());
+}
+
+TEST_CASE("of several runs those are named that ran at the same time") {
+  const std::string text = text_after([](auto& rows) {
+    rows.push_back(rows[1]);
+    rows[2].run = 3;
+    rows[2].point = rows[2].series = "8xFSDP";
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].host = "n1";
+      rows[i].total_time_ms = 10'000;
+    }
+    rows[0].started_unix_ms = 1'005'000;
+    rows[1].started_unix_ms = 1'015'000;
+    rows[2].started_unix_ms = 1'000'000;
+  });
+  CHECK_THAT(text, Catch::Contains("node: 4xDDP and 8xFSDP; their"));
+}
+
 TEST_CASE("repeats that do not end alike, or take different times, are warned of") {
   const auto three_repeats = [](const Change& change) {
     return [=](std::vector<ComparisonRow>& rows) {

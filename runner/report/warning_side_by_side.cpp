@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "runner/report/names.h"
+#include "runner/report/warning_checks.h"
+
+namespace fsdp {
+namespace {
+
+// "n[1-2,07],m" as n1, n2, n07, m.
+std::set<std::string> names_in(const std::string& node_list) {
+  static const std::regex part(R"(([^,\[]+)(?:\[([^\]]*)\]([^,]*))?)");
+  static const std::regex numbers(R"((\d{1,9})(?:-(\d{1,9}))?)");
+  const std::sregex_iterator none;
+  std::set<std::string> names;
+  for (std::sregex_iterator found(node_list.begin(), node_list.end(), part); found != none;
+       ++found) {
+    const std::string before = (*found)[1], within = (*found)[2], after = (*found)[3];
+    if (within.empty()) names.insert(before);
+    for (std::sregex_iterator range(within.begin(), within.end(), numbers); range != none;
+         ++range) {
+      const std::string first = (*range)[1];
+      const int64_t last = std::stoll((*range)[2].matched ? (*range)[2].str() : first);
+      for (int64_t number = std::stoll(first); number <= last; ++number) {
+        std::string digits = std::to_string(number);
+        digits.insert(0, first.size() - std::min(first.size(), digits.size()), '0');
+        names.insert(before + digits + after);
+      }
+    }
+  }
+  return names;
+}
+
+// Positions in `runs`, by node; of those whose time is known.
+std::map<std::string, std::vector<size_t>> runs_on_nodes(const Runs& runs) {
+  std::map<std::string, std::vector<size_t>> on_nodes;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i]->started_unix_ms || !runs[i]->total_time_ms) continue;
+    std::set<std::string> nodes = names_in(runs[i]->node_list);
+    if (!runs[i]->host.empty()) nodes.insert(runs[i]->host);
+    for (const std::string& node : nodes) on_nodes[node].push_back(i);
+  }
+  return on_nodes;
+}
+
+}  // namespace
+
+std::optional<std::string> side_by_side(Rows rows) {
+  const Runs runs = finished_runs(rows);
+  const auto start = [&](size_t i) { return *runs[i]->started_unix_ms; };
+  std::set<std::pair<size_t, size_t>> pairs;
+  for (auto& [node, on_node] : runs_on_nodes(runs)) {
+    std::ranges::sort(on_node, {}, start);
+    for (auto one = on_node.begin(); one != on_node.end(); ++one) {
+      const int64_t end = start(*one) + *runs[*one]->total_time_ms;
+      for (auto other = one + 1; other != on_node.end() && start(*other) < end; ++other) {
+        pairs.insert(std::minmax(*one, *other));
+      }
+    }
+  }
+  if (pairs.empty()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const auto& [one, other] : pairs) {
+    names.push_back(runs[one]->point + " and " + runs[other]->point);
+  }
+  return "ran at the same time on the same node: " + joined_names(names) +
+         "; their timings disturb each other: set slurm.exclusive or slurm.mode: allocation, or "
+         "leave --max-parallel at 1";
+}
+
+}  // namespace fsdp
