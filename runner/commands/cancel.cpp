@@ -3,7 +3,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "runner/commands/commands.h"
@@ -44,11 +43,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   require_results(arguments.results);
   Store store(arguments.results);
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  const Pauses pauses{.now = std::chrono::steady_clock::now,
-                      .wait = [](std::chrono::milliseconds time) {
-                        std::this_thread::sleep_for(time);
-                        return false;
-                      }};
+  const Pauses pauses = real_pauses();
   SlurmPrograms cluster;
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {

@@ -19,7 +19,7 @@ struct ExplainArguments {
 ExitCode explain(const ExplainArguments& arguments) {
   require_results(arguments.results);
   Store store(arguments.results);
-  refresh_jobs(store, arguments.results);
+  refresh_open_jobs(store, arguments.results);
   const RunRecord run = find_run(store, arguments.word);
   std::string text =
       "Run " + run_label(run) + ": " + explain_status(store, run, arguments.results) + '\n';

@@ -34,14 +34,14 @@ class Refresher {
  public:
   Refresher(Store& store, std::filesystem::path results)
       : store_(store), results_(std::move(results)) {
-    refresh_jobs(store_, results_);
+    refresh_open_jobs(store_, results_);
   }
 
   // Waits for what may have been written since.
   void pause() {
     std::this_thread::sleep_for(kFollowInterval);
     if (Clock::now() - last_ < kRefreshInterval) return;
-    refresh_jobs(store_, results_);
+    refresh_open_jobs(store_, results_);
     last_ = Clock::now();
   }
 

@@ -4,7 +4,6 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
-#include <thread>
 
 #include "runner/sweep/refresh_jobs.h"
 
@@ -27,21 +26,17 @@ bool was_asked_lately(const std::filesystem::path& results) {
 
 }  // namespace
 
-void refresh_jobs_now_and_then(Store& store, const std::filesystem::path& results) {
-  if (!was_asked_lately(results)) refresh_jobs(store, results);
+void refresh_open_jobs_now_and_then(Store& store, const std::filesystem::path& results) {
+  if (!was_asked_lately(results)) refresh_open_jobs(store, results);
 }
 
-void refresh_jobs(Store& store, const std::filesystem::path& results) {
+void refresh_open_jobs(Store& store, const std::filesystem::path& results) {
   if (store.open_jobs("").empty()) return;
   std::ofstream(asked_file(results)) << '\n';
-  const Pauses pauses{.now = std::chrono::steady_clock::now,
-                      .wait = [](std::chrono::milliseconds time) {
-                        std::this_thread::sleep_for(time);
-                        return false;
-                      }};
   try {
     SlurmPrograms cluster;
-    for (const std::string& experiment : refresh_free_jobs(store, results, cluster, pauses)) {
+    for (const std::string& experiment :
+         refresh_free_jobs(store, results, cluster, real_pauses())) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << experiment
                 << "' this tells what they wrote\n";
     }

@@ -78,7 +78,7 @@ ExitCode report(ReportArguments arguments) {
   }
   require_results(options.results);
   Store store(options.results);
-  refresh_jobs(store, options.results);
+  refresh_open_jobs(store, options.results);
   const auto [text, code] = answer(arguments.question, store);
   if (arguments.output.empty()) {
     std::cout << text << std::flush;

@@ -73,7 +73,7 @@ std::vector<RunToLaunch> SlurmRunner::to_submit(std::vector<RunToLaunch> runs) {
   }
   if (options_.follow) {
     std::erase_if(runs, [&](const RunToLaunch& run) {
-      return !planner_.follows_from_ended(run.record.id) && !sweep_.is_to_restart(run);
+      return !planner_.follows_from_ended(run.record.id) && !sweep_.may_start_again(run);
     });
   }
   return runs;

@@ -1,6 +1,7 @@
 #include "runner/sweep/slurm_sweep.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "runner/sweep/job_outcome.h"
@@ -23,6 +24,13 @@ int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
 }
 
 }  // namespace
+
+Pauses real_pauses() {
+  return {.now = std::chrono::steady_clock::now, .wait = [](std::chrono::milliseconds time) {
+            std::this_thread::sleep_for(time);
+            return false;
+          }};
+}
 
 void SlurmPatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
   if (pause_ == std::chrono::seconds(0)) {
@@ -155,26 +163,31 @@ bool SlurmSweep::leave_to_allocation(const RunToLaunch& run) {
   return job.has_value();
 }
 
-bool SlurmSweep::is_to_restart(const RunToLaunch& run) const {
-  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);
-  const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
-  return fsdp::is_to_restart(run.record.status, attempts, run.spec.slurm.max_restarts, may_repeat);
+bool SlurmSweep::may_start_again(const RunToLaunch& run) const {
+  return next_restart(run, run.record.status, 0).has_value();
 }
 
-// One that has no attempt was not reached by its job, and did not use up its time.
+// A run that has no attempt was not reached by its job, and did not use up its time.
+std::optional<int64_t> SlurmSweep::next_restart(const RunToLaunch& run, RunStatus status,
+                                                int64_t least) const {
+  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);
+  const int64_t restart = std::max(attempts, least);
+  const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
+  if (!is_to_restart(status, restart, run.spec.slurm.max_restarts, may_repeat)) return std::nullopt;
+  return restart;
+}
+
 bool SlurmSweep::restart(const JobFollower::Ended& ended) {
-  const RunSpec& spec = ended.run.spec;
   if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
-  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, ended.run.record.id);
-  const int64_t tries = std::max(attempts, restarts_[ended.run.record.id] + 1);
-  const bool may_repeat = attempts == 0 || wants_checkpoints(spec);
-  if (!fsdp::is_to_restart(ended.status, tries, spec.slurm.max_restarts, may_repeat)) return false;
+  const std::optional<int64_t> number =
+      next_restart(ended.run, ended.status, restarts_[ended.run.record.id] + 1);
+  if (!number) return false;
   ++restarts_[ended.run.record.id];
   RunToLaunch again = ended.run;
   again.record.status = ended.status;
   listeners_.progress.say(again.record.point + ": submitted again, restart " +
-                          std::to_string(tries) + " of at most " +
-                          std::to_string(spec.slurm.max_restarts));
+                          std::to_string(*number) + " of at most " +
+                          std::to_string(again.spec.slurm.max_restarts));
   submission_.add({std::move(again)});
   return true;
 }

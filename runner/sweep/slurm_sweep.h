@@ -22,6 +22,9 @@ struct Pauses {
   std::function<bool(std::chrono::milliseconds)> wait;
 };
 
+// Of a command that is never asked to stop while it waits.
+Pauses real_pauses();
+
 // When to ask Slurm next: it is left alone for longer and longer while it does not answer.
 class SlurmPatience {
  public:
@@ -61,7 +64,7 @@ class SlurmSweep {
   // Whether the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }
   // Whether the cluster ended the run's last attempt, and it may be started again.
-  bool is_to_restart(const RunToLaunch& run) const;
+  bool may_start_again(const RunToLaunch& run) const;
   // Takes the run for one of a job that runs the whole experiment and comes to it by itself, as it
   // does to the values of a doubled key. False: there is no such job.
   bool leave_to_allocation(const RunToLaunch& run);
@@ -77,6 +80,10 @@ class SlurmSweep {
   std::optional<std::vector<TaskState>> ask();
   void after(const JobFollower::Ended& ended);
   bool restart(const JobFollower::Ended& ended);
+  // Which restart in a row it would be of a run that ended so, at least `least`; absent: the run is
+  // not started again.
+  std::optional<int64_t> next_restart(const RunToLaunch& run, RunStatus status,
+                                      int64_t least) const;
   // Throws SlurmUnavailable.
   void push();
 
