@@ -22,25 +22,21 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-// Runs every task here, as srun would on nodes; SIGUSR1 goes to all.
+// Runs every task here, as srun would on nodes. SIGUSR1 goes to the group, thus to all tasks.
 constexpr const char* kSrun = R"(#!/bin/bash
 while [[ $1 == --* ]]; do
   case $1 in --ntasks=*) tasks=${1#*=} ;; --output=*) output=${1#*=} ;; esac
   shift
 done
-trap 'signalled=yes; kill -USR1 "${ranks[@]}"' USR1
+trap '' USR1
 for ((rank = 0; rank < tasks; ++rank)); do
   SLURM_PROCID=$rank "$@" >"${output//%t/$rank}" 2>&1 &
   ranks+=($!)
 done
 largest=0
 for rank in "${ranks[@]}"; do
-  signalled=yes
-  while [[ $signalled ]]; do
-    signalled=''
-    wait "$rank"
-    status=$?
-  done
+  wait "$rank"
+  status=$?
   ((status <= largest)) || largest=$status
 done
 exit "$largest"
@@ -178,10 +174,11 @@ std::string statuses(const Workplace& workplace) {
   return text;
 }
 
-// Steps slowly and writes checkpoints, which the stub trainer only resumes with one rank.
+// Writes checkpoints, which the stub trainer only resumes with one rank.
 const std::string kSaves =
-    "  - {name: slow, train.steps: 400, checkpoint.every_steps: 2, resume: auto}\n";
-const Variables kSlowly{{"STUB_STEP_MS", "20"}};
+    "  - {name: slow, train.steps: 20, checkpoint.every_steps: 2, resume: auto}\n";
+// It does not go on behind its first checkpoint, until it is asked to stop.
+const Variables kHeld{{"STUB_RULES", "point=slow,step=4,await=/nonexistent"}};
 
 void wait_for_checkpoint(const RunPaths& paths) {
   REQUIRE(soon([&] { return std::filesystem::exists(paths.checkpoint(2)); }));
@@ -257,7 +254,7 @@ TEST_CASE("a job doubles a key as the runner outside would") {
 TEST_CASE("near its time limit a job saves, is requeued, and goes on where it was") {
   const Workplace workplace("  - {name: quick}\n" + kSaves + "  - {name: last}\n", kBase);
   Submission submission(workplace);
-  Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
   wait_for_checkpoint(submission.paths(1));
   job.send(SIGUSR1);
   const Ended first = job.wait();
@@ -282,7 +279,7 @@ TEST_CASE("near its time limit a job saves, is requeued, and goes on where it wa
 TEST_CASE("a job that was started again often enough is not requeued, nor works") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
-  Variables variables = submission.variables(kSlowly);
+  Variables variables = submission.variables(kHeld);
   variables["SLURM_RESTART_COUNT"] = "2";
   Program job(workplace / ".", submission.command(), variables);
   wait_for_checkpoint(submission.paths(0));
@@ -300,7 +297,7 @@ TEST_CASE(
     "a job that is cancelled or preempted says so, and leaves it to Slurm to start it again") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
-  Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
   wait_for_checkpoint(submission.paths(0));
   job.send(SIGTERM);
   CHECK(job.wait().status == 130);
@@ -313,7 +310,7 @@ TEST_CASE("an attempt of a job that was killed is taken up by the requeued job")
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
   {
-    Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+    Program job(workplace / ".", submission.command(), submission.variables(kHeld));
     wait_for_checkpoint(submission.paths(0));
     job.send(SIGKILL);
     job.wait();
@@ -334,7 +331,7 @@ TEST_CASE("a job that runs again what has a result begins anew, and after a requ
 
   Submission submission(workplace, {.rerun = true, .token = "other"});
   REQUIRE(submission.runs().size() == 2);
-  Program job(workplace / ".", submission.command(), submission.variables(kSlowly));
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
   REQUIRE(soon([&] {
     return std::filesystem::exists(submission.paths(0).attempt(1) / "checkpoints") &&
            std::filesystem::exists(submission.paths(0).checkpoint(2));
