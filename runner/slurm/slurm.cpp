@@ -74,6 +74,12 @@ std::string problem_of(const std::string& program, const ProgramResult& result) 
                             : complaint);
 }
 
+[[noreturn]] void throw_problem(const std::string& program, const ProgramResult& result) {
+  const std::string problem = problem_of(program, result);
+  if (says_unavailable(problem)) throw SlurmUnavailable(problem);
+  throw std::runtime_error(problem);
+}
+
 }  // namespace
 
 ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
@@ -196,12 +202,13 @@ void SlurmPrograms::cancel(std::span<const std::string> jobs_or_tasks) {
     words.insert(words.end(), some.begin(), some.end());
     const ProgramResult result = call(words, program_environment());
     if (result.exit_status == 0 || says_job_is_gone(result.error)) continue;
-    const std::string problem = problem_of("scancel", result);
-    if (says_unavailable(problem)) throw SlurmUnavailable(problem);
-    throw std::runtime_error(problem);
+    throw_problem("scancel", result);
   }
 }
 
-void SlurmPrograms::requeue(const std::string& job) { answer({"scontrol", "requeue", job}); }
+void SlurmPrograms::requeue(const std::string& job) {
+  const ProgramResult result = call({"scontrol", "requeue", job}, program_environment());
+  if (result.exit_status != 0) throw_problem("scontrol", result);
+}
 
 }  // namespace fsdp

@@ -182,7 +182,8 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   }
 }
 
-// Leaves `prepared_` where it is when Slurm does not answer.
+// Leaves `prepared_` where it is when Slurm does not answer. A refusal stands: squeue shows jobs
+// that the controller refused as failed ones, token and all.
 void JobSubmission::submit(bool may_be_submitted) {
   const JobRecord& job = prepared_->job;
   try {
@@ -193,18 +194,7 @@ void JobSubmission::submit(bool may_be_submitted) {
     }
     accept(*slurm_job);
   } catch (const SlurmRefused& refused) {
-    if (refused.later()) return put_back();
-    const std::optional<std::string> taken = taken_all_the_same(job.token);
-    taken ? accept(*taken) : refuse(refused.what());
-  }
-}
-
-// A refusal whose words only sound like one. sbatch's word stands while Slurm does not answer.
-std::optional<std::string> JobSubmission::taken_all_the_same(const std::string& token) {
-  try {
-    return cluster_.find_submission(token);
-  } catch (const SlurmUnavailable&) {
-    return std::nullopt;
+    refused.later() ? put_back() : refuse(refused.what());
   }
 }
 

@@ -68,7 +68,6 @@ class JobSubmission {
   bool may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const;
   Prepared prepare(std::vector<RunToLaunch> runs);
   void submit(bool may_be_submitted);
-  std::optional<std::string> taken_all_the_same(const std::string& token);
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);
   void put_back();

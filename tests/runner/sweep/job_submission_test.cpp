@@ -18,12 +18,12 @@ class FullCluster : public FakeCluster {
   }
 };
 
-// Its sbatch says words of its own although the job was taken.
-class MumblingCluster : public FakeCluster {
+// Its controller keeps a record of jobs that it refuses, as a real one does of some.
+class RecordingCluster : public FakeCluster {
  public:
   std::string submit(const std::filesystem::path& script) override {
     FakeCluster::submit(script);
-    throw SlurmRefused("sbatch refuses the job: Unheard of", false);
+    throw SlurmRefused("sbatch refuses the job: Invalid partition name specified", false);
   }
 };
 
@@ -63,15 +63,17 @@ TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and 
   CHECK(life.store.open_jobs("lab").at(0).tasks.size() == 2);
 }
 
-TEST_CASE("a job that was taken is not refused, whatever sbatch says of it") {
+TEST_CASE("a refused job that squeue shows as a failed one was not submitted") {
   const ResultsFolder results;
-  MumblingCluster cluster;
+  RecordingCluster cluster;
   SlurmRunnerLife life(results, cluster);
   const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kPerRun));
   REQUIRE(life.sweep.submit(runs));
   CHECK(cluster.submissions == 1);
-  CHECK(life.sweep.follows(runs[1].record.id));
-  CHECK(life.store.open_jobs("lab").at(0).slurm_job == "100");
+  CHECK_FALSE(life.sweep.follows(runs[1].record.id));
+  CHECK(life.status(runs[0].record.id) == RunStatus::kFailed);
+  CHECK(life.progress.count("Invalid partition name") == 2);
+  CHECK(life.store.open_jobs("").empty());
 }
 
 TEST_CASE("a refusal is told at once, also while nobody says whether the job was taken") {
