@@ -223,9 +223,11 @@ void JobSubmission::refuse(const std::string& problem) {
                              (listeners_.results / prepared_->job.folder / kScriptName).string();
   for (const RunToLaunch& run : prepared_->runs) {
     listeners_.store.record_status(run.record.id, RunStatus::kFailed, reason);
-    listeners_.progress.ended(run.record.id, RunStatus::kFailed, reason, {});
   }
   batch.commit();
+  for (const RunToLaunch& run : prepared_->runs) {
+    listeners_.progress.ended(run.record.id, RunStatus::kFailed, reason, {});
+  }
   prepared_.reset();
 }
 
