@@ -90,18 +90,12 @@ Allocation allocation_of(const ThisJob& job, const AllocationPlan& plan,
                          const std::vector<RunToLaunch>& runs) {
   Allocation allocation{.job = job.id,
                         .slurm = slurm_of_all(runs),
+                        .size = largest_request(runs),
                         .working_directory = plan.working_directory,
-                        .folders = {plan.results}};
-  std::vector<SlurmRequest> requests;
-  for (const RunToLaunch& run : runs) {
-    requests.push_back(slurm_request(run.spec));
-    for (const std::filesystem::path& folder : input_folders(run.spec)) {
-      if (std::ranges::find(allocation.folders, folder) == allocation.folders.end()) {
-        allocation.folders.push_back(folder);
-      }
-    }
+                        .folders = input_folders_of(runs)};
+  if (std::ranges::find(allocation.folders, plan.results) == allocation.folders.end()) {
+    allocation.folders.push_back(plan.results);
   }
-  allocation.size = largest(requests);
   return allocation;
 }
 

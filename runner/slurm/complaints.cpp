@@ -91,7 +91,6 @@ bool says_unavailable(std::string_view complaint) {
                                           "Unable to establish"sv,
                                           "Transport endpoint"sv,
                                           "authentication"sv,
-                                          "authentication agent"sv,
                                           "name resolution"sv,
                                           "temporarily unable to accept job"sv,
                                           "temporarily unavailable"sv,

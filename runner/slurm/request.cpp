@@ -5,6 +5,7 @@
 
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/inputs.h"
+#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -12,10 +13,6 @@ namespace {
 bool is_on_gpus(const RunSpec& spec) {
   if (spec.device == DeviceKind::kAuto) return spec.slurm.gpus_per_node > 0;
   return spec.device == DeviceKind::kCuda;
-}
-
-std::string count_of(int64_t count, const std::string& what) {
-  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
 }
 
 // The numbers of nodes that `ranks` spread evenly over, up to `most`: "1, 2 or 4".
@@ -32,21 +29,21 @@ SlurmRequest request_on_gpus(const SlurmSpec& slurm, int64_t ranks) {
   if (most_gpus < 1) {
     throw ConfigError("", "slurm.gpus_per_node",
                       "is " + std::to_string(most_gpus) + ", but the run is on GPUs (" +
-                          count_of(ranks, "rank") +
+                          counted(ranks, "rank") +
                           "); set the GPUs of a node of the cluster, or device: cpu");
   }
   const int64_t nodes = (ranks + most_gpus - 1) / most_gpus;
   if (nodes > slurm.nodes) {
     throw ConfigError("", "slurm.nodes",
-                      count_of(ranks, "rank") + " on nodes of " + count_of(most_gpus, "GPU") +
-                          " need " + count_of(nodes, "node") + ", and slurm.nodes allows " +
+                      counted(ranks, "rank") + " on nodes of " + counted(most_gpus, "GPU") +
+                          " need " + counted(nodes, "node") + ", and slurm.nodes allows " +
                           std::to_string(slurm.nodes) + "; raise it, or lower strategy.ranks to " +
                           std::to_string(slurm.nodes * most_gpus));
   }
   if (ranks % nodes != 0) {
     throw ConfigError("", "slurm.gpus_per_node",
-                      count_of(ranks, "rank") + " do not spread evenly over " +
-                          count_of(nodes, "node") + " of " + count_of(most_gpus, "GPU") +
+                      counted(ranks, "rank") + " do not spread evenly over " +
+                          counted(nodes, "node") + " of " + counted(most_gpus, "GPU") +
                           "; make strategy.ranks a multiple of " + std::to_string(most_gpus) +
                           ", or set as many GPUs a node as divide the ranks");
   }
@@ -58,8 +55,8 @@ SlurmRequest request_on_cpus(const SlurmSpec& slurm, int64_t ranks) {
   const int64_t nodes = (ranks + most_a_node - 1) / most_a_node;
   if (ranks % nodes != 0) {
     throw ConfigError("", "slurm.nodes",
-                      count_of(ranks, "rank") + " do not spread evenly over " +
-                          count_of(nodes, "node") +
+                      counted(ranks, "rank") + " do not spread evenly over " +
+                          counted(nodes, "node") +
                           "; allowed: " + even_numbers_of_nodes(ranks, slurm.nodes));
   }
   return {.nodes = nodes, .ranks_per_node = ranks / nodes, .gpus_per_node = 0};

@@ -1,7 +1,5 @@
 #include "runner/slurm/slurm.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <iterator>

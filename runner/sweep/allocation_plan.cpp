@@ -1,8 +1,8 @@
 #include "runner/sweep/allocation_plan.h"
 
-#include <fstream>
-#include <system_error>
+#include <algorithm>
 
+#include "runner/sweep/whole_file.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
 
@@ -21,15 +21,6 @@ std::filesystem::path store_file(const std::filesystem::path& folder) {
   return folder / "planning.sqlite";
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) {
-    throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-  }
-}
-
 }  // namespace
 
 void write_allocation(const std::filesystem::path& folder, const AllocationPlan& plan,
@@ -38,8 +29,8 @@ void write_allocation(const std::filesystem::path& folder, const AllocationPlan&
   AllocationPlan::visit_fields(plan, [&](const char* name, const auto& member) {
     text += std::string(name) + ": " + yaml_text(member) + '\n';
   });
-  write_file(plan_file(folder), text);
-  write_file(experiment_file(folder), experiment_text);
+  write_whole_file(plan_file(folder), text);
+  write_whole_file(experiment_file(folder), experiment_text);
   store.write_planning_copy(store_file(folder));
 }
 
@@ -64,6 +55,22 @@ Experiment load_planned_experiment(const std::filesystem::path& folder,
 void copy_planning_store(const std::filesystem::path& folder,
                          const std::filesystem::path& results) {
   std::filesystem::copy_file(store_file(folder), results / "results.sqlite");
+}
+
+SlurmRequest largest_request(std::span<const RunToLaunch> runs) {
+  std::vector<SlurmRequest> requests;
+  for (const RunToLaunch& run : runs) requests.push_back(slurm_request(run.spec));
+  return largest(requests);
+}
+
+std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs) {
+  std::vector<std::filesystem::path> folders;
+  for (const RunToLaunch& run : runs) {
+    for (std::filesystem::path& folder : input_folders(run.spec)) {
+      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
+    }
+  }
+  return folders;
 }
 
 const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs) {

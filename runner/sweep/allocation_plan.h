@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/experiment/experiment.h"
+#include "runner/slurm/request.h"
 #include "runner/store/store.h"
 #include "runner/sweep/open_attempt.h"
 #include "trainer/contract/fields.h"
@@ -62,6 +63,12 @@ Experiment load_planned_experiment(const std::filesystem::path& folder, const Al
 
 // Copies the database of the submission's folder to where a Store finds it.
 void copy_planning_store(const std::filesystem::path& folder, const std::filesystem::path& results);
+
+// A request in which each of the runs has room.
+SlurmRequest largest_request(std::span<const RunToLaunch> runs);
+
+// The folders that a container of any of the runs needs to see beside the results, each once.
+std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs);
 
 // The section `slurm` that all of the runs share. Throws ConfigError when they do not: one job can
 // only ask once.

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <system_error>
 
+#include "runner/sweep/whole_file.h"
 #include "trainer/contract/json.h"
 
 namespace fsdp {
@@ -12,17 +12,9 @@ namespace {
 
 template <Fields Record>
 void write_record(const std::filesystem::path& path, const Record& record) {
-  std::filesystem::path temporary = path;
-  temporary += ".new";
   std::string text;
   append_json(text, record);
-  std::ofstream file(temporary);
-  file << text << '\n';
-  file.close();
-  if (!file) {
-    throw std::system_error(errno, std::generic_category(), "cannot write " + temporary.string());
-  }
-  std::filesystem::rename(temporary, path);
+  write_whole_file(path, text + '\n');
 }
 
 template <Fields Record>

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "runner/slurm/script.h"
 #include "runner/sweep/run_folder.h"
+#include "runner/sweep/whole_file.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/unix_time.h"
 #include "trainer/contract/yaml_value.h"
@@ -31,37 +30,12 @@ std::string new_token() {
   return text.data();
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) {
-    throw std::system_error(errno, std::generic_category(), "cannot write " + path.string());
-  }
-}
-
 SlurmTask slurm_task(const RunToLaunch& run, const std::filesystem::path& results) {
   return {.spec = RunPaths(results / run.record.folder).spec(),
           .configuration = run_configuration(run.record.point, run.spec)};
 }
 
 bool is_allocation(const RunToLaunch& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
-
-SlurmRequest request_of(std::span<const RunToLaunch> runs) {
-  std::vector<SlurmRequest> requests;
-  for (const RunToLaunch& run : runs) requests.push_back(slurm_request(run.spec));
-  return largest(requests);
-}
-
-std::vector<std::filesystem::path> input_folders(std::span<const RunToLaunch> runs) {
-  std::vector<std::filesystem::path> folders;
-  for (const RunToLaunch& run : runs) {
-    for (std::filesystem::path& folder : input_folders(run.spec)) {
-      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
-    }
-  }
-  return folders;
-}
 
 }  // namespace
 
@@ -142,14 +116,14 @@ JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
       std::filesystem::path("slurm") / (safe_file_name(settings_.experiment) + '-' + job.token);
   SlurmScript script;
   script.slurm = first.slurm;
-  script.request = request_of(runs);
+  script.request = largest_request(runs);
   script.experiment = settings_.experiment;
   script.token = job.token;
   script.folder = listeners_.results / job.folder;
   script.runner = std::filesystem::read_symlink("/proc/self/exe");
   script.trainer = settings_.plan.trainer;
   script.working_directory = settings_.plan.working_directory;
-  script.folders = input_folders(runs);
+  script.folders = input_folders_of(runs);
   for (const RunToLaunch& run : runs) {
     if (!is_allocation(run)) script.tasks.push_back(slurm_task(run, listeners_.results));
     script.keeps_checkpoints |= wants_checkpoints(run.spec);
@@ -176,7 +150,7 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   }
   const std::filesystem::path folder = listeners_.results / job.folder;
   std::filesystem::create_directories(folder);
-  write_file(folder / kScriptName, script);
+  write_whole_file(folder / kScriptName, script);
   if (is_allocation(runs.front())) {
     write_allocation(folder, plan, settings_.experiment_text, listeners_.store);
   }

@@ -1,24 +1,15 @@
 #include "runner/sweep/run_folder.h"
 
 #include <algorithm>
-#include <fstream>
-#include <system_error>
 
+#include "runner/sweep/whole_file.h"
 #include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
 
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
   std::filesystem::create_directories(paths.folder());
-  std::filesystem::path temporary = paths.spec();
-  temporary += ".new";
-  std::ofstream file(temporary);
-  file << to_yaml(spec);
-  file.close();
-  if (!file) {
-    throw std::system_error(errno, std::generic_category(), "cannot write " + temporary.string());
-  }
-  std::filesystem::rename(temporary, paths.spec());
+  write_whole_file(paths.spec(), to_yaml(spec));
 }
 
 void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace fsdp {
+
+// Whoever reads `path` sees what was there before or all of `text`, never a part. Throws
+// std::system_error.
+void write_whole_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace fsdp
