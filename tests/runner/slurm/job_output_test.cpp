@@ -17,7 +17,7 @@ std::string output_of(SlurmScript script, const std::string& output, const std::
 }
 
 SlurmScript allocation() {
-  SlurmScript script = published_script();
+  SlurmScript script = script_of_one_run();
   script.slurm.mode = SlurmMode::kAllocation;
   script.tasks.clear();
   return script;
@@ -30,14 +30,14 @@ TEST_CASE("The output of a job that is no array has its name and id") {
 }
 
 TEST_CASE("The output of an array's task has what is known of the task") {
-  CHECK(output_of(published_script(), "", "12_3") == "/project/results/slurm/chess-5f0c/12_3.out");
-  CHECK(output_of(published_script(), "logs/%x/%A/%a.out", "12_3") ==
+  CHECK(output_of(script_of_one_run(), "", "12_3") == "/project/results/slurm/chess-5f0c/12_3.out");
+  CHECK(output_of(script_of_one_run(), "logs/%x/%A/%a.out", "12_3") ==
         "/project/logs/codellama-chess/12/3.out");
-  CHECK(output_of(published_script(), "%x-%j.out", "12_3") == "/project/codellama-chess-%j.out");
+  CHECK(output_of(script_of_one_run(), "%x-%j.out", "12_3") == "/project/codellama-chess-%j.out");
 }
 
 TEST_CASE("The output of a job about which sbatch has not answered keeps the ids' patterns") {
-  CHECK(output_of(published_script(), "%x-%A_%a.out", "") == "/project/codellama-chess-%A_%a.out");
+  CHECK(output_of(script_of_one_run(), "%x-%A_%a.out", "") == "/project/codellama-chess-%A_%a.out");
 }
 
 TEST_CASE("Without slurm.job_name the output's %x is the experiment") {

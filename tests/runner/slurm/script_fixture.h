@@ -4,8 +4,8 @@
 
 namespace fsdp {
 
-// Workflow C's settings: one run on two GPUs of one node.
-inline SlurmScript published_script() {
+// One run on two GPUs of one node.
+inline SlurmScript script_of_one_run() {
   SlurmScript script;
   script.slurm.job_name = "codellama-chess";
   script.slurm.partition = "gpu";
@@ -33,9 +33,9 @@ inline SlurmScript published_script() {
   return script;
 }
 
-// Workflow B's: several runs on four GPUs of one node.
-inline SlurmScript published_array() {
-  SlurmScript script = published_script();
+// Several runs on four GPUs of one node.
+inline SlurmScript script_of_array() {
+  SlurmScript script = script_of_one_run();
   script.slurm = {};
   script.slurm.partition = "h100";
   script.slurm.account = "course-2024";

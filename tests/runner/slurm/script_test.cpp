@@ -48,7 +48,7 @@ std::vector<std::string> words_of_sbatch(const std::string& text) {
 TEST_CASE("sbatch reads each option as one word, whatever is in it") {
   const std::string hostile =
       R"(-a 'b' "c" \d\\ $(touch pwned) `touch pwned` # %j ;&|<>*?[]{}~! hetjob HetJob packjob : ')";
-  SlurmScript script = published_script();
+  SlurmScript script = script_of_one_run();
   script.experiment = hostile;
   script.slurm.job_name = "";
   script.slurm.partition = hostile;
@@ -84,7 +84,7 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
 }
 
 TEST_CASE("The shipped output file is in the submission's folder, whose % is no pattern") {
-  SlurmScript script = published_script();
+  SlurmScript script = script_of_one_run();
   script.slurm.output = "";
   script.folder = "/results/100%j/slurm";
   const auto output_of = [](const SlurmScript& of) {
@@ -102,21 +102,21 @@ TEST_CASE("The shipped output file is in the submission's folder, whose % is no 
 }
 
 TEST_CASE("A run that is never queued again asks for no requeue") {
-  SlurmScript script = published_script();
+  SlurmScript script = script_of_one_run();
   script.slurm.max_restarts = 0;
   CHECK(render_script(template_text(script.slurm), script).find("#SBATCH --no-requeue\n") !=
         std::string::npos);
 }
 
 TEST_CASE("A run without checkpoints may use its time to the end") {
-  SlurmScript script = published_script();
+  SlurmScript script = script_of_one_run();
   script.keeps_checkpoints = false;
   CHECK(render_script(template_text(script.slurm), script).find("--signal") == std::string::npos);
 }
 
 TEST_CASE("A value with a line break is refused wherever it stands") {
   const auto refusal = [](auto change) {
-    SlurmScript script = published_script();
+    SlurmScript script = script_of_one_run();
     change(script);
     return refusal_of(template_text(script.slurm), script);
   };
@@ -146,7 +146,7 @@ TEST_CASE("A value with a line break is refused wherever it stands") {
 
 TEST_CASE("Options, assignments and paths of a wrong form are refused with the right one") {
   const auto refusal = [](auto change) {
-    SlurmScript script = published_script();
+    SlurmScript script = script_of_one_run();
     change(script);
     return refusal_of(template_text(script.slurm), script);
   };
@@ -191,7 +191,7 @@ TEST_CASE("A time limit is read as Slurm reads it") {
 }
 
 TEST_CASE("A user's template is refused when names are unknown, missing or come too late") {
-  const SlurmScript script = published_script();
+  const SlurmScript script = script_of_one_run();
   const std::string shipped = template_text(script.slurm);
   const auto replaced = [&](const std::string& from, const std::string& to) {
     std::string text = shipped;
@@ -218,7 +218,7 @@ TEST_CASE("A user's template is refused when names are unknown, missing or come 
 }
 
 TEST_CASE("Braces of the script's own, and braces in values, stay as they are") {
-  SlurmScript script = published_script();
+  SlurmScript script = script_of_one_run();
   script.slurm.prologue = {"docker inspect -f '{{.State}} {{modules}}'"};
   const std::string text = render_script(template_text(script.slurm), script);
   CHECK(text.find("docker inspect -f '{{.State}} {{modules}}'\n") != std::string::npos);

@@ -1,21 +1,18 @@
 #!/bin/bash
-#SBATCH --job-name=codellama-chess
+#SBATCH --job-name=chess
 #SBATCH --comment=fsdp-run:5f0c
-#SBATCH --partition=gpu
-#SBATCH --reservation=course
 #SBATCH --nodes=1
-#SBATCH --ntasks=2
-#SBATCH --ntasks-per-node=2
+#SBATCH --ntasks=4
+#SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=10
-#SBATCH --gres=gpu:2
+#SBATCH --gres=gpu:4
 #SBATCH --time=04:00:00
-#SBATCH --array=0-0
+#SBATCH --array=0-3
 #SBATCH --chdir=/project
 #SBATCH --output=%x-%j.out
 #SBATCH --error=%x-%j.err
 #SBATCH --open-mode=append
 #SBATCH --requeue
-#SBATCH --signal=B:USR1@120
 #
 # One run per task of a job array. fsdp-run replaces the names in double braces by quoted values or
 # whole lines. To change this script, copy it, name the copy in slurm.template, and keep the names.
@@ -30,12 +27,6 @@ fail() {
 }
 cd /project || fail "no such folder on $SLURMD_NODENAME: put it on a shared file system"
 
-command -v module >/dev/null || source /etc/profile
-module purge
-module load gcc/12.2 cuda/12.4 || fail "a module of slurm.modules cannot be loaded"
-export NCCL_SOCKET_IFNAME=ib0
-export HF_HUB_OFFLINE=1
-source .venv/bin/activate
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
 export CUDA_DEVICE_ORDER=PCI_BUS_ID
 set -u
@@ -43,13 +34,19 @@ set -u
 # --- This task's run ---
 
 specs=(
-  /project/results/runs/chess/2xFSDP-0123abcd/run.yaml
+  /project/results/runs/chess/DDP-0123abcd/run.yaml
+  /project/results/runs/chess/FSDP-0123abcd/run.yaml
+  /project/results/runs/chess/FSDP-doubled-size_per_rank-1-0123abcd/run.yaml
+  /project/results/runs/chess/FSDP-checkpointing-doubled-size_per_rank-1-0123abcd/run.yaml
 )
 configurations=(
-  '2xFSDP: 2 GPUs on 1 node, total batch 8 = 2 GPUs x per-device batch 4 x accumulation 1'
+  'DDP: 4 GPUs on 1 node, total batch 256 = 4 GPUs x per-device batch 4 x accumulation 16'
+  'FSDP: 4 GPUs on 1 node, total batch 256 = 4 GPUs x per-device batch 4 x accumulation 16'
+  'FSDP, doubled size_per_rank=1: 4 GPUs on 1 node, total batch 256 = 4 GPUs x per-device batch 1 x accumulation 64'
+  'FSDP, checkpointing, doubled size_per_rank=1: 4 GPUs on 1 node, total batch 256 = 4 GPUs x per-device batch 1 x accumulation 64'
 )
 max_restarts=3
-keeps_checkpoints=true
+keeps_checkpoints=false
 
 job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 restarts=${SLURM_RESTART_COUNT:-0}
@@ -96,13 +93,13 @@ trap 'ask_to_stop interrupted' TERM
 
 srun \
   --nodes=1 \
-  --ntasks=2 \
-  --ntasks-per-node=2 \
+  --ntasks=4 \
+  --ntasks-per-node=4 \
   --cpus-per-task=10 \
   --export=ALL \
   --wait=60 \
   --kill-on-bad-exit=0 \
-  --gres=gpu:2 \
+  --gres=gpu:4 \
   --output="${attempt//'%'/%%}/rank%t.log" \
   /project/build/cuda/fsdp-train --spec "$spec" --attempt "$number" </dev/null &
 step=$!
