@@ -1,20 +1,11 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "runner/slurm/slurm.h"
-#include "tests/runner/slurm/fake_slurm.h"
+#include "tests/runner/slurm/cluster_fixture.h"
 
 // Programs that die, or that lose the controller's answer.
 namespace fsdp {
 namespace {
-
-using Strings = std::vector<std::string>;
-
-constexpr const char* kNoAccounting =
-    "echo 'AccountingStorageType   = accounting_storage/none'\n"
-    "echo 'MaxArraySize            = 1001'\n";
-
-std::string failing(const std::string& words) { return "echo \"" + words + "\" >&2; exit 1\n"; }
 
 TEST_CASE("A submission whose answer was lost is no refusal") {
   const FakeSlurm fake;

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runner/slurm/slurm.h"
+#include "tests/runner/slurm/fake_slurm.h"
+
+// A cluster whose programs are fakes, and what they answer.
+namespace fsdp {
+
+using Strings = std::vector<std::string>;
+using Tasks = std::vector<TaskState>;
+
+inline constexpr const char* kNoAccounting =
+    "echo 'Configuration data as of 2024-05-01T10:00:00'\n"
+    "echo 'AccountingStorageType   = accounting_storage/none'\n"
+    "echo 'MaxArraySize            = 1001'\n";
+inline constexpr const char* kAccounting =
+    "echo 'AccountingStorageType   = accounting_storage/slurmdbd'\n"
+    "echo 'MaxArraySize            = 30'\n";
+
+// A program that fails as Slurm's do.
+inline std::string failing(const std::string& words) {
+  return "echo \"" + words + "\" >&2; exit 1\n";
+}
+
+// "done", or the error of `action` and whether it is one to act on, to repeat or to wait with.
+inline std::string said_by(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const SlurmRefused& refused) {
+    return std::string(refused.later() ? "later: " : "refused: ") + refused.what();
+  } catch (const SlurmUnavailable& unavailable) {
+    return std::string("unavailable: ") + unavailable.what();
+  } catch (const std::exception& error) {
+    return std::string("error: ") + error.what();
+  }
+  return "done";
+}
+
+class Cluster : public SlurmPrograms {
+ public:
+  using SlurmPrograms::SlurmPrograms;
+  Tasks ask(const Strings& jobs) { return query(jobs); }
+  // What is said by submitting a script.
+  std::string submission(const FakeSlurm& fake) {
+    return said_by([&] { submit(fake.folder().write("script.sh", "#!/bin/bash\n")); });
+  }
+};
+
+}  // namespace fsdp

@@ -1,0 +1,202 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runner/slurm/cluster_fixture.h"
+
+// What squeue, sacct and scontrol tell of jobs, and what is made of it.
+namespace fsdp {
+namespace {
+
+TEST_CASE("One squeue tells all tasks of all jobs") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", kNoAccounting);
+  fake.let("squeue",
+           "cat <<'END'\n"
+           "12_0|RUNNING|1-02:03:04|n[1-2]|None\n"
+           "12_1|RUNNING|UNLIMITED|n3|None\n"
+           "12_2|COMPLETING|0:00|n3|None\n"
+           "12_3|OUT_OF_MEMORY|0:00|n3|OutOfMemory\n"
+           "12_[4-5,7%2]|PENDING|4:00:00||JobArrayTaskLimit\n"
+           "15|PENDING|4:00:00||Nodes required for job are DOWN, DRAINED or reserved for jobs in "
+           "higher priority partitions\n"
+           "END\n");
+  const Tasks tasks = cluster.ask({"12", "15"});
+  REQUIRE(tasks.size() == 8);
+  CHECK(tasks[0] == TaskState{.job = "12_0",
+                              .phase = TaskPhase::kRunning,
+                              .state = "RUNNING",
+                              .reason = "",
+                              .node_list = "n[1-2]",
+                              .seconds_left = 93784});
+  CHECK(tasks[1].seconds_left == std::nullopt);
+  CHECK(tasks[2].phase == TaskPhase::kEnding);
+  CHECK(tasks[3] == TaskState{.job = "12_3",
+                              .phase = TaskPhase::kEnded,
+                              .state = "OUT_OF_MEMORY",
+                              .reason = "OutOfMemory",
+                              .node_list = "n3"});
+  CHECK(tasks[4] == TaskState{.job = "12_4",
+                              .phase = TaskPhase::kQueued,
+                              .state = "PENDING",
+                              .reason = "JobArrayTaskLimit",
+                              .node_list = ""});
+  CHECK(tasks[5].job == "12_5");
+  CHECK(tasks[6].job == "12_7");
+  CHECK(tasks[7].job == "15");
+  CHECK(tasks[7].reason.starts_with("Nodes required for job are DOWN, DRAINED"));
+  CHECK(fake.arguments("squeue") == Strings{"--noheader", "--all", "--array", "--states=all",
+                                            "--jobs=12,15", "--format=%i|%T|%L|%N|%r"});
+  CHECK(fake.calls("squeue").size() == 1);
+  CHECK(fake.programs_called() == Strings{"squeue"});
+}
+
+TEST_CASE("A job that squeue has forgotten is told by sacct where there is one") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", kAccounting);
+  fake.let("squeue", failing("slurm_load_jobs error: Invalid job id specified"));
+  fake.let("sacct", "echo '12_0|COMPLETED|n1'; echo '12_1|CANCELLED by 1000|None assigned'");
+  CHECK(cluster.ask({"12"}) == Tasks{{.job = "12_0",
+                                      .phase = TaskPhase::kEnded,
+                                      .state = "COMPLETED",
+                                      .reason = "",
+                                      .node_list = "n1"},
+                                     {.job = "12_1",
+                                      .phase = TaskPhase::kEnded,
+                                      .state = "CANCELLED",
+                                      .reason = "",
+                                      .node_list = ""}});
+  CHECK(fake.arguments("sacct") == Strings{"--allocations", "--noheader", "--parsable2",
+                                           "--jobs=12", "--format=JobID,State,NodeList"});
+}
+
+TEST_CASE("A job that nobody knows any more is absent, and asked for once only by scontrol") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
+                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+  fake.let("squeue", "echo '14_0|RUNNING|1:00|n1|None'");
+  fake.let("sacct", "");
+  CHECK(cluster.ask({"12", "14"}).size() == 1);
+  CHECK(cluster.ask({"12", "14"}).size() == 1);
+  CHECK(fake.calls("scontrol") == Strings{"show config ", "--all --oneliner show job 12 "});
+  CHECK(fake.calls("sacct").size() == 2);
+}
+
+TEST_CASE("Without accounting, or while its database is down, scontrol is asked") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  const std::string jobs =
+      ";; *) echo 'JobId=30 ArrayJobId=12 ArrayTaskId=3 JobName=a b=c JobState=TIMEOUT "
+      "Reason=TimeLimit Dependency=(null) NodeList=n1 BatchHost=n1'\n"
+      "echo 'JobId=12 ArrayJobId=12 ArrayTaskId=5-6%2 JobName=a JobState=PENDING "
+      "Reason=Resources NodeList=(null)'\n;; esac";
+  fake.let("squeue", "");
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kNoAccounting + jobs);
+  const Tasks expected = {{.job = "12_3",
+                           .phase = TaskPhase::kEnded,
+                           .state = "TIMEOUT",
+                           .reason = "TimeLimit",
+                           .node_list = "n1"},
+                          {.job = "12_5",
+                           .phase = TaskPhase::kQueued,
+                           .state = "PENDING",
+                           .reason = "Resources",
+                           .node_list = ""},
+                          {.job = "12_6",
+                           .phase = TaskPhase::kQueued,
+                           .state = "PENDING",
+                           .reason = "Resources",
+                           .node_list = ""}};
+  CHECK(cluster.ask({"12"}) == expected);
+  CHECK(fake.calls("sacct").empty());
+
+  Cluster with_accounting;
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + jobs);
+  fake.let("sacct", failing("sacct: error: slurm_persist_conn_open: Connection refused"));
+  CHECK(with_accounting.ask({"12"}) == expected);
+}
+
+TEST_CASE(
+    "Tasks that squeue has forgotten while others of their array go on are asked for by name") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
+                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+  fake.let("squeue", "echo '12_0|RUNNING|1:00|n1|None'; echo '12_3|RUNNING|1:00|n2|None'");
+  fake.let("sacct", "echo '12_1|OUT_OF_MEMORY|n1'; echo '12_2|RUNNING|n2'");
+  const Tasks tasks = cluster.ask({"12_0", "12_1", "12_2"});
+  REQUIRE(tasks.size() == 2);
+  CHECK(tasks[0].job == "12_0");
+  CHECK(tasks[1].job == "12_1");
+  CHECK(tasks[1].state == "OUT_OF_MEMORY");
+  CHECK(fake.arguments("squeue")[4] == "--jobs=12");
+  CHECK(fake.arguments("sacct")[3] == "--jobs=12_1,12_2");
+}
+
+TEST_CASE("A controller that is down or babbles is not taken for jobs that are gone") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  const auto said = [&] { return said_by([&] { cluster.ask({"12"}); }); };
+  fake.let("squeue", failing("slurm_load_jobs error: Unable to contact slurm controller (connect "
+                             "failure)"));
+  CHECK(said() ==
+        "unavailable: squeue: slurm_load_jobs error: Unable to contact slurm controller (connect "
+        "failure)");
+  fake.let("squeue", "echo 'The cluster is closed on Friday'");
+  CHECK(said() ==
+        "unavailable: squeue answers what is not its format: 'The cluster is closed on Friday'");
+  fake.let("squeue", "echo 'twelve|RUNNING|1:00|n1|None'");
+  CHECK(said() == "unavailable: squeue answers what is not its format: 'twelve'");
+  fake.let("squeue", "echo '12_[0-99999999999]|PENDING|1:00||None'");
+  CHECK(said().starts_with("unavailable: "));
+  fake.let("squeue", "exit 3");
+  CHECK(said() == "unavailable: squeue: exited with status 3");
+}
+
+TEST_CASE("So many jobs that no argument could hold their ids are still one squeue") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  Strings jobs;
+  for (int job = 1'000'000; job < 1'020'000; ++job) jobs.push_back(std::to_string(job));
+  fake.let("squeue",
+           "for ((job = 999990; job < 1020000; ++job)); do echo "
+           "\"$job|RUNNING|1:00|n1|None\"; done");
+  CHECK(cluster.ask(jobs).size() == 20'000);
+  CHECK(fake.arguments("squeue")[4] == "--me");
+  CHECK(fake.calls("squeue").size() == 1);
+}
+
+TEST_CASE("Only reasons that waiting does not end are reasons to act") {
+  const auto why = [](const std::string& reason) {
+    return why_it_will_not_start(
+        {.job = "12", .phase = TaskPhase::kQueued, .state = "PENDING", .reason = reason});
+  };
+  for (const std::string waits :
+       {"", "Priority", "Resources", "JobArrayTaskLimit", "BeginTime", "AssocGrpCPURunMinutesLimit",
+        "QOSMaxJobsPerUserLimit", "AssocGrpNodeLimit", "Licenses", "Reservation",
+        "ReqNodeNotAvail, May be reserved for other job"}) {
+    CHECK(why(waits) == std::nullopt);
+  }
+  CHECK(why("PartitionTimeLimit") ==
+        "PartitionTimeLimit: it asks for more time than the partition gives to a job: lower "
+        "slurm.time or set slurm.partition (`sinfo -s`)");
+  for (const std::string stays :
+       {"PartitionNodeLimit", "BadConstraints", "PartitionInactive", "PartitionDown",
+        "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed",
+        "ReqNodeNotAvail, UnavailableNodes:n[1-2]", "NodeDown", "DependencyNeverSatisfied",
+        "JobHeldAdmin", "launch failed requeued held", "QOSMaxNodePerJobLimit",
+        "AssocMaxWallDurationPerJobLimit", "AssocGrpCPUMinutesLimit",
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+        "partitions"}) {
+    INFO(stays);
+    CHECK(why(stays).value_or("").starts_with(stays + ": "));
+  }
+  CHECK(why_it_will_not_start({.job = "12",
+                               .phase = TaskPhase::kRunning,
+                               .state = "RUNNING",
+                               .reason = "BadConstraints"}) == std::nullopt);
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,117 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runner/slurm/cluster_fixture.h"
+
+// Jobs are submitted, found again, requeued and cancelled, or sbatch and the others refuse.
+namespace fsdp {
+namespace {
+
+TEST_CASE("A submission's answer is the job's id") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  const auto script = fake.folder().write("script.sh", "#!/bin/bash\n");
+  fake.let("sbatch", "echo 'sbatch: a word of the site' >&2; echo 12");
+  CHECK(cluster.submit(script) == "12");
+  CHECK(fake.arguments("sbatch") == Strings{"--parsable", script.string()});
+  fake.let("sbatch", "echo '13;north'");
+  CHECK(cluster.submit(script) == "13");
+  CHECK(fake.calls("sbatch").size() == 2);
+  CHECK(fake.programs_called() == Strings{"sbatch"});
+}
+
+TEST_CASE("An answer that is no id may be that of an accepted job") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("sbatch", "echo 'Welcome to the cluster'");
+  CHECK(cluster.submission(fake) ==
+        "unavailable: sbatch answers what is not its format: 'Welcome to the cluster'");
+}
+
+TEST_CASE("A refused submission has sbatch's words and a remedy") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("sbatch", failing("sbatch: error: invalid partition specified: gpus\n"
+                             "sbatch: error: Batch job submission failed: Invalid partition name "
+                             "specified"));
+  CHECK(cluster.submission(fake) ==
+        "refused: sbatch refuses the job: invalid partition specified: gpus; Invalid partition "
+        "name specified; set slurm.partition to one that `sinfo -s` lists");
+  fake.let("sbatch", failing("sbatch: error: Batch job submission failed: Requested node "
+                             "configuration is not available"));
+  CHECK(cluster.submission(fake) ==
+        "refused: sbatch refuses the job: Requested node configuration is not available; no node "
+        "has all of slurm.gpus_per_node, cpus_per_task, mem and constraint: see `sinfo -o '%P %D "
+        "%c %m %G %f'`");
+  fake.let("sbatch", failing("sbatch: error: the site wants a ticket"));
+  CHECK(cluster.submission(fake) == "refused: sbatch refuses the job: the site wants a ticket");
+}
+
+TEST_CASE("A limit on submitted jobs is for later, other limits are not") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  const std::string policy =
+      "\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job "
+      "submit "
+      "limit, user's size and/or time limits)";
+  for (const std::string limit :
+       {"AssocMaxSubmitJobLimit", "QOSMaxSubmitJobPerUserLimit", "AssocGrpSubmitJobsLimit"}) {
+    fake.let("sbatch", failing("sbatch: error: " + limit + policy));
+    CHECK(cluster.submission(fake).starts_with("later: sbatch: " + limit + "; Job violates"));
+  }
+  fake.let("sbatch", failing("sbatch: error: QOSMaxWallDurationPerJobLimit" + policy));
+  CHECK(cluster.submission(fake).starts_with("refused: "));
+}
+
+TEST_CASE("A controller that does not answer is no refusal") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  for (const std::string words :
+       {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect "
+        "failure)",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received"}) {
+    fake.let("sbatch", failing(words));
+    CHECK(cluster.submission(fake).starts_with("unavailable: sbatch: "));
+  }
+}
+
+TEST_CASE("A submission is found again by its token") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("squeue",
+           "printf '12|fsdp-run:5f0c\\n12|fsdp-run:5f0c\\n13|(null)\\n14|fsdp-run:77\\n'");
+  CHECK(cluster.find_submission("5f0c") == "12");
+  CHECK(cluster.find_submission("77") == "14");
+  CHECK(cluster.find_submission("5f") == std::nullopt);
+}
+
+TEST_CASE("A job is requeued, or Slurm's words say why not") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  cluster.requeue("12");
+  CHECK(fake.arguments("scontrol") == Strings{"requeue", "12"});
+  fake.let("scontrol", failing("Requested operation is presently disabled for job 12"));
+  CHECK(said_by([&] { cluster.requeue("12"); }) ==
+        "error: scontrol: Requested operation is presently disabled for job 12");
+  fake.let("scontrol", failing("Unable to contact slurm controller (connect failure)"));
+  CHECK_THROWS_AS(cluster.requeue("12"), SlurmUnavailable);
+}
+
+TEST_CASE("Jobs and tasks are cancelled; one that is over already is no error") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  const auto cancel = [&](const Strings& jobs) { return said_by([&] { cluster.cancel(jobs); }); };
+  fake.let("scancel",
+           failing("scancel: error: Kill job error on job id 12: Invalid job id specified"));
+  CHECK(cancel({"12", "13_4"}) == "done");
+  CHECK(fake.calls("scancel") == Strings{"12 13_4 "});
+  fake.let("scancel", failing("scancel: error: Unable to contact slurm controller"));
+  CHECK(cancel({"12"}).starts_with("unavailable: "));
+  fake.let("scancel",
+           failing("scancel: error: Kill job error on job id 12: Access/permission denied"));
+  CHECK(cancel({"12"}) == "error: scancel: Kill job error on job id 12: Access/permission denied");
+  CHECK(cancel({}) == "done");
+}
+
+}  // namespace
+}  // namespace fsdp
