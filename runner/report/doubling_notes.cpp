@@ -7,20 +7,7 @@
 #include "runner/report/figures.h"
 
 namespace fsdp {
-namespace {
 
-// The runs of one doubled key, by its value.
-struct DoubledRows {
-  std::string experiment;
-  int64_t position = 0;
-  std::string name;  // of the point, without the value
-  std::string key;
-  std::map<int64_t, const ComparisonRow*> finished{};
-  std::optional<int64_t> smallest_that_does_not_fit{};
-  std::vector<const ComparisonRow*> others{};  // of which nobody knows whether they fit
-};
-
-// "FSDP" of "FSDP size_per_rank=8", "FSDP #2" of its second repeat.
 std::string name_without_value(const ComparisonRow& row) {
   const std::string value = '=' + std::to_string(row.family_value.value_or(0));
   const std::string of_repeat = row.point.substr(std::min(row.series.size(), row.point.size()));
@@ -33,6 +20,19 @@ std::string name_without_value(const ComparisonRow& row) {
   }
   return row.point;
 }
+
+namespace {
+
+// The runs of one doubled key, by its value.
+struct DoubledRows {
+  std::string experiment;
+  int64_t position = 0;
+  std::string name;  // of the point, without the value
+  std::string key;
+  std::map<int64_t, const ComparisonRow*> finished{};
+  std::optional<int64_t> smallest_that_does_not_fit{};
+  std::vector<const ComparisonRow*> others{};  // of which nobody knows whether they fit
+};
 
 std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
   std::vector<DoubledRows> all;

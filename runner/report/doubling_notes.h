@@ -8,6 +8,10 @@
 
 namespace fsdp {
 
+// The point of a doubled key's run without the value: "FSDP" of "FSDP size_per_rank=8", "FSDP #2"
+// of its second repeat.
+std::string name_without_value(const ComparisonRow& row);
+
 // A line for each doubled key's series among the rows: the largest value that fits, how the step
 // time changes up to there, and how both compare with the experiment's first series of that key.
 std::vector<std::string> doubling_notes(std::span<const ComparisonRow> rows);

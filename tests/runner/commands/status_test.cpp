@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "runner/commands/doubling_outlook.h"
 #include "runner/commands/node_table.h"
 #include "runner/commands/run_statuses.h"
 #include "runner/commands/text_table.h"
@@ -255,28 +254,6 @@ TEST_CASE("time left is until the job's limit where that comes first") {
   CHECK(states.at(0).seconds_left == 999);
   CHECK(states.at(0).job_seconds_left == 10);
   CHECK(current_states(store, store.statuses("lab"), 70'000).at(0).job_seconds_left == 0);
-}
-
-TEST_CASE("status says who submits the next value of a doubled key") {
-  std::vector<ComparisonRow> rows(2);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].experiment = "lab";
-    rows[i].position = 3;
-    rows[i].family_key = "batch.size_per_rank";
-    rows[i].family_value = 4 << i;
-    rows[i].status = RunStatus::kFinished;
-  }
-  CHECK(doubling_outlook(rows).empty());  // local runs
-  rows[0].slurm_job = "12_0";
-  CHECK_THAT(doubling_outlook(rows),
-             Catch::StartsWith("lab: batch.size_per_rank=8 fits; the next call"));
-  rows[1].status = RunStatus::kQueued;
-  CHECK_THAT(doubling_outlook(rows), Catch::StartsWith("lab: batch.size_per_rank=8: ") &&
-                                         Catch::Contains("when this one's result is known"));
-  rows[1].status = RunStatus::kOutOfMemory;
-  CHECK(doubling_outlook(rows).empty());
-  rows[1].status = RunStatus::kFailed;
-  CHECK(doubling_outlook(rows).empty());
 }
 
 }  // namespace
