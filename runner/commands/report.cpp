@@ -114,10 +114,6 @@ CommandFunction add_report_command(CLI::App& app) {
   constexpr auto kFormats = enum_names(Format{});
   CLI::App& command = *app.add_subcommand("report", "Print the table of earlier runs");
   const auto arguments = std::make_shared<ReportArguments>();
-  command.footer(R"(Examples:
-  fsdp-run report                          every experiment in results/
-  fsdp-run report experiments/lab.yaml --format markdown
-  fsdp-run report lab --format html > lab.html)");
   command
       .add_option("EXPERIMENT", arguments->question.experiments,
                   "Names or files (default: every one there)")

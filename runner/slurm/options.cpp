@@ -16,7 +16,7 @@ bool begins_with_ignoring_case(std::string_view text, std::string_view prefix) {
 
 }  // namespace
 
-std::string_view one_line(const std::string& key, std::string_view value) {
+std::string_view checked_line(const std::string& key, std::string_view value) {
   if (std::any_of(value.begin(), value.end(),
                   [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; })) {
     throw ConfigError("", key,

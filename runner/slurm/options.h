@@ -14,7 +14,7 @@ namespace fsdp {
 
 // `value`, which a script can hold. Throws ConfigError, about `key`, when it has a line break or
 // another control character.
-std::string_view one_line(const std::string& key, std::string_view value);
+std::string_view checked_line(const std::string& key, std::string_view value);
 
 // --gres=gpu:a100:4 or --gpus-per-node=a100:4
 std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node);

@@ -19,7 +19,7 @@ using std::filesystem::path;
 
 // A word of the script, from the value of `key`.
 std::string word(const std::string& key, std::string_view value) {
-  return shell_quoted(one_line(key, value));
+  return shell_quoted(checked_line(key, value));
 }
 
 std::string word(const path& value) { return word(value.string(), value.string()); }
@@ -69,7 +69,7 @@ class Header {
  public:
   // Left out when the value is empty. `key` is what the value is from.
   void add(const std::string& name, const std::string& key, const std::string& value) {
-    if (!value.empty()) options_.push_back(name + '=' + std::string(one_line(key, value)));
+    if (!value.empty()) options_.push_back(name + '=' + std::string(checked_line(key, value)));
   }
   void add(const std::string& name, int64_t value) {
     options_.push_back(name + '=' + std::to_string(value));
@@ -104,8 +104,8 @@ void add_resources(Header& header, const SlurmScript& script) {
   header.add("--ntasks-per-node", script.request.ranks_per_node);
   header.add("--cpus-per-task", slurm.cpus_per_task);
   if (script.request.gpus_per_node > 0) {
-    header.add(
-        std::string(one_line("slurm.gpu_type", gpu_option(slurm, script.request.gpus_per_node))));
+    header.add(std::string(
+        checked_line("slurm.gpu_type", gpu_option(slurm, script.request.gpus_per_node))));
   }
   header.add("--mem", "slurm.mem", slurm.mem);
   header.add("--time", "slurm.time", slurm.time);
@@ -139,7 +139,7 @@ std::string sbatch_options(const SlurmScript& script) {
   // First: of an option that is there twice, sbatch takes the last.
   for (const std::string& option :
        checked_options("slurm.sbatch_options", script.slurm.sbatch_options)) {
-    header.add(std::string(one_line("slurm.sbatch_options", option)));
+    header.add(std::string(checked_line("slurm.sbatch_options", option)));
   }
   add_place(header, script);
   add_resources(header, script);
@@ -172,7 +172,7 @@ std::string environment(const SlurmSpec& slurm) {
 }
 
 std::string prologue(const SlurmSpec& slurm) {
-  for (const std::string& line : slurm.prologue) one_line("slurm.prologue", line);
+  for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
   return joined_lines(slurm.prologue);
 }
 

@@ -1,8 +1,6 @@
 #include "runner/slurm/slurm.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -11,6 +9,7 @@
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/program_environment.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -25,11 +24,6 @@ std::string joined(std::span<const std::string> words) {
     list += word;
   }
   return list;
-}
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 // The jobs that ids of jobs and tasks are of, each once.
@@ -108,8 +102,8 @@ SlurmLimits SlurmPrograms::limits() {
 }
 
 std::string SlurmPrograms::submit(const std::filesystem::path& script) {
-  const ProgramResult result =
-      call({"sbatch", "--parsable", script.string()}, submission_environment(text_of(script)));
+  const ProgramResult result = call({"sbatch", "--parsable", script.string()},
+                                    submission_environment(read_text_file(script)));
   if (result.exit_status == 0) return read_submitted(result.output);
   const std::string complaint = plain_complaint(result.error);
   if (says_too_many_jobs(complaint)) throw SlurmRefused("sbatch: " + complaint, true);
