@@ -11,6 +11,7 @@
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/jobs_to_cancel.h"
+#include "runner/sweep/open_jobs.h"
 #include "runner/sweep/refresh_jobs.h"
 
 namespace fsdp {
@@ -24,12 +25,16 @@ struct CancelArguments {
   std::filesystem::path results = "results";
 };
 
-// Runs that are no jobs have a runner, which only its user can stop.
+// Runs that are in no job may have a runner, which only its user can stop: it launches them itself,
+// or submits them later.
 void tell_of_runners(const Store& store, const CancelArguments& arguments,
                      const std::set<int64_t>& runs) {
+  const std::set<int64_t> in_jobs = runs_in_jobs(store);
   std::set<std::string> experiments;
   for (const RunRecord& run : store.runs()) {
-    if (runs.contains(run.id)) experiments.insert(run.experiment);
+    const bool is_to_end = run.status == RunStatus::kPlanned || run.status == RunStatus::kRunning;
+    if (!runs.contains(run.id) || in_jobs.contains(run.id) || !run.current) continue;
+    if (is_to_end) experiments.insert(run.experiment);
   }
   for (const std::string& experiment : experiments) {
     std::string owner;
@@ -68,10 +73,14 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   // So that the results tell; a runner that follows the jobs sees it by itself.
   do {
     refresh_free_jobs(store, arguments.results, cluster, pauses);
-    if (jobs_to_cancel(store, runs).names.empty()) return ExitCode::kOk;
+    if (jobs_to_cancel(store, runs).names.empty()) {
+      tell_of_runners(store, arguments, runs);
+      return ExitCode::kOk;
+    }
     pauses.wait(std::chrono::seconds(1));
   } while (pauses.now() < end);
   std::cout << "they take a while to end; fsdp-run status tells when they have\n";
+  tell_of_runners(store, arguments, runs);
   return ExitCode::kOk;
 }
 

@@ -159,15 +159,15 @@ ExitCode run(const RunArguments& options) {
   std::vector<Store::PlannedRun> left_out = left_out_runs(experiment, expansion.left_out, digest);
   Provenance provenance = provenance_of(experiment, digest(trainer));
 
-  const ExperimentLock lock(options.results, experiment.name());
+  const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
+  Progress& progress = *shown;
+  const auto say = [&](const std::string& line) { progress.say(line); };
+  const ExperimentLock lock(options.results, experiment.name(), say);
   if (!results) results.emplace(options.results);
   Store& store = *results;
   for (const auto& [file, known] : computed) store.remember_digest(file, known);
-  const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
-  Progress& progress = *shown;
   warn_of_another_file(store, experiment, options.results, progress);
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
-  const auto say = [&](const std::string& line) { progress.say(line); };
   recover_attempts(store, options.results, experiment.name(), say);
   const auto kind_of_device = [&, gpus = device_kinds(host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
@@ -194,7 +194,7 @@ ExitCode run(const RunArguments& options) {
     code = slurm->run(std::move(runs));
   } else {
     if (!runs.empty()) add_git_state(provenance, git);
-    code = run_here(std::move(runs), listeners, host, options.max_parallel,
+    code = run_here(std::move(runs), planner, listeners, host, options.max_parallel,
                     {.results = options.results,
                      .trainer = trainer,
                      .host = host.name,

@@ -6,6 +6,7 @@
 
 #include "runner/launch/gpus.h"
 #include "runner/launch/local_launcher.h"
+#include "runner/sweep/open_jobs.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -20,16 +21,13 @@ std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host
   return needed == 0 ? host.gpus : unheld_gpus(host.gpus, static_cast<size_t>(needed));
 }
 
-void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
-                            Progress& progress) {
-  std::set<int64_t> in_jobs;
-  for (const JobRecord& job : store.open_jobs("")) {
-    for (const JobTask& task : job.tasks) {
-      if (!task.over) in_jobs.insert(task.run);
-    }
-  }
-  const size_t left_out =
-      std::erase_if(runs, [&](const RunToLaunch& run) { return in_jobs.contains(run.record.id); });
+void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const RunPlanner& planner,
+                            const Store& store, Progress& progress) {
+  const std::set<int64_t> in_jobs = runs_in_jobs(store);
+  const size_t left_out = std::erase_if(runs, [&](const RunToLaunch& run) {
+    return in_jobs.contains(run.record.id) || (planner.follows_from_ended(run.record.id) &&
+                                               store.allocation_that_comes_to(run.record.id));
+  });
   if (left_out == 0) return;
   progress.say(counted(static_cast<int64_t>(left_out), "run") +
                " in jobs of Slurm, left to them: --launcher slurm follows them");
@@ -37,9 +35,10 @@ void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const Store& store,
 
 }  // namespace
 
-ExitCode run_here(std::vector<RunToLaunch> runs, const RunListeners& listeners, const Host& host,
-                  int max_parallel, SweepSettings settings) {
-  leave_out_runs_in_jobs(runs, listeners.store, listeners.progress);
+ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
+                  const RunListeners& listeners, const Host& host, int max_parallel,
+                  SweepSettings settings) {
+  leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   LocalLauncher launcher({.gpus = gpus_for(runs, host),
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = max_parallel});

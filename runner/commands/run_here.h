@@ -5,13 +5,15 @@
 #include "runner/host/host.h"
 #include "runner/sweep/open_attempt.h"
 #include "runner/sweep/run_experiment.h"
+#include "runner/sweep/run_planner.h"
 #include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 
 // What `run` does with the runs of an experiment on this host. Those that are in jobs of Slurm are
 // left to them.
-ExitCode run_here(std::vector<RunToLaunch> runs, const RunListeners& listeners, const Host& host,
-                  int max_parallel, SweepSettings settings);
+ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
+                  const RunListeners& listeners, const Host& host, int max_parallel,
+                  SweepSettings settings);
 
 }  // namespace fsdp

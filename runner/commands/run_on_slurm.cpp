@@ -72,8 +72,10 @@ std::vector<RunToLaunch> SlurmRunner::to_submit(std::vector<RunToLaunch> runs) {
     listeners_.progress.say(counted(static_cast<int64_t>(in_jobs), "run") + " in jobs already");
   }
   if (options_.follow) {
-    std::erase_if(runs, [&](const RunToLaunch& run) {
-      return !planner_.follows_from_ended(run.record.id) && !sweep_.may_start_again(run);
+    not_submitted_ = std::erase_if(runs, [&](const RunToLaunch& run) {
+      const bool is_next =
+          planner_.follows_from_ended(run.record.id) && run.record.status == RunStatus::kPlanned;
+      return !is_next && !sweep_.may_start_again(run);
     });
   }
   return runs;
@@ -92,7 +94,11 @@ ExitCode SlurmRunner::run(std::vector<RunToLaunch> runs) {
     return submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
   }
   const ExitCode code = sweep_.follow();
-  return code == ExitCode::kInterrupted ? stopped() : code;
+  if (code == ExitCode::kInterrupted) return stopped();
+  if (not_submitted_ == 0) return code;
+  listeners_.progress.warn(counted(static_cast<int64_t>(not_submitted_), "run") +
+                           " without a result in no job: " + again_ + " submits what is left");
+  return ExitCode::kRunFailed;
 }
 
 ExitCode SlurmRunner::stopped() {

@@ -40,6 +40,7 @@ class SlurmRunner {
   std::string again_;  // the command that goes on
   std::string cancel_;
   SlurmOptions options_;
+  size_t not_submitted_ = 0;  // runs without a result that --follow leaves alone
   SlurmPrograms cluster_;
   StopSignals stop_signals_;
   JobSubmission submission_;

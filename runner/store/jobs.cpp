@@ -68,6 +68,17 @@ std::vector<JobRecord> Store::open_jobs(std::string_view experiment) const {
                    experiment);
 }
 
+std::optional<int64_t> Store::allocation_that_comes_to(int64_t run_id) const {
+  return Statement(contents_->database,
+                   "select id from jobs where mode = 'allocation' and id = ("
+                   "  select max(t.job) from runs run join runs r "
+                   "  on r.experiment = run.experiment and r.family = run.family "
+                   "  join job_tasks t on t.run = r.id where run.id = ?1 and run.family <> '') "
+                   "and exists (select 1 from job_tasks where job = jobs.id and over = 0) "
+                   "and not exists (select 1 from job_tasks where job = jobs.id and run = ?1)")
+      .value<int64_t>(run_id);
+}
+
 std::vector<JobRecord> Store::jobs_of_run(int64_t run_id) const {
   return read_jobs(contents_->database, "t.run = ?", run_id);
 }

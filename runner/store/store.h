@@ -184,6 +184,9 @@ class Store {
   // Those with a task that is not over, of one experiment or (empty) of all, with all their tasks,
   // the newest last.
   std::vector<JobRecord> open_jobs(std::string_view experiment) const;
+  // The open job of the mode allocation that comes to this run by itself, as it does to the values
+  // of a doubled key: the newest one with runs of the family, of which this one is none.
+  std::optional<int64_t> allocation_that_comes_to(int64_t run_id) const;
   // Every job that was ever submitted for the run, each with the run's task only, the newest last.
   std::vector<JobRecord> jobs_of_run(int64_t run_id) const;
 

@@ -4,9 +4,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
+#include <thread>
 
 #include "runner/host/host.h"
 #include "trainer/contract/run_paths.h"
@@ -14,13 +17,19 @@
 namespace fsdp {
 namespace {
 
+// What the lock's file says of whoever has it for a moment.
+constexpr std::string_view kForAMoment = ", which asks Slurm about its jobs";
+constexpr std::chrono::seconds kLongestMoment{60};
+constexpr std::chrono::milliseconds kPause{100};
+
 [[noreturn]] void fail(const std::filesystem::path& file, const std::error_code& error) {
   throw std::system_error(error, "cannot write " + file.string() +
                                      "; free its place or choose another folder with --results");
 }
 
-// -1: another process has it; `owner` is told which.
-int lock(const std::filesystem::path& results, const std::string& experiment, std::string& owner) {
+// -1: another process has it; `owner` is told which. `purpose` is added to what others are told.
+int lock(const std::filesystem::path& results, const std::string& experiment, std::string& owner,
+         std::string_view purpose = "") {
   std::error_code error;
   std::filesystem::create_directories(results, error);
   if (error) fail(results, error);
@@ -32,7 +41,8 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
     close(descriptor);
     return -1;
   }
-  const std::string self = "process " + std::to_string(getpid()) + " on " + host_name() + '\n';
+  const std::string self =
+      "process " + std::to_string(getpid()) + " on " + host_name() + std::string(purpose) + '\n';
   if (ftruncate(descriptor, 0) != 0 ||
       write(descriptor, self.data(), self.size()) != static_cast<ssize_t>(self.size())) {
     const std::error_code cause(errno, std::generic_category());
@@ -44,14 +54,19 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
 
 }  // namespace
 
-ExperimentLock::ExperimentLock(const std::filesystem::path& results,
-                               const std::string& experiment) {
-  std::string owner;
-  descriptor_ = lock(results, experiment, owner);
-  if (descriptor_ < 0) {
-    throw std::runtime_error("another fsdp-run (" + owner + ") is at work on '" + experiment +
-                             "' in " + results.string() +
-                             "; wait for it, or stop it and call again");
+ExperimentLock::ExperimentLock(const std::filesystem::path& results, const std::string& experiment,
+                               const std::function<void(const std::string&)>& say) {
+  const auto end = std::chrono::steady_clock::now() + kLongestMoment;
+  std::string awaited;
+  for (std::string owner; (descriptor_ = lock(results, experiment, owner)) < 0;) {
+    if (!owner.ends_with(kForAMoment) || std::chrono::steady_clock::now() >= end) {
+      throw std::runtime_error("another fsdp-run (" + owner + ") is at work on '" + experiment +
+                               "' in " + results.string() +
+                               "; wait for it, or stop it and call again");
+    }
+    if (owner != awaited) say("waits for " + owner);
+    awaited = owner;
+    std::this_thread::sleep_for(kPause);
   }
 }
 
@@ -59,6 +74,14 @@ std::unique_ptr<ExperimentLock> ExperimentLock::if_free(const std::filesystem::p
                                                         const std::string& experiment,
                                                         std::string& owner) {
   const int descriptor = lock(results, experiment, owner);
+  if (descriptor < 0) return nullptr;
+  return std::unique_ptr<ExperimentLock>(new ExperimentLock(descriptor));
+}
+
+std::unique_ptr<ExperimentLock> ExperimentLock::for_a_moment(const std::filesystem::path& results,
+                                                             const std::string& experiment) {
+  std::string owner;
+  const int descriptor = lock(results, experiment, owner, kForAMoment);
   if (descriptor < 0) return nullptr;
   return std::unique_ptr<ExperimentLock>(new ExperimentLock(descriptor));
 }

@@ -85,11 +85,6 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   return task;
 }
 
-std::optional<int64_t> JobFollower::allocation() const {
-  const auto found = std::ranges::find_if(jobs_, &Job::is_allocation);
-  return found == jobs_.end() ? std::nullopt : std::optional(found->recorded.id);
-}
-
 std::vector<std::string> JobFollower::tasks() const {
   std::vector<std::string> names;
   for (const Job& job : jobs_) {

@@ -36,8 +36,6 @@ class JobFollower {
   void follow(JobRecord job, std::span<const RunToLaunch> runs);
   // Another run of a job that is followed.
   void follow_in(int64_t job, RunToLaunch run);
-  // A job that runs the whole experiment, by its number in the store, if one is followed.
-  std::optional<int64_t> allocation() const;
 
   // What was written about attempts that are known to run.
   void read_events();

@@ -70,7 +70,7 @@ std::vector<JobSubmission::Submitted> JobSubmission::take_submitted() {
 void JobSubmission::push() {
   at_limit_ = false;
   if (prepared_) submit(/*may_be_submitted=*/true);
-  if (!limits_) most_tasks_ = (limits_ = cluster_.limits())->max_array_size;
+  if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = cluster_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
     prepared_ = prepare(take_job());
     submit(/*may_be_submitted=*/false);

@@ -76,4 +76,14 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
   }
 }
 
+std::set<int64_t> runs_in_jobs(const Store& store) {
+  std::set<int64_t> runs;
+  for (const JobRecord& job : store.open_jobs("")) {
+    for (const JobTask& task : job.tasks) {
+      if (!task.over) runs.insert(task.run);
+    }
+  }
+  return runs;
+}
+
 }  // namespace fsdp

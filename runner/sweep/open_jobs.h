@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -18,5 +20,8 @@ void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
 // Follows every open job of the experiment that has an id.
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
                       std::string_view experiment);
+
+// Runs of all experiments that wait or run in a job, or whose end in it is not known yet.
+std::set<int64_t> runs_in_jobs(const Store& store);
 
 }  // namespace fsdp

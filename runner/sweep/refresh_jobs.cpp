@@ -49,8 +49,7 @@ std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::pat
   std::set<std::string> not_asked;
   SilentProgress progress;
   for (const std::string& experiment : experiments) {
-    std::string owner;
-    const auto lock = ExperimentLock::if_free(results, experiment, owner);
+    const auto lock = ExperimentLock::for_a_moment(results, experiment);
     if (!lock) continue;  // whoever has it follows the jobs
     const RunListeners listeners{store, progress, std::filesystem::absolute(results)};
     if (!refresh_jobs(listeners, cluster, experiment, pauses)) not_asked.insert(experiment);

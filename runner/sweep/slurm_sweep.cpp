@@ -158,7 +158,7 @@ void SlurmSweep::after(const JobFollower::Ended& ended) {
 }
 
 bool SlurmSweep::leave_to_allocation(const RunToLaunch& run) {
-  const std::optional<int64_t> job = follower_.allocation();
+  const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.record.id);
   if (job) follower_.follow_in(*job, run);
   return job.has_value();
 }

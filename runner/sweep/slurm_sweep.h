@@ -65,8 +65,8 @@ class SlurmSweep {
   bool follows(int64_t run) const { return follower_.follows(run); }
   // Whether the cluster ended the run's last attempt, and it may be started again.
   bool may_start_again(const RunToLaunch& run) const;
-  // Takes the run for one of a job that runs the whole experiment and comes to it by itself, as it
-  // does to the values of a doubled key. False: there is no such job.
+  // Follows a run that an open job comes to by itself (Store::allocation_that_comes_to). False:
+  // there is no such job.
   bool leave_to_allocation(const RunToLaunch& run);
 
   // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.

@@ -1,5 +1,6 @@
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
@@ -160,6 +161,31 @@ TEST_CASE("a run that fails ends its series, which goes on when the run is tried
   CHECK_THAT(ended.output, Contains("FSDP: largest batch.size_per_rank that was run fits: 1; "
                                     "2: failed"));
   CHECK_THAT(values(workplace, "after"), Contains("2 finished 1; 3 out_of_memory 1"));
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);
+  CHECK(values(workplace) == "1 finished 1; 2 finished 2; 3 finished 1; 4 out_of_memory 1");
+}
+
+TEST_CASE("the next value of a key that an open job of Slurm doubles is left to the job") {
+  const Workplace workplace = doubling("  - {name: FSDP}\n");
+  const Variables second_fails{{"STUB_RULES", "batch_above=1,fail=the disk is full"}};
+  REQUIRE(workplace.run({"experiment.yaml"}, second_fails).status == 1);
+  Store store(workplace.results());
+  const auto run_of_batch = [&](int64_t batch) {
+    const auto rows = store.comparison("trial");
+    return std::ranges::find(rows, batch, &ComparisonRow::batch_size_per_rank)->run;
+  };
+  JobRecord job;
+  job.experiment = "trial";
+  job.mode = "allocation";
+  job.tasks = {{.run = run_of_batch(1)}};
+  const int64_t id = store.record_job(job);
+  const Ended left = workplace.run({"experiment.yaml"}, fits_up_to(3));
+  CHECK(left.status == 0);
+  CHECK_THAT(left.errors, Contains("1 run in jobs of Slurm, left to them"));
+  CHECK(values(workplace) == "1 finished 1; 2 failed 1");
+
+  job.tasks[0].over = true;
+  store.update_task(id, job.tasks[0]);
   CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);
   CHECK(values(workplace) == "1 finished 1; 2 finished 2; 3 finished 1; 4 out_of_memory 1");
 }

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "runner/sweep/experiment_lock.h"
 #include "tests/end_to_end/program.h"
 #include "tests/runner/store/store_fixture.h"
 
@@ -187,6 +188,28 @@ TEST_CASE("status, called again and again, leaves Slurm alone for a while; repor
   const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(1);
   std::filesystem::last_write_time(run.path() / "slurm/asked", long_ago);
   CHECK_THAT(run.call({"status"}).errors, Contains(remark));
+}
+
+TEST_CASE("cancel names the runner that would submit what a limit holds back") {
+  SubmittedRun run;
+  const std::vector planned{planned_run("point", 1), planned_run("held back", 1, "2")};
+  run.store().plan(experiment("lab"), planned);
+  for (const char* program : {"scancel", "squeue", "sacct", "scontrol"}) {
+    const std::filesystem::path file = run.path() / "bin" / program;
+    write_text(file, "#!/bin/sh\ntouch \"$(dirname \"$0\")/../called_$(basename \"$0\")\"\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  const Variables slurm{{"PATH", (run.path() / "bin").string() + ":/usr/bin:/bin"}};
+  const auto say = [](const std::string& line) { FAIL(line); };
+  const ExperimentLock runner(run.path(), "lab", say);
+  Program cancel(run.path(), run.command({"cancel", "lab"}), slurm);
+  REQUIRE(soon([&] { return std::filesystem::exists(run.path() / "called_scancel"); }));
+  run.store().record_status(run.id(), RunStatus::kCancelled, "");
+  run.end_job();
+  const Ended ended = cancel.wait();
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.output, Contains("cancelled job 12_3: 1 (lab/point") &&
+                               Contains("is at work on 'lab': interrupt that one"));
 }
 
 TEST_CASE("explain tells of the job and of every attempt in it") {

@@ -61,6 +61,17 @@ TEST_CASE("a run that does not fit is a result") {
   CHECK(rows(workplace)[0].attempt == 1);
 }
 
+TEST_CASE("--follow leaves alone what failed or was never submitted, and ends with exit status 1") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run({"experiment.yaml", "--only", "first"}, {{"STUB_RULES", "fail=no data"}})
+            .status == 1);
+  const Ended follows = workplace.run({"experiment.yaml", "--follow"});
+  CHECK(follows.status == 1);
+  CHECK_THAT(follows.errors, Contains("2 runs without a result in no job: fsdp-run "
+                                      "experiment.yaml --launcher slurm submits what is left"));
+  CHECK(rows(workplace)[0].attempt == 1);
+}
+
 TEST_CASE("a trainer that cannot start fails each run with its reason") {
   const Workplace workplace("  - {name: only}\n");
   std::ofstream(workplace / "no_program") << "#!/nowhere\n";

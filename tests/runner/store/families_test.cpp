@@ -100,3 +100,40 @@ TEST_CASE("a run may be recorded as out of memory without an attempt, which is n
   CHECK_FALSE(rows[0].attempt);
   CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
 }
+
+TEST_CASE("a job that runs its experiment comes to the values of keys that it doubles, no others") {
+  const ResultsFolder results;
+  Store store(results.path());
+  store.plan(experiment("lab"), {});
+  const auto plan = [&](const std::string& family, int64_t value) {
+    return store.plan_one_more("lab", run_of_family(family, value)).id;
+  };
+  const int64_t first = plan("one", 1);
+  const int64_t next = plan("one", 2);
+  const int64_t of_other_family = plan("two", 2);
+  const int64_t of_no_family = store.plan_one_more("lab", planned_run("alone", 1)).id;
+  const std::vector other_list{run_of_family("one", 2)};
+  const int64_t of_other_experiment = store.plan(experiment("other"), other_list).front().id;
+  const auto submit = [&](const std::string& mode, int64_t run) {
+    JobRecord job;
+    job.experiment = "lab";
+    job.token = mode + std::to_string(run);
+    job.mode = mode;
+    job.tasks = {{.run = run}};
+    return store.record_job(job);
+  };
+  CHECK_FALSE(store.allocation_that_comes_to(next));
+  const int64_t job = submit("allocation", first);
+  CHECK(store.allocation_that_comes_to(next) == job);
+  for (const int64_t run : {first, of_other_family, of_no_family, of_other_experiment}) {
+    CHECK_FALSE(store.allocation_that_comes_to(run));
+  }
+  SECTION("until it is over") {
+    store.update_task(job, {.run = first, .over = true});
+    CHECK_FALSE(store.allocation_that_comes_to(next));
+  }
+  SECTION("until another job goes on with the family") {
+    submit("per_run", next);
+    CHECK_FALSE(store.allocation_that_comes_to(plan("one", 4)));
+  }
+}

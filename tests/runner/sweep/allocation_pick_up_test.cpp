@@ -180,3 +180,27 @@ TEST_CASE("a run whose ranks died without a word has ended while its job goes on
                   }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
 }
+
+TEST_CASE("a doubled key's next value is left to the job that doubles that key, and no other") {
+  const ResultsFolder results;
+  FakeCluster cluster;
+  std::vector<Store::PlannedRun> planned;
+  for (const char* name : {"one=1", "one=2", "two=2"}) {
+    planned.push_back(planned_run(name, 1, name));
+    planned.back().family = std::string(name).substr(0, 3);
+    planned.back().spec.slurm.mode = SlurmMode::kAllocation;
+  }
+  planned = in_order(planned);
+  {
+    SlurmRunnerLife detached(results, cluster);
+    REQUIRE(detached.sweep.submit({detached.plan(planned)[0]}));
+  }
+  cluster.runs("100");
+  SlurmRunnerLife life(results, cluster);
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  REQUIRE(life.sweep.pick_up());
+  CHECK(life.sweep.leave_to_allocation(runs[1]));
+  CHECK(life.sweep.follows(runs[1].record.id));
+  CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
+  CHECK_FALSE(life.sweep.follows(runs[2].record.id));
+}
