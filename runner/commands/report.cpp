@@ -1,7 +1,5 @@
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,6 +8,7 @@
 #include "runner/commands/refresh.h"
 #include "runner/commands/report_answer.h"
 #include "runner/commands/since.h"
+#include "runner/host/whole_file.h"
 #include "runner/report/columns.h"
 #include "trainer/contract/unix_time.h"
 
@@ -38,25 +37,6 @@ struct ReportArguments {
   Question question;
 };
 
-// The whole text or, when it cannot be written, nothing: an earlier file stays as it was.
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  const std::filesystem::path temporary = path.string() + ".incomplete";
-  std::ofstream file(temporary, std::ios::binary);
-  file << text << std::flush;
-  std::error_code error;
-  if (file) {
-    file.close();
-    std::filesystem::rename(temporary, path, error);
-  }
-  if (!file || error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw std::runtime_error(path.string() + " cannot be written" +
-                             (error ? ": " + error.message() : "") +
-                             "; is the folder there, and is there space?");
-  }
-}
-
 std::optional<RowKind> row_kind(const ReportArguments& arguments) {
   if (arguments.per_rank) return RowKind::kRank;
   if (arguments.per_run) return RowKind::kRun;
@@ -83,7 +63,7 @@ ExitCode report(ReportArguments arguments) {
   if (arguments.output.empty()) {
     std::cout << text << std::flush;
   } else {
-    write_file(arguments.output, text);
+    write_whole_file(arguments.output, text);
   }
   return code;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/sweep/whole_file.h"
+#include "runner/host/whole_file.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/yaml_value.h"
 

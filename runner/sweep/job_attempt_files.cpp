@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "runner/sweep/whole_file.h"
+#include "runner/host/whole_file.h"
 #include "trainer/contract/json.h"
 
 namespace fsdp {

@@ -10,7 +10,7 @@
 
 #include "runner/slurm/script.h"
 #include "runner/sweep/run_folder.h"
-#include "runner/sweep/whole_file.h"
+#include "runner/host/whole_file.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/unix_time.h"
 #include "trainer/contract/yaml_value.h"

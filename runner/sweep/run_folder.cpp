@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/sweep/whole_file.h"
+#include "runner/host/whole_file.h"
 #include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
