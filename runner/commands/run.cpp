@@ -127,7 +127,6 @@ ExperimentRecord record_of(const Experiment& experiment, const std::string& prof
 
 void check_for_slurm(const RunArguments& options, const Expansion& expansion) {
   check_jobs_of(expansion);
-  check_for_slurm(expansion);
   if (options.max_parallel > 1) {
     throw ConfigError("--max-parallel", "",
                       "is for runs on this host; on a cluster, slurm.max_parallel limits an array");

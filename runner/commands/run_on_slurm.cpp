@@ -33,16 +33,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 }  // namespace
 
-void check_for_slurm(const Expansion& expansion) {
-  std::vector<RunToLaunch> runs;
-  for (const Run& run : expansion.runs) {
-    RunToLaunch& checked = runs.emplace_back();
-    checked.record.point = run.point;
-    checked.spec = run.spec;
-  }
-  JobSubmission::check(runs);
-}
-
 SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Settings& submission,
                          SlurmOptions options, RunPlanner& planner)
     : listeners_(listeners),

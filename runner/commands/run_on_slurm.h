@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runner/commands/run_arguments.h"
-#include "runner/experiment/experiment.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/run_planner.h"
@@ -15,9 +14,6 @@
 #include "runner/sweep/stop_signals.h"
 
 namespace fsdp {
-
-// Throws ConfigError when the runs cannot be submitted together.
-void check_for_slurm(const Expansion& expansion);
 
 // What `run --launcher slurm` does with the runs of an experiment.
 class SlurmRunner {

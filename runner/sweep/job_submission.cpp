@@ -77,10 +77,6 @@ void JobSubmission::push() {
   }
 }
 
-void JobSubmission::check(std::span<const RunToLaunch> runs) {
-  if (std::ranges::any_of(runs, is_allocation)) slurm_of_all(runs);
-}
-
 bool JobSubmission::may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const {
   if (job.empty() || is_allocation(job.front())) return job.empty() || is_allocation(run);
   return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);

@@ -38,9 +38,6 @@ class JobSubmission {
 
   JobSubmission(const RunListeners& listeners, SlurmCluster& cluster, Settings settings);
 
-  // Throws ConfigError when one job is to run all of them, and they do not ask for the same.
-  static void check(std::span<const RunToLaunch> runs);
-
   // Runs for the next push().
   void add(std::vector<RunToLaunch> runs);
   // Submits what was added, until a limit on submitted jobs is reached. Runs that Slurm refuses

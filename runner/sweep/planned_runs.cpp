@@ -7,6 +7,7 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/slurm/request.h"
 #include "runner/slurm/script.h"
+#include "runner/sweep/allocation_plan.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
@@ -51,6 +52,26 @@ void placed(const Expansion& expansion, const Run& run, const Check& check) {
   } catch (const ConfigError& error) {
     const std::string file = error.place().empty() ? "" : error.place() + ": ";
     throw ConfigError(expansion.place(run, error.key()), error.key(), file + error.problem());
+  }
+}
+
+RunToLaunch to_launch(const Run& run) {
+  RunToLaunch launched;
+  launched.record.point = run.point;
+  launched.spec = run.spec;
+  return launched;
+}
+
+// Runs of one job ask for the same.
+void check_one_job(const Expansion& expansion) {
+  const bool is_one_job = std::ranges::any_of(expansion.runs, [](const Run& run) {
+    return run.spec.slurm.mode == SlurmMode::kAllocation;
+  });
+  if (!is_one_job) return;
+  std::vector<RunToLaunch> pair(2, to_launch(expansion.runs.front()));
+  for (const Run& run : expansion.runs) {
+    pair[1] = to_launch(run);
+    placed(expansion, run, [&] { slurm_of_all(pair); });
   }
 }
 
@@ -112,6 +133,7 @@ void check_jobs_of(const Expansion& expansion) {
     });
     checked = &run;
   }
+  check_one_job(expansion);
 }
 
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
