@@ -7,8 +7,6 @@ using enum RunStatus;
 
 namespace {
 
-using Statuses = std::vector<RunStatus>;
-
 // Two runs in one job, whose runner has ended.
 struct Detached {
   Detached() {

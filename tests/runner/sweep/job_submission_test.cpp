@@ -6,6 +6,7 @@
 #include "tests/runner/sweep/slurm_fixture.h"
 
 using namespace fsdp;
+using enum RunStatus;
 
 namespace {
 
@@ -86,4 +87,69 @@ TEST_CASE("a refusal is told at once, also while nobody says whether the job was
   CHECK(life.status(runs[0].record.id) == RunStatus::kFailed);
   CHECK(life.progress.count("Invalid --mem specification") == 2);
   CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE("runs that Slurm refuses have failed with its words, and others go on") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<Store::PlannedRun> planned = runs_of_one_shape(2);
+  planned[1].spec.slurm.partition = "other";
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  lab.cluster.refused_script = "--partition=other";
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(life.status(runs[0].record.id) == kQueued);
+  CHECK(life.status(runs[1].record.id) == kFailed);
+  CHECK(life.progress.count("invalid partition") == 1);
+  CHECK(life.store.open_jobs("").size() == 1);
+}
+
+TEST_CASE("where submitted jobs are limited, what fits is submitted, and the rest later") {
+  SlurmLaboratory lab;
+  lab.cluster.most_waiting = 3;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
+  REQUIRE(life.sweep.submit(runs));
+  const auto queued = [&] {
+    return std::ranges::count_if(
+        runs, [&](const RunToLaunch& run) { return life.status(run.record.id) == kQueued; });
+  };
+  CHECK(queued() == 3);
+  const auto all_finish = [&] {
+    for (const RunToLaunch& run : runs) {
+      const std::vector<JobRecord> jobs = life.store.jobs_of_run(run.record.id);
+      if (jobs.empty() || jobs.back().tasks[0].over) continue;
+      const std::string task = slurm_name(jobs.back(), jobs.back().tasks[0].task);
+      FakeJob job = lab.job(run);
+      job.starts(1, task);
+      job.finishes();
+      lab.cluster.ends(task);
+    }
+  };
+  life.happens = {all_finish, [] {}, all_finish};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
+}
+
+TEST_CASE("an array has no more tasks than the cluster allows") {
+  SlurmLaboratory lab;
+  lab.cluster.limits_.max_array_size = 2;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(lab.cluster.submissions == 3);
+  CHECK(lab.cluster.known.contains("102_0"));
+  CHECK_FALSE(lab.cluster.known.contains("100_2"));
+}
+
+TEST_CASE("what keeps a job from starting is said at once, and once") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit(runs));
+  for (const char* task : {"100_0", "100_1"}) {
+    lab.cluster.known[task].reason = "PartitionDown";
+  }
+  life.happens = {[] {}, [] {}, [&] { life.is_asked_to_stop = true; }};
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  CHECK(life.progress.count("does not start") == 1);
 }

@@ -22,6 +22,8 @@
 // A cluster of which a test says what happens, and what its jobs would write.
 namespace fsdp {
 
+using Statuses = std::vector<RunStatus>;
+
 class FakeCluster : public SlurmCluster {
  public:
   SlurmLimits limits() override {
@@ -108,6 +110,17 @@ class FakeCluster : public SlurmCluster {
   int next_id_ = 100;
 };
 
+// Runs of one rank that ask for the same.
+inline std::vector<Store::PlannedRun> runs_of_one_shape(int count, int64_t checkpoint_steps = 0) {
+  std::vector<Store::PlannedRun> runs;
+  for (int i = 0; i < count; ++i) {
+    Store::PlannedRun run = planned_run("run" + std::to_string(i), 1, std::to_string(i));
+    if (checkpoint_steps > 0) run.spec.checkpoint.every_steps = checkpoint_steps;
+    runs.push_back(std::move(run));
+  }
+  return in_order(std::move(runs));
+}
+
 // What the ranks and the batch script of one run write.
 class FakeJob {
  public:
@@ -136,7 +149,8 @@ class FakeJob {
     says("failed");
   }
   void fails() {
-    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFailed{.exit_code = 1, .reason = "bad data"});
+    for (int rank = 0; rank < ranks_; ++rank)
+      report(rank, RunFailed{.exit_code = 1, .reason = "bad data"});
     says("failed");
   }
   void is_asked_to_stop(const std::string& outcome) {
@@ -163,6 +177,13 @@ class FakeJob {
   int64_t ranks_;
   int attempt_ = 0;
   int64_t sequence_ = 0;
+};
+
+struct SlurmLaboratory {
+  ResultsFolder results;
+  FakeCluster cluster;
+
+  FakeJob job(const RunToLaunch& run) const { return {results.path(), run.record}; }
 };
 
 // Keeps what was told.
@@ -214,8 +235,8 @@ class SlurmRunnerLife {
     const std::vector<RunRecord> runs = store.runs();
     return std::ranges::find(runs, run, &RunRecord::id)->status;
   }
-  std::vector<RunStatus> attempts(int64_t run) const {
-    std::vector<RunStatus> statuses;
+  Statuses attempts(int64_t run) const {
+    Statuses statuses;
     for (const AttemptRecord& attempt : store.attempts(run)) statuses.push_back(attempt.status);
     return statuses;
   }
