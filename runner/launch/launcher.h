@@ -27,9 +27,11 @@ struct LaunchRequest {
   std::optional<std::chrono::seconds> time_to_stop{};
 };
 
-enum class LaunchOutcome { kExited, kOutOfMemory, kFailed, kTimeLimit, kInterrupted };
+// The last: a node went away under its ranks, and with it the job that they are part of.
+enum class LaunchOutcome { kExited, kOutOfMemory, kFailed, kTimeLimit, kInterrupted, kNodeFailed };
 constexpr auto enum_names(LaunchOutcome) {
-  return std::array{"exited"sv, "out_of_memory"sv, "failed"sv, "time_limit"sv, "interrupted"sv};
+  return std::array{"exited"sv,     "out_of_memory"sv, "failed"sv,
+                    "time_limit"sv, "interrupted"sv,   "node_failed"sv};
 }
 
 struct LaunchResult {

@@ -106,6 +106,7 @@ LaunchResult launch_result(const EndedLaunch& ended) {
   const std::string rank = "rank " + std::to_string(result.first_rank);
   switch (result.outcome) {
     case LaunchOutcome::kExited:
+    case LaunchOutcome::kNodeFailed:  // no supervisor says so
       break;
     case LaunchOutcome::kInterrupted:
       result.reason = "asked to stop";

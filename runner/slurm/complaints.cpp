@@ -124,6 +124,11 @@ bool says_out_of_memory(std::string_view complaint) {
   return has_any(complaint, kPhrases);
 }
 
+bool says_node_failed(std::string_view complaint) {
+  static constexpr std::array kPhrases = {"Node failure on "sv, "DUE TO NODE FAILURE"sv};
+  return has_any(complaint, kPhrases);
+}
+
 std::string remedy_for(std::string_view complaint) {
   for (const auto& [phrase, remedy] : kRemedies) {
     if (complaint.find(phrase) != std::string_view::npos) return std::string(remedy);

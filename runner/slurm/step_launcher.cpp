@@ -111,11 +111,10 @@ std::string first_error(const std::filesystem::path& log) {
   return "";
 }
 
-// Slurm's names of tasks are no help: from then on it says so of every task of the node.
-bool ran_out_of_memory(const std::filesystem::path& log) {
+bool any_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
-    if (says_out_of_memory(line)) return true;
+    if (says(line)) return true;
   }
   return false;
 }
@@ -206,15 +205,21 @@ std::vector<LaunchResult> StepLauncher::wait(std::chrono::milliseconds timeout) 
 LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) const {
   LaunchResult result = launch_result(ended);
   result.first_rank = -1;
+  const std::filesystem::path log = srun_log(ended.request);
   const bool failed = ended.report && result.outcome == LaunchOutcome::kFailed;
-  if (failed && ran_out_of_memory(srun_log(ended.request))) {
+  const bool stopped = ended.report && result.outcome == LaunchOutcome::kInterrupted;
+  // Slurm's names of tasks are no help: from then on it says so of every task of the node.
+  if (failed && any_line(log, says_out_of_memory)) {
     result.outcome = LaunchOutcome::kOutOfMemory;
     result.reason = kMemoryLimitReached;
+  } else if ((failed || stopped) && any_line(log, says_node_failed)) {
+    result.outcome = LaunchOutcome::kNodeFailed;
+    result.reason = "a node of the job failed";
   } else if (failed && exited_with(ended.report->wait_status, ExitCode::kInterrupted)) {
     result.outcome = LaunchOutcome::kInterrupted;
     result.reason = "asked to stop";
   } else if (failed) {
-    const std::string error = first_error(srun_log(ended.request));
+    const std::string error = first_error(log);
     result.reason = describe("srun", ended.report->wait_status);
     if (!error.empty()) result.reason += ": " + error;
     result.first_rank = rank_in(error);

@@ -32,6 +32,8 @@ AttemptOutcome attempt_outcome(const LaunchResult& launch, std::span<const RankE
       return {RunStatus::kTimeLimit, launch.reason + after_last_step(ranks), -1};
     case LaunchOutcome::kInterrupted:
       return {RunStatus::kInterrupted, launch.reason + after_last_step(ranks), -1};
+    case LaunchOutcome::kNodeFailed:  // what the other ranks say follows from it
+      return {RunStatus::kNodeFailed, launch.reason + after_last_step(ranks), -1};
     case LaunchOutcome::kFailed:
       if (said_how_it_ended(ranks, launch.first_rank)) return as_said;
       return {RunStatus::kFailed, launch.reason + after_last_step(ranks), launch.first_rank};

@@ -11,7 +11,7 @@ namespace {
 // Whether it was the job that ended, and not the run by itself.
 bool ended_with_job(const std::optional<JobAttemptEnd>& end) {
   return !end || end->outcome == LaunchOutcome::kTimeLimit ||
-         end->outcome == LaunchOutcome::kInterrupted;
+         end->outcome == LaunchOutcome::kInterrupted || end->outcome == LaunchOutcome::kNodeFailed;
 }
 
 // How the attempt ended when the job ran before.

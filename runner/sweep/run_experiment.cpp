@@ -154,6 +154,11 @@ void Sweep::finish(LaunchResult result) {
     result.outcome = LaunchOutcome::kTimeLimit;
     result.reason = "the job's time limit was near";
   }
+  if (result.outcome == LaunchOutcome::kNodeFailed && !stopping_) {  // Slurm ends the job as well
+    progress_.say("a node of the job failed: stopping the runs");
+    stopping_ = true;
+    launcher_.stop_all();
+  }
   record_end(attempt, result);
   const AttemptOutcome outcome =
       attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import os
 from contextlib import ExitStack, contextmanager
@@ -63,9 +64,13 @@ def accounting_cluster(session_accounting_cluster):
 
 
 @pytest.fixture(params=["without accounting", "with accounting"])
-def any_cluster(request):
-    name = "accounting_cluster" if request.param == "with accounting" else "cluster"
-    return request.getfixturevalue(name)
+def with_accounting(request):
+    return request.param == "with accounting"
+
+
+@pytest.fixture
+def any_cluster(request, with_accounting):
+    return request.getfixturevalue("accounting_cluster" if with_accounting else "cluster")
 
 
 @pytest.fixture
@@ -78,6 +83,11 @@ def own_cluster(tmp_path):
             return clusters.enter_context(contextmanager(left_empty)(cluster))
 
         yield start
+
+
+@pytest.fixture
+def any_own_cluster(own_cluster, with_accounting):
+    return functools.partial(own_cluster, accounting=with_accounting)
 
 
 @pytest.fixture

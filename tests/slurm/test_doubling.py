@@ -1,6 +1,5 @@
 """A key that is doubled until a run is out of memory, across jobs and inside of one."""
-import pytest
-from workplace import experiment
+from workplace import experiment, modes
 
 SWEEP = "sweep: {double: {batch.size_per_rank: {from: 1, refine: true}}}\n"
 FOUND = {"1": "finished", "2": "finished", "4": "finished", "5": "finished",
@@ -17,7 +16,7 @@ def values(work):
     return {point.split("=")[1]: status for point, status in work.statuses().items()}
 
 
-@pytest.mark.parametrize("mode", ["per_run", "allocation"])
+@modes
 def test_the_largest_batch_is_found(cluster, workplace, mode):
     work = work_that_doubles(workplace, cluster, mode)
     ended = work.call(*work.with_stub())

@@ -3,11 +3,10 @@ import os
 import signal
 
 import pytest
-from workplace import experiment
+from workplace import experiment, modes
 
 THREE = ["{name: a}", "{name: b, train.seed: 2}", "{name: c, train.seed: 3}"]
 ALL_FINISHED = {point: ["finished"] for point in "abc"}
-modes = pytest.mark.parametrize("mode", ["per_run", "allocation"])
 
 
 def steps(work):

@@ -4,7 +4,7 @@ import select
 import time
 
 import pytest
-from workplace import PATIENCE_S, experiment
+from workplace import PATIENCE_S, experiment, modes
 
 BASE = "device: cpu, train.steps: 4"
 
@@ -63,17 +63,20 @@ def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, im
     assert work.statuses() == {"never": "cancelled"}
 
 
-def test_the_controller_is_away_in_the_middle(own_cluster, workplace, tmp_path):
-    cluster, gate = own_cluster(), tmp_path / "gate"
+@modes
+def test_the_controller_is_away_in_the_middle(any_own_cluster, workplace, tmp_path, mode):
+    cluster, gate = any_own_cluster(MessageTimeout=3), tmp_path / "gate"
     work = workplace(cluster, experiment(
         ["{name: a}", "{name: b, train.seed: 2}"], BASE,
-        f"environment: ['STUB_RULES=step=3,await={gate}']"))
+        f"mode: {mode}, max_parallel: 1, environment: ['STUB_RULES=step=3,await={gate}']"))
     follower = work.start(*work.with_stub())
     work.wait_for_step("a", 2)
     cluster.stop_controller()
     told = read_until(follower, "does not answer")
-    cluster.start_controller()
+    # One ends and the other is to start while nobody is there to be asked.
     gate.touch()
+    cluster.wait_until("a has ended", lambda: len(work.records("end.json")) == 1)
+    cluster.start_controller()
     ended = work.end_of(follower)
     assert ended.returncode == 0, told + ended.stderr
     assert "answers again" in ended.stderr

@@ -1,19 +1,16 @@
 """Runs that nothing disturbs: both modes, nodes, arrays, names; their losses and their rows."""
-import socket
 from pathlib import Path
 
 import pytest
 from cluster import processes, user_name
-from workplace import TINY, experiment
+from workplace import MASTER, TINY, experiment, modes
 
 LAB = Path(__file__).parents[2] / "experiments/lab.yaml"
-# Where ranks meet: the nodes are this host, which does not know their names.
-MASTER = f"MASTER_ADDR={socket.gethostname()}"
 SHORT = ["--profile", "cpu", "--set", "train.max_steps=2", "--set", "data.sequence_length=32",
          "--set", "threads_per_rank=1"]
 
 
-@pytest.mark.parametrize("mode", ["per_run", "allocation"])
+@modes
 def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace, mode):
     work = workplace(cluster, LAB.read_text())
     ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}", "--set",
@@ -30,7 +27,7 @@ def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace,
     assert len(jobs) == (1 if mode == "allocation" else 2)
 
 
-@pytest.mark.parametrize("mode", ["per_run", "allocation"])
+@modes
 def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, workplace, mode):
     work = workplace(cluster, experiment(
         ["{name: FSDP, strategy: {kind: fsdp, ranks: 4}}"], f"{TINY}, train.steps: 5",
@@ -42,7 +39,7 @@ def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, wor
     assert launched["node_list"] == "n[1-2]"
 
 
-@pytest.mark.parametrize("mode", ["per_run", "allocation"])
+@modes
 def test_the_environment_reaches_the_ranks_of_every_node(cluster, workplace, tmp_path, mode):
     gate = tmp_path / "gate"
     work = workplace(cluster, experiment(

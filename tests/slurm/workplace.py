@@ -2,13 +2,18 @@
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 from pathlib import Path
 
+import pytest
 from cluster import Cluster, processes, program_of, state_of
 
 PATIENCE_S = 150
+modes = pytest.mark.parametrize("mode", ["per_run", "allocation"])
+# Where ranks meet: the nodes are this host, which does not know their names.
+MASTER = f"MASTER_ADDR={socket.gethostname()}"
 
 # Of the real trainer: 2 layers that any machine trains in milliseconds a step.
 TINY = """device: cpu, threads_per_rank: 1, resume: auto, train.warmup_steps_excluded: 0,

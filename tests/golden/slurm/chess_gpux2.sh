@@ -119,6 +119,10 @@ outcome=exited reason=''
 if [[ $status -ne 0 ]]; then
   outcome=${stop:-failed}
   [[ -n $stop ]] || reason="srun exited with status $status"
+  # slurmstepd's words, whatever the ranks on other nodes made of it.
+  if grep -qs 'DUE TO NODE FAILURE' -- "$attempt"/rank*.log; then
+    outcome=node_failed reason='a node of the job failed'
+  fi
 fi
 write "$attempt/end.json" '{"ended_unix_ms": '"$(now_ms)"', "outcome": "'"$outcome"'",
  "reason": "'"$reason"'", "first_rank": -1}' || echo "fsdp-run: cannot write $attempt/end.json" >&2

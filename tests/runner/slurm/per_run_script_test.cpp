@@ -184,6 +184,19 @@ TEST_CASE("A preempted or cancelled job's ranks are asked to stop; Slurm queues 
   CHECK(job.fake.calls("scontrol").empty());
 }
 
+TEST_CASE("A node that takes ranks with it is the reason, whether the others are stopped or fail") {
+  Job job;
+  const std::string says =
+      "for word; do [[ $word != --output=* ]] || log=${word#*=}; done\n"
+      "echo 'slurmstepd-n1: error: *** STEP 77.0 ON n1 CANCELLED AT 2026-11-21T22:43:21 DUE TO "
+      "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***' >\"${log//%t/0}\"\n";
+  job.fake.let("srun", says + GENERATE(as<std::string>(), srun_during("TERM", 4), "exit 4"));
+  CHECK(job.run().exit_status == 4);
+  CHECK(job.read("attempt-1/end.json").at("outcome") == "node_failed");
+  CHECK(job.read("attempt-1/end.json").at("reason") == "a node of the job failed");
+  CHECK(job.fake.calls("scontrol").empty());
+}
+
 TEST_CASE("A run that ends in the time it was left is no time limit") {
   Job job;
   job.fake.let("srun", srun_during("USR1", 0));

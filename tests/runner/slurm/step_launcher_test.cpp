@@ -177,6 +177,16 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK(result.reason == "asked to stop");
     CHECK(result.first_rank == -1);
   }
+  SECTION("a node that is gone, whatever its ranks' peers made of it") {
+    const std::string status = GENERATE("4", "130");
+    const LaunchResult result = run(slurm,
+                                    "echo 'srun: error: Node failure on n2' >&2;"
+                                    "echo 'srun: error: n1: task 0: Exited with exit code " +
+                                        status + "' >&2; exit " + status);
+    CHECK(result.outcome == LaunchOutcome::kNodeFailed);
+    CHECK(result.reason == "a node of the job failed");
+    CHECK(result.first_rank == -1);
+  }
   SECTION("srun is not there") {
     setenv("PATH", (slurm.path() / "nowhere").c_str(), 1);
     StepLauncher launcher(allocation(1, 4), kEndless);

@@ -65,6 +65,15 @@ TEST_CASE("a run that was done when it was told to stop is finished") {
         RunStatus::kTimeLimit);
 }
 
+TEST_CASE("a node that went away is the reason, whatever the ranks on others say about it") {
+  const std::vector broken{rank_end(0, kFailed, 4, "connection reset"), rank_end(1, kNone)};
+  const AttemptOutcome outcome =
+      attempt_outcome(launch(LaunchOutcome::kNodeFailed, "a node of the job failed"), broken);
+  CHECK(outcome.status == RunStatus::kNodeFailed);
+  CHECK(outcome.reason == "a node of the job failed, after step 3");
+  CHECK(outcome.reason_rank == -1);
+}
+
 TEST_CASE("exit status 0 alone does not make a run finished") {
   const AttemptOutcome outcome = attempt_outcome(
       launch(LaunchOutcome::kExited), std::vector{rank_end(0, kFinished), rank_end(1, kNone)});

@@ -93,6 +93,8 @@ TEST_CASE("a job that was requeued says by its last words why") {
   CHECK(status(kAsked, end_record(LaunchOutcome::kInterrupted)) == kPreempted);
   CHECK(status(kSilent, std::nullopt) == kNodeFailed);
   CHECK(status(kBroke, end_record(LaunchOutcome::kFailed, "srun exited with status 1")) == kFailed);
+  CHECK(status(kBroke, end_record(LaunchOutcome::kNodeFailed, "a node of the job failed")) ==
+        kNodeFailed);
 }
 
 TEST_CASE("what nobody knows is unknown, never finished or failed") {
