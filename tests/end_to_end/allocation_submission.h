@@ -19,7 +19,8 @@
 
 namespace fsdp {
 
-// Runs every task here, as srun would on nodes. SIGUSR1 goes to the group, thus to all tasks.
+// Runs every task here, as srun would on nodes; NODE_GONE names one that fails meanwhile. SIGUSR1
+// goes to the group, thus to all tasks.
 inline constexpr const char* kSrun = R"(#!/bin/bash
 while [[ $1 == --* ]]; do
   case $1 in --ntasks=*) tasks=${1#*=} ;; --output=*) output=${1#*=} ;; esac
@@ -36,6 +37,7 @@ for rank in "${ranks[@]}"; do
   status=$?
   ((status <= largest)) || largest=$status
 done
+[[ -z ${NODE_GONE-} ]] || echo "srun: error: Node failure on $NODE_GONE" >&2
 exit "$largest"
 )";
 

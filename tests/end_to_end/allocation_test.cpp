@@ -159,6 +159,21 @@ TEST_CASE(
   CHECK(submission.follow() == std::vector<std::string>{"slow"});
 }
 
+TEST_CASE("what a node took with it is left to the job's next start, with all that comes after") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  const Ended first = submission.run(
+      {{"NODE_GONE", "n2"}, {"STUB_RULES", "point=first,rank=1,step=3,fail=connection closed"}});
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("first: node_failed: a node of the job failed, after step") &&
+                               !Contains("second: started"));
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kNodeFailed);
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}});
+  CHECK(second.status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "first finished 2, second finished 1");
+}
+
 TEST_CASE("an attempt of a job that was killed is taken up by the requeued job") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);

@@ -19,106 +19,20 @@ Nodes have 4 CPUs, 8,000 MB and 2 GPUs without anything behind them. Partitions:
     closed    starts nothing
 """
 import os
-import pwd
-import random
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-NODES = ("n1", "n2", "n3")
+from configuration import NODES, user_name, write_configuration
+from host_processes import is_running, processes, program_of
+
 DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd")
 START_S = 60
 STOP_S = 30
-
-SLURM_CONF = """
-ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmUser={user}
-SlurmdUser={user}
-SlurmctldPort={port}
-AuthType=auth/munge
-# What a requeued job waits for, 120 s unless said.
-AuthInfo=socket={folder}/munge/socket,cred_expire=5
-CryptoType=crypto/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
-SlurmSchedLogLevel=0
-MailProg=/bin/true
-MpiDefault=none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU_Memory
-DefMemPerCPU=100
-GresTypes=gpu
-# Nodes have more than the host.
-SlurmdParameters=config_overrides
-SchedulerType=sched/backfill
-SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
-KillWait=5
-ReturnToService=2
-SlurmdTimeout=10
-SlurmctldTimeout=10
-NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{node_ports}] CPUs=4 RealMemory=8000 \
-Gres=gpu:2 State=UNKNOWN
-PartitionName=main Nodes=n[1-3] PriorityTier=1 PreemptMode=REQUEUE MaxTime=60 Default=YES
-PartitionName=cancel Nodes=n[1-3] PriorityTier=1 PreemptMode=CANCEL MaxTime=60
-PartitionName=high Nodes=n[1-3] PriorityTier=10 PreemptMode=OFF MaxTime=60
-PartitionName=short Nodes=n[1-3] PriorityTier=1 PreemptMode=REQUEUE MaxTime=1
-PartitionName=closed Nodes=n[1-3] State=DOWN
-"""
-
-ACCOUNTING = """
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={port}
-# The socket of munge, not of MariaDB.
-AccountingStoragePass={folder}/munge/socket
-"""
-
-SLURMDBD_CONF = """
-DbdHost={host}
-DbdAddr=127.0.0.1
-DbdPort={port}
-SlurmUser={user}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
-PidFile={folder}/slurmdbd.pid
-LogFile={folder}/slurmdbd.log
-StorageType=accounting_storage/mysql
-StorageHost=localhost
-StorageUser=root
-StorageLoc=slurm
-"""
-
-
-def user_name():
-    return pwd.getpwuid(os.getuid()).pw_name
-
-
-def free_ports(count):
-    """Neighbours, below those that the kernel gives to connections."""
-    while True:
-        first = random.randrange(10000, 32000)
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as taken:
-                    taken.bind(("", port))
-            return first
-        except OSError:
-            continue
 
 
 class Cluster:
@@ -136,7 +50,7 @@ class Cluster:
             raise FileExistsError(f"{self.folder} is not empty")
         if shutil.which("slurmctld", path=self._path()) is None:
             raise FileNotFoundError("slurmctld is not installed (Debian's package slurmctld)")
-        self._write_configuration(accounting, settings)
+        write_configuration(self.folder, accounting, settings)
         try:
             self._start_daemon("munged", "munged", "--foreground", "--force",
                                *(f"--{name}-file={self.folder}/munge/{name}"
@@ -213,38 +127,16 @@ class Cluster:
             f"--- {file.name}\n{''.join(file.read_text(errors='replace').splitlines(True)[-8:])}"
             for file in sorted(self.folder.glob("*.log")))
 
-    def _write_configuration(self, accounting, settings):
-        for folder in ("munge", "state", *(f"spool-{node}" for node in NODES)):
-            (self.folder / folder).mkdir(parents=True, exist_ok=True)
-        port = free_ports(2 + len(NODES))
-        values = {"folder": self.folder, "host": socket.gethostname().split(".")[0],
-                  "user": user_name(), "node_ports": f"{port + 2}-{port + 1 + len(NODES)}"}
-        text = SLURM_CONF.format(port=port, **values)
-        if accounting:
-            text += ACCOUNTING.format(port=port + 1, **values)
-            self._write("slurmdbd.conf", SLURMDBD_CONF.format(port=port + 1, **values))
-        lines = [line for line in text.splitlines() if line.split("=")[0] not in settings]
-        # Settings come before nodes and partitions.
-        lines[1:1] = [f"{key}={value}" for key, value in settings.items()]
-        self._write("slurm.conf", "\n".join(lines) + "\n")
-        for gpu in ("gpu0", "gpu1"):
-            (self.folder / gpu).symlink_to("/dev/null")  # any device
-        self._write("gres.conf", f"Name=gpu File={self.folder}/gpu[0-1]\n")
-        self._write("cgroup.conf", "")
-        (self.folder / "munge/key").write_bytes(os.urandom(128))
-        (self.folder / "munge/key").chmod(0o600)
-
-    def _write(self, name, text):
-        (self.folder / name).write_text(text)
-        (self.folder / name).chmod(0o600 if name == "slurmdbd.conf" else 0o644)
-
     def _start_accounting(self):
         data, server = self.folder / "mariadb", self.folder / "mariadb.socket"
         storage = ["--no-defaults", f"--user={user_name()}", f"--datadir={data}",
                    "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M",
-                   "--innodb-flush-method=nosync", "--innodb-doublewrite=0"]
-        self.call("mariadb-install-db", *storage, "--skip-test-db",
-                  "--auth-root-authentication-method=normal")
+                   "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
+                   f"--tmpdir={self.folder}"]  # each server deletes what another left in its own
+        made = self.call("mariadb-install-db", *storage, "--skip-test-db",
+                         "--auth-root-authentication-method=normal")
+        if made.returncode != 0:
+            raise ChildProcessError(f"mariadb-install-db: {made.stdout}{made.stderr}")
         self._start_daemon("mariadbd", "mariadbd", *storage, f"--socket={server}",
                            f"--pid-file={self.folder}/mariadb.pid", "--skip-networking")
         self._await(["mariadbd"], lambda: self.call(
@@ -305,37 +197,6 @@ class Cluster:
     @staticmethod
     def _path():
         return os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
-
-
-def processes():
-    """The id and environment of each that we may look at."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (process / "environ").read_bytes().decode(errors="replace")
-        except OSError:  # ended, or somebody else's
-            continue
-        yield int(process.name), dict(line.split("=", 1)
-                                      for line in text.split("\0") if "=" in line)
-
-
-def program_of(pid):
-    """The path of what it executes; empty when it has ended."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""
-
-
-def state_of(pid):
-    """The kernel's letter for it, such as R or T; Z when it has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "Z"
-
-
-def is_running(pid):
-    return state_of(pid) not in "ZX"
 
 
 def main():

@@ -5,7 +5,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, user_name
+from cluster import Cluster
+from configuration import user_name
 from workplace import Workplace
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import cluster as cluster_script
 import pytest
-from cluster import NODES, Cluster, program_of
+from cluster import Cluster
+from configuration import NODES
+from host_processes import program_of
 
 
 def start(folder, *options, **environment):

@@ -15,13 +15,13 @@ def steps(work):
 
 
 @modes
-def test_a_detached_runner_is_gone_and_the_report_complete(cluster, workplace, mode):
-    work = workplace(cluster, experiment(THREE, "device: cpu, train.steps: 5", f"mode: {mode}"))
+def test_a_detached_runner_is_gone_and_the_report_complete(any_cluster, workplace, mode):
+    work = workplace(any_cluster, experiment(THREE, "device: cpu, train.steps: 5", f"mode: {mode}"))
     submitted = work.call(*work.with_stub("--detach"))
     assert submitted.returncode == 0, submitted.stderr
     [job] = {row["slurm_job"] for row in work.query("select slurm_job from jobs")}
     assert job in submitted.stdout + submitted.stderr
-    cluster.wait_until("the jobs have ended", lambda: cluster.queue() == [])
+    any_cluster.wait_until("the jobs have ended", lambda: any_cluster.queue() == [])
     report = work.call("report", work.file, "--format", "csv")
     assert report.returncode == 0, report.stderr
     assert report.stdout.count("finished") == 3
@@ -106,30 +106,21 @@ def test_runs_of_jobs_are_not_launched_again(cluster, workplace, tmp_path):
     assert len(work.query("select * from jobs")) == 1
 
 
-def start_and_cancel(work, cluster):
+@modes
+def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path, mode):
+    work = workplace(any_cluster, experiment(
+        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
+        f"mode: {mode}, max_parallel: 1, "
+        f"environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
     assert work.call(*work.with_stub("--detach")).returncode == 0
     work.wait_for_step("a", 2)
     cancelled = work.call("cancel", work.file)
     assert cancelled.returncode == 0, cancelled.stderr
-    cluster.wait_until("no job is left", lambda: cluster.queue() == [])
+    any_cluster.wait_until("no job is left", lambda: any_cluster.queue() == [])
     report = work.call("report", work.file)
     assert report.returncode == 0, report.stderr
     assert work.statuses() == {point: "cancelled" for point in "abc"}
     assert work.attempts() == {"a": ["cancelled"]}
-
-
-def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path):
-    work = workplace(any_cluster, experiment(
-        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
-        f"max_parallel: 1, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
-    start_and_cancel(work, any_cluster)
-
-
-def test_cancel_ends_an_allocation(cluster, workplace, tmp_path):
-    work = workplace(cluster, experiment(
-        THREE, "device: cpu, train.steps: 4, checkpoint.every_steps: 1000",
-        f"mode: allocation, environment: ['STUB_RULES=step=3,await={tmp_path}/never']"))
-    start_and_cancel(work, cluster)
 
 
 @modes

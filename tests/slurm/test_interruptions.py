@@ -1,8 +1,9 @@
 """What a cluster does to runs: they go on elsewhere, later, to the same losses."""
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from workplace import MASTER, TINY, experiment, modes
+from workplace import MASTER, MODES, TINY, experiment
 
 # Each of a few milliseconds: a run is held in the middle of them while the cluster acts.
 # Of a cluster that soon misses a node which is gone.
@@ -12,15 +13,29 @@ STEPS, CHECKPOINT, HELD = 300, 20, 30
 ONE_RUN = [f"{{name: run, checkpoint.every_steps: {CHECKPOINT}, train.steps: {STEPS}}}"]
 
 
-def start_and_hold(work):
-    """A follower and the ranks of its run, which stand still in the middle, between checkpoints."""
-    follower = work.start(*work.with_trainer())
+def hold_between_checkpoints(work):
+    """The ranks of its run, which stand still in the middle."""
     ranks = work.hold("run", HELD)
     # Behind the step of a checkpoint it may be half written.
     while (step := work.last_step("run")) % CHECKPOINT == 0:
         work.release(ranks)
         ranks = work.hold("run", step + 1)
-    return follower, ranks
+    return ranks
+
+
+def start_and_hold(work):
+    """A follower and the ranks of its run."""
+    return work.start(*work.with_trainer()), hold_between_checkpoints(work)
+
+
+def start_and_hold_both_modes(workplace, cluster, base, slurm):
+    """Each mode's workplace, follower and ranks: beside each other, as what comes takes a while."""
+    works = [workplace(cluster, experiment(ONE_RUN, base, f"mode: {mode}, {slurm}"), folder=mode)
+             for mode in MODES]
+    followers = [work.start(*work.with_trainer()) for work in works]
+    with ThreadPoolExecutor() as pool:
+        ranks = list(pool.map(hold_between_checkpoints, works))
+    return list(zip(works, followers, ranks))
 
 
 def check_that_it_went_on(work, follower, interrupted_as, from_where_it_was=True):
@@ -41,19 +56,13 @@ def check_resumption(work, from_where_it_was=True):
 
 
 def test_a_time_limit_comes_and_the_run_goes_on(any_cluster, workplace):
-    # Slurm may send the signal up to a minute early, here as soon as it looks: within 30 s.
-    work = workplace(any_cluster, experiment(ONE_RUN, TINY, "time: 2, signal_before_end_s: 110"))
-    follower, ranks = start_and_hold(work)
-    work.release_when_sent(signal.SIGUSR1, ranks)
-    check_that_it_went_on(work, follower, "time_limit")
-
-
-def test_a_time_limit_comes_and_an_allocation_goes_on(cluster, workplace):
-    work = workplace(cluster, experiment(
-        ONE_RUN, TINY, "mode: allocation, time: 2, signal_before_end_s: 110"))
-    follower, ranks = start_and_hold(work)
-    work.release_when_sent(signal.SIGUSR1, ranks)
-    check_that_it_went_on(work, follower, "time_limit")
+    # Slurm sends the signal up to a minute early: here when it looks for the first time after 15 s.
+    held = start_and_hold_both_modes(workplace, any_cluster, TINY,
+                                     "time: 2, signal_before_end_s: 75")
+    for work, _, ranks in held:
+        work.release_when_sent(signal.SIGUSR1, ranks)
+    for work, follower, _ in held:
+        check_that_it_went_on(work, follower, "time_limit")
 
 
 def test_a_time_limit_ends_a_run_that_keeps_no_checkpoints(cluster, workplace, tmp_path):
@@ -74,10 +83,10 @@ def preempt(cluster):
 
 
 @pytest.mark.parametrize("partition", ["main", "cancel"])
-def test_a_preempted_run_goes_on(cluster, workplace, partition):
-    work = workplace(cluster, experiment(ONE_RUN, TINY, f"partition: {partition}, time: 10"))
+def test_a_preempted_run_goes_on(any_cluster, workplace, partition):
+    work = workplace(any_cluster, experiment(ONE_RUN, TINY, f"partition: {partition}, time: 10"))
     follower, _ = start_and_hold(work)
-    preempt(cluster)
+    preempt(any_cluster)
     check_that_it_went_on(work, follower, "preempted")
     # In one partition Slurm requeues the job, in the other the runner submits another.
     assert len(work.query("select * from jobs")) == (1 if partition == "main" else 2)
@@ -85,21 +94,21 @@ def test_a_preempted_run_goes_on(cluster, workplace, partition):
 
 # Where it started, which of the nodes dies, and where it goes on. Ranks that stand still do not see
 # each other's end before Slurm does. The batch script runs on n1.
-@modes
 @pytest.mark.parametrize("nodes, dead, nodes_left", [
     ("n1", "n1", "n2"), ("n[1-2]", "n1", "n[2-3]"), ("n[1-2]", "n2", "n[1,3]")])
-def test_a_run_whose_node_dies_goes_on_elsewhere(any_own_cluster, workplace, mode, nodes, dead,
+def test_a_run_whose_node_dies_goes_on_elsewhere(any_own_cluster, workplace, nodes, dead,
                                                  nodes_left):
     cluster = any_own_cluster(**QUICK_TO_MISS)
-    base, slurm = TINY, f"mode: {mode}, time: 10"
+    base, slurm = TINY, "time: 10"
     if nodes != "n1":
         base += ", strategy: {kind: ddp, ranks: 2}"
         slurm += f", nodes: 2, environment: [{MASTER}, GLOO_SOCKET_IFNAME=lo]"
-    work = workplace(cluster, experiment(ONE_RUN, base, slurm))
-    follower, _ = start_and_hold(work)
+    held = start_and_hold_both_modes(workplace, cluster, base, slurm)
     cluster.kill_node(dead)
-    check_that_it_went_on(work, follower, "node_failed", from_where_it_was=False)
-    assert [record["node_list"] for record in work.records("launch.json")] == [nodes, nodes_left]
+    for work, follower, _ in held:
+        check_that_it_went_on(work, follower, "node_failed", from_where_it_was=False)
+        assert [record["node_list"]
+                for record in work.records("launch.json")] == [nodes, nodes_left]
 
 
 def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
@@ -116,13 +125,13 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     check_resumption(work)
 
 
-def test_an_allocation_that_is_preempted_goes_on_with_the_rest(cluster, workplace):
-    work = workplace(cluster, experiment(
+def test_an_allocation_that_is_preempted_goes_on_with_the_rest(any_cluster, workplace):
+    work = workplace(any_cluster, experiment(
         ["{name: before, train.steps: 5}",
          *ONE_RUN,
          "{name: after, train.steps: 5, train.seed: 2}"], TINY, "mode: allocation, time: 10"))
     follower, _ = start_and_hold(work)
-    preempt(cluster)
+    preempt(any_cluster)
     ended = work.end_of(follower)
     assert ended.returncode == 0, ended.stderr
     assert work.attempts() == {"before": ["finished"], "run": ["preempted", "finished"],

@@ -4,7 +4,7 @@ import select
 import time
 
 import pytest
-from workplace import PATIENCE_S, experiment, modes
+from workplace import MODES, PATIENCE_S, experiment
 
 BASE = "device: cpu, train.steps: 4"
 
@@ -27,10 +27,10 @@ def read_until(follower, words):
     ("constraint: fast", "Invalid feature"),
     ("mem: 64G", "Memory specification"),
 ])
-def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, tmp_path, impossible,
+def test_a_request_that_slurm_refuses_is_said_at_once(any_cluster, workplace, tmp_path, impossible,
                                                       words):
     gate = tmp_path / "gate"
-    work = workplace(cluster, experiment(
+    work = workplace(any_cluster, experiment(
         ["{name: other}", f"{{name: never, train.seed: 2, slurm.{impossible}}}"], BASE,
         f"time: 10, environment: ['STUB_RULES=step=3,await={gate}']"))
     follower = work.start(*work.with_stub())
@@ -51,9 +51,10 @@ def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, tmp_pa
     ("partition: closed", "PartitionDown"),
     ("nodes: 9", "PartitionConfig"),
 ])
-def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, impossible, words):
+def test_a_job_that_waits_for_ever_is_said_while_it_waits(any_cluster, workplace, impossible,
+                                                          words):
     ranks = 9 if "nodes" in impossible else 1
-    work = workplace(cluster, experiment(
+    work = workplace(any_cluster, experiment(
         [f"{{name: never, strategy: {{kind: ddp, ranks: {ranks}}}}}"], BASE, impossible))
     follower = work.start(*work.with_stub())
     assert f"does not start: {words}" in read_until(follower, words)
@@ -63,28 +64,31 @@ def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, im
     assert work.statuses() == {"never": "cancelled"}
 
 
-@modes
-def test_the_controller_is_away_in_the_middle(any_own_cluster, workplace, tmp_path, mode):
+def test_the_controller_is_away_in_the_middle(any_own_cluster, workplace, tmp_path):
     cluster, gate = any_own_cluster(MessageTimeout=3), tmp_path / "gate"
-    work = workplace(cluster, experiment(
+    works = [workplace(cluster, experiment(
         ["{name: a}", "{name: b, train.seed: 2}"], BASE,
-        f"mode: {mode}, max_parallel: 1, environment: ['STUB_RULES=step=3,await={gate}']"))
-    follower = work.start(*work.with_stub())
-    work.wait_for_step("a", 2)
+        f"mode: {mode}, max_parallel: 1, environment: ['STUB_RULES=step=3,await={gate}']"),
+        folder=mode) for mode in MODES]
+    followers = [work.start(*work.with_stub()) for work in works]
+    for work in works:
+        work.wait_for_step("a", 2)
     cluster.stop_controller()
-    told = read_until(follower, "does not answer")
-    # One ends and the other is to start while nobody is there to be asked.
+    told = [read_until(follower, "does not answer") for follower in followers]
+    # One run ends and the other is to start while nobody is there to be asked.
     gate.touch()
-    cluster.wait_until("a has ended", lambda: len(work.records("end.json")) == 1)
+    for work in works:
+        cluster.wait_until("a has ended", lambda: work.records("end.json"))
     cluster.start_controller()
-    ended = work.end_of(follower)
-    assert ended.returncode == 0, told + ended.stderr
-    assert "answers again" in ended.stderr
-    assert work.attempts() == {"a": ["finished"], "b": ["finished"]}
+    for work, follower, before in zip(works, followers, told):
+        ended = work.end_of(follower)
+        assert ended.returncode == 0, before + ended.stderr
+        assert "answers again" in ended.stderr
+        assert work.attempts() == {"a": ["finished"], "b": ["finished"]}
 
 
-def test_the_controller_is_away_when_runs_are_submitted(own_cluster, workplace):
-    cluster = own_cluster()
+def test_the_controller_is_away_when_runs_are_submitted(any_own_cluster, workplace):
+    cluster = any_own_cluster(MessageTimeout=3)
     work = workplace(cluster, experiment(["{name: a}"], BASE))
     cluster.stop_controller()
     follower = work.start(*work.with_stub())

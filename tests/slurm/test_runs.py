@@ -2,17 +2,19 @@
 from pathlib import Path
 
 import pytest
-from cluster import processes, user_name
+from configuration import user_name
+from host_processes import processes
 from workplace import MASTER, TINY, experiment, modes
 
-LAB = Path(__file__).parents[2] / "experiments/lab.yaml"
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+LAB, CHESS = EXPERIMENTS / "lab.yaml", EXPERIMENTS / "chess.yaml"
 SHORT = ["--profile", "cpu", "--set", "train.max_steps=2", "--set", "data.sequence_length=32",
          "--set", "threads_per_rank=1"]
 
 
 @modes
-def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace, mode):
-    work = workplace(cluster, LAB.read_text())
+def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(any_cluster, workplace, mode):
+    work = workplace(any_cluster, LAB.read_text())
     ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}", "--set",
                                       f"slurm.environment=[{MASTER}]"))
     assert ended.returncode == 0, ended.stderr
@@ -27,9 +29,40 @@ def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace,
     assert len(jobs) == (1 if mode == "allocation" else 2)
 
 
+def test_the_chess_experiment_asks_its_questions_on_a_cluster(cluster, workplace):
+    work = workplace(cluster, CHESS.read_text())
+    ended = work.call(*work.with_trainer(
+        "--profile", "cpu", "--set", "train.steps=1", "--set", "train.warmup_steps_excluded=0",
+        "--set", "data.sequence_length=16", "--set", "batch.total=8",
+        "--set", f"slurm.environment=[{MASTER}]"))
+    assert ended.returncode == 0, ended.stderr
+    sizes = (1, 2, 4)
+    points = ["1 GPU", "DDP", "FSDP", *(f"{point}, doubled size_per_rank={size}" for size in sizes
+                                        for point in ("FSDP", "FSDP, checkpointing"))]
+    assert work.attempts() == {point: ["finished"] for point in points}
+    assert set(work.losses()) == set(points)
+
+
+def test_runs_on_gpus_are_submitted_where_there_is_none(cluster, workplace, tmp_path):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, CHESS.read_text())
+    follower = work.start(*work.with_stub(
+        "--profile", "gpux2", "--only", "FSDP", "--set", "slurm.cpus_per_task=1",
+        "--set", "slurm.time=10",
+        "--set", f"slurm.environment=['STUB_RULES=await={gate}']"))
+    cluster.wait_until("both ranks run", lambda: len(work.ranks("FSDP")) == 2)
+    seen = [environment.get("CUDA_VISIBLE_DEVICES") for pid, environment in processes()
+            if pid in work.ranks("FSDP")]
+    gate.touch()
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, ended.stderr
+    assert seen == ["0,1", "0,1"]
+    assert work.attempts() == {"FSDP": ["finished"]}
+
+
 @modes
-def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, workplace, mode):
-    work = workplace(cluster, experiment(
+def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(any_cluster, workplace, mode):
+    work = workplace(any_cluster, experiment(
         ["{name: FSDP, strategy: {kind: fsdp, ranks: 4}}"], f"{TINY}, train.steps: 5",
         f"mode: {mode}, time: 10, nodes: 2, environment: [{MASTER}, GLOO_SOCKET_IFNAME=lo]"))
     ended = work.call(*work.with_trainer())

@@ -8,10 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, processes, program_of, state_of
+from cluster import Cluster
+from host_processes import processes, program_of, state_of
 
 PATIENCE_S = 150
-modes = pytest.mark.parametrize("mode", ["per_run", "allocation"])
+MODES = ("per_run", "allocation")
+modes = pytest.mark.parametrize("mode", MODES)
 # Where ranks meet: the nodes are this host, which does not know their names.
 MASTER = f"MASTER_ADDR={socket.gethostname()}"
 
@@ -125,7 +127,7 @@ class Workplace:
         return next(self._folders(point))
 
     def _folders(self, point):
-        return self.results.glob(f"runs/trial/{point}-*")
+        return self.results.glob(f"runs/*/{point}-*")
 
     def records(self, name):
         """All launch.json or end.json, in the order of runs and attempts."""
