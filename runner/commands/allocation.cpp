@@ -105,7 +105,14 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder) {
       sweep.run(left_to_launch(planned.runs(), {planned.store(), *progress, plan.results},
                                planned.record_job(job.id), follow_up));
   progress->close();
-  return {code, sweep.was_at_time_limit() && job.restarts < slurm.max_restarts};
+  return {code, sweep.is_to_go_on() && job.restarts < slurm.max_restarts};
+}
+
+// Unless Slurm is ending it: what was cancelled stays so.
+void requeue(const std::string& job) {
+  SlurmPrograms cluster;
+  const std::vector<TaskState> states = cluster.query({{job}});
+  if (!states.empty() && states.front().phase == TaskPhase::kRunning) cluster.requeue(job);
 }
 
 ExitCode allocation(const std::filesystem::path& folder) {
@@ -113,7 +120,7 @@ ExitCode allocation(const std::filesystem::path& folder) {
   const Outcome outcome = run_in(job, folder);
   if (!outcome.goes_on) return outcome.code;
   try {
-    SlurmPrograms().requeue(job.id);
+    requeue(job.id);
   } catch (const std::exception& error) {
     std::cerr << "fsdp-run: Slurm does not start the job again (" << error.what()
               << "); what is left is submitted by the next `fsdp-run FILE --launcher slurm`\n";

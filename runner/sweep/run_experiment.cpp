@@ -154,16 +154,22 @@ void Sweep::finish(LaunchResult result) {
     result.outcome = LaunchOutcome::kTimeLimit;
     result.reason = "the job's time limit was near";
   }
-  if (result.outcome == LaunchOutcome::kNodeFailed && !stopping_) {  // Slurm ends the job as well
-    progress_.say("a node of the job failed: stopping the runs");
-    stopping_ = true;
-    launcher_.stop_all();
-  }
+  if (settings_.job && !stopping_) stop_with_job(result.outcome);
   record_end(attempt, result);
   const AttemptOutcome outcome =
       attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
   end(attempt, outcome);
   if (settings_.follow_up && !stopping_) follow_up(attempt.run(), outcome.status);
+}
+
+// A run may be the first to know that Slurm is about to end the job.
+void Sweep::stop_with_job(LaunchOutcome outcome) {
+  if (outcome != LaunchOutcome::kNodeFailed && outcome != LaunchOutcome::kInterrupted) return;
+  ranks_were_asked_alone_ = outcome == LaunchOutcome::kInterrupted;
+  progress_.say(ranks_were_asked_alone_ ? "ranks were asked to stop: stopping the runs"
+                                        : "a node of the job failed: stopping the runs");
+  stopping_ = true;
+  launcher_.stop_all();
 }
 
 void Sweep::record_end(const OpenAttempt& attempt, const LaunchResult& result) const {

@@ -51,8 +51,9 @@ class Sweep {
 
   // kOk when every run finished or did not fit, kRunFailed, or kInterrupted.
   ExitCode run(std::vector<RunToLaunch> runs);
-  // Whether it was interrupted because of the job's time limit.
-  bool was_at_time_limit() const { return at_time_limit_; }
+  // Whether what is left is for the job to ask for, by a start of its own: its time limit was near,
+  // or a preemption with a grace time asked its ranks to stop.
+  bool is_to_go_on() const { return at_time_limit_ || ranks_were_asked_alone_; }
 
  private:
   // Recorded as running, not yet started.
@@ -69,6 +70,7 @@ class Sweep {
   void launch(Begun begun);
   void finish(LaunchResult result);
   void record_end(const OpenAttempt& attempt, const LaunchResult& result) const;
+  void stop_with_job(LaunchOutcome outcome);
   void follow_up(const RunToLaunch& ended, RunStatus status);
   void end(OpenAttempt& attempt, const AttemptOutcome& outcome);
   void stop_when_asked();
@@ -82,6 +84,7 @@ class Sweep {
   std::map<int64_t, OpenAttempt> running_;  // by the run's id
   bool stopping_ = false;
   bool at_time_limit_ = false;
+  bool ranks_were_asked_alone_ = false;
   bool some_failed_ = false;
 };
 

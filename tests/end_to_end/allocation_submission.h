@@ -91,8 +91,16 @@ class Submission {
     }
     job_ = store_.record_job(job);
     program("srun", kSrun);
-    program("squeue", "#!/bin/bash\necho 12.batch batch\n");
+    job_becomes("RUNNING");
     program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
+  }
+
+  // As squeue tells it.
+  void job_becomes(const std::string& state) const {
+    program("squeue",
+            "#!/bin/bash\n"
+            "if [[ $* == *--steps* ]]; then echo 12.batch batch; else echo '12|" +
+                state + "|9:00|n1|None'; fi\n");
   }
 
   AllocationPlan& plan() { return plan_; }

@@ -129,6 +129,23 @@ TEST_CASE("near its time limit a job saves, is requeued, and goes on where it wa
   CHECK(rows(workplace)[1].resumed_from_step > 0);
 }
 
+TEST_CASE("ranks that are asked to stop without their job end the job, which asks to go on") {
+  const Workplace workplace(kSaves + "  - {name: last}\n", kBase);
+  Submission submission(workplace);
+  const std::string state = GENERATE("RUNNING", "CANCELLED");
+  submission.job_becomes(state);
+  const Ended first = submission.run({{"STUB_RULES", "point=slow,step=4,exit=130"}});
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("ranks were asked to stop: stopping the runs"));
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kInterrupted);
+  CHECK_FALSE(std::filesystem::exists(submission.paths(1).attempt(1)));
+  CHECK(std::filesystem::exists(workplace / "scontrol") == (state == "RUNNING"));
+
+  CHECK(submission.run({{"SLURM_RESTART_COUNT", "1"}}).status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 2, last finished 1");
+}
+
 TEST_CASE("a job that was started again often enough is not requeued, nor works") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);

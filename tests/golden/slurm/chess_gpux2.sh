@@ -81,7 +81,7 @@ if ! write "$attempt/launch.json" '{"job": "'"$job"'", "node_list": "'"$SLURM_JO
 fi
 
 # Slurm sends USR1 ahead of the time limit, and TERM when the job is preempted or cancelled. srun
-# passes USR1 on, and ranks write a checkpoint and end; TERM would make it kill them.
+# passes USR1 on, and ranks write a checkpoint and end with status 130; TERM would make it kill them.
 stop='' step='' signalled=''
 # shellcheck disable=SC2317  # the traps call it
 ask_to_stop() {
@@ -101,7 +101,7 @@ srun \
   --kill-on-bad-exit=0 \
   --gres=gpu:2 \
   --output="${attempt//'%'/%%}/rank%t.log" \
-  /project/build/cuda/fsdp-train --spec "$spec" --attempt "$number" </dev/null &
+  /project/build/cuda/fsdp-train --spec "$spec" --attempt "$number" </dev/null 2>"$attempt/srun.log" &
 step=$!
 [[ -z $stop ]] || kill -USR1 "$step" 2>/dev/null
 
@@ -115,20 +115,37 @@ while [[ -n $signalled ]]; do
 done
 trap '' USR1 TERM
 
+cat -- "$attempt/srun.log" >&2
+
+# Whether srun, or slurmstepd in the log of a rank, has written one of these words.
+slurm_says() {
+  grep -qsE "(srun|slurmstepd)[^ ]*: error: .*($1)" -- "$attempt/srun.log" "$attempt"/rank*.log
+}
+
+# A preemption with a grace time asks the ranks alone, and the job goes on without them.
+asked_ranks_alone=false
+[[ $status -ne 130 || -n $stop ]] || stop=interrupted asked_ranks_alone=true
+
 outcome=exited reason=''
 if [[ $status -ne 0 ]]; then
   outcome=${stop:-failed}
   [[ -n $stop ]] || reason="srun exited with status $status"
-  # slurmstepd's words, whatever the ranks on other nodes made of it.
-  if grep -qs 'DUE TO NODE FAILURE' -- "$attempt"/rank*.log; then
+  if slurm_says 'DUE TO NODE FAILURE|Node failure on'; then
     outcome=node_failed reason='a node of the job failed'
+  elif slurm_says 'oom[-_]kill event|: Out Of Memory'; then
+    outcome=out_of_memory reason="the job's memory limit (slurm.mem) was reached"
   fi
 fi
 write "$attempt/end.json" '{"ended_unix_ms": '"$(now_ms)"', "outcome": "'"$outcome"'",
  "reason": "'"$reason"'", "first_rank": -1}' || echo "fsdp-run: cannot write $attempt/end.json" >&2
 echo "attempt $number: $outcome${reason:+, $reason}"
 
-if [[ $outcome == time_limit && $keeps_checkpoints == true ]] && ((restarts < max_restarts)); then
-  scontrol requeue "$SLURM_JOB_ID"
+# Back to the queue, unless Slurm is ending the job: what was cancelled stays so.
+goes_on=false
+[[ $outcome != time_limit ]] || goes_on=$keeps_checkpoints
+[[ $outcome != interrupted ]] || goes_on=$asked_ranks_alone
+if [[ $goes_on == true ]] && ((restarts < max_restarts)) &&
+  [[ $(squeue --noheader --jobs="$job" --format=%T) == RUNNING ]]; then
+  scontrol requeue "$job"
 fi
 exit "$status"

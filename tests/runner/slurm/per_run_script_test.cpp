@@ -32,6 +32,7 @@ class Job {
     script.slurm.cpus_per_task = 3;
     script.keeps_checkpoints = true;
     add_run("run");
+    fake.let("squeue", "echo RUNNING");
   }
 
   path add_run(const std::string& name) {
@@ -150,7 +151,7 @@ TEST_CASE("Ahead of the time limit ranks are asked to stop, and the job is queue
   CHECK(job.run({"SLURM_RESTART_COUNT=2"}).exit_status == 130);
   CHECK(text_of(job.fake.folder() / "srun.signals") == "USR1\n");
   CHECK(job.read("attempt-1/end.json").at("outcome") == "time_limit");
-  CHECK(job.fake.calls("scontrol") == std::vector<std::string>{"requeue 77 "});
+  CHECK(job.fake.calls("scontrol") == std::vector<std::string>{"requeue 12_0 "});
 }
 
 TEST_CASE("A job is not queued again when it was so often enough") {
@@ -182,6 +183,48 @@ TEST_CASE("A preempted or cancelled job's ranks are asked to stop; Slurm queues 
   CHECK(text_of(job.fake.folder() / "srun.signals") == "USR1\n");
   CHECK(job.read("attempt-1/end.json").at("outcome") == "interrupted");
   CHECK(job.fake.calls("scontrol").empty());
+}
+
+TEST_CASE("A job that is cancelled while its ranks stop near the time limit stays so") {
+  Job job;
+  job.fake.let("srun", srun_during("USR1", 130));
+  job.fake.let("squeue", "echo CANCELLED");
+  job.run();
+  CHECK(job.read("attempt-1/end.json").at("outcome") == "time_limit");
+  CHECK(job.fake.calls("squeue") ==
+        std::vector<std::string>{"--noheader --jobs=12_0 --format=%T "});
+  CHECK(job.fake.calls("scontrol").empty());
+}
+
+TEST_CASE("Ranks that were asked to stop without their job are those of a preemption with grace") {
+  Job job;
+  job.script.keeps_checkpoints = GENERATE(false, true);
+  job.fake.let("srun", "exit 130");
+  CHECK(job.run().exit_status == 130);
+  CHECK(job.read("attempt-1/end.json").at("outcome") == "interrupted");
+  CHECK(job.read("attempt-1/end.json").at("reason") == "");
+  CHECK(job.fake.calls("scontrol") == std::vector<std::string>{"requeue 12_0 "});
+}
+
+TEST_CASE("A memory limit is the reason, whether srun or slurmstepd says so") {
+  Job job;
+  const std::string by_srun = "echo 'srun: error: n1: task 1: Out Of Memory' >&2; exit 1";
+  const std::string by_slurmstepd =
+      "for word; do [[ $word != --output=* ]] || log=${word#*=}; done\n"
+      "echo 'slurmstepd: error: Detected 1 oom_kill event in StepId=77.0.' >\"${log//%t/1}\"\n"
+      "exit 137";
+  job.fake.let("srun", GENERATE_COPY(by_srun, by_slurmstepd));
+  CHECK(job.run().exit_status != 0);
+  CHECK(job.read("attempt-1/end.json").at("outcome") == "out_of_memory");
+  CHECK(job.read("attempt-1/end.json").at("reason") ==
+        "the job's memory limit (slurm.mem) was reached");
+}
+
+TEST_CASE("What a program of the run says of memory is no word of Slurm") {
+  Job job;
+  job.fake.let("srun", "echo 'error: Out Of Memory, oom_kill event' >&2; exit 1");
+  CHECK(job.run().error == "error: Out Of Memory, oom_kill event\n");
+  CHECK(job.read("attempt-1/end.json").at("outcome") == "failed");
 }
 
 TEST_CASE("A node that takes ranks with it is the reason, whether the others are stopped or fail") {
