@@ -135,7 +135,7 @@ std::vector<TaskState> SlurmPrograms::query_squeue(std::span<const std::string> 
   return {};
 }
 
-std::vector<TaskState> SlurmPrograms::query_sacct(std::span<const std::string> ids) {
+std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const std::string> ids) {
   std::vector<TaskState> tasks;
   while (!ids.empty()) {
     const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
@@ -143,8 +143,7 @@ std::vector<TaskState> SlurmPrograms::query_sacct(std::span<const std::string> i
     const ProgramResult result = call({"sacct", "--allocations", "--noheader", "--parsable2",
                                        "--jobs=" + joined(some), kSacctFormat},
                                       program_environment());
-    // Its database may be down while the controller is not: these jobs are unknown for now.
-    if (result.exit_status != 0) return tasks;
+    if (result.exit_status != 0) return std::nullopt;
     for (TaskState& task : read_sacct(result.output)) {
       // It lags behind, and may never hear of an end: that a job runs, squeue would know.
       if (task.phase == TaskPhase::kEnded) tasks.push_back(std::move(task));
@@ -178,11 +177,21 @@ std::vector<TaskState> SlurmPrograms::query(std::span<const std::string> ids) {
   add_wanted(ids, query_squeue(jobs_of(ids)), tasks);
   std::vector<std::string> unknown = unknown_ids(ids, tasks);
   if (unknown.empty()) return tasks;
+  bool may_be_known_later = false;
   if (limits().has_accounting) {
-    add_wanted(unknown, query_sacct(unknown), tasks);
+    const std::optional<std::vector<TaskState>> ended = query_sacct(unknown);
+    if (ended) add_wanted(unknown, *ended, tasks);
+    may_be_known_later = !ended;
     unknown = unknown_ids(unknown, tasks);
   }
   add_wanted(unknown, query_scontrol(unknown), tasks);
+  if (!may_be_known_later) return tasks;
+  for (const std::string& id : unknown_ids(unknown, tasks)) {
+    tasks.push_back({.job = id,
+                     .phase = TaskPhase::kEnding,
+                     .state = "UNKNOWN",
+                     .reason = "sacct does not answer"});
+  }
   return tasks;
 }
 

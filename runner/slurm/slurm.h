@@ -67,7 +67,8 @@ class SlurmCluster {
   virtual std::optional<std::string> find_submission(const std::string& token) = 0;
   // The tasks of these jobs (ids as submit() returned them), and these tasks ("12_3"), from one
   // squeue; those that it has forgotten, whole jobs or tasks that were named, from sacct where
-  // there is one, else from scontrol. Tasks that nobody knows are absent. Throws SlurmUnavailable.
+  // there is one, else from scontrol. Tasks that nobody knows are absent; while sacct does not
+  // answer, they are kEnding. Throws SlurmUnavailable.
   virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) = 0;
   // Ends jobs or single tasks ("12_3"); those that are over already are no error.
   virtual void cancel(std::span<const std::string> jobs_or_tasks) = 0;
@@ -96,7 +97,8 @@ class SlurmPrograms : public SlurmCluster {
   // The output of a program that is asked something. Throws SlurmUnavailable.
   std::string answer(const std::vector<std::string>& words);
   std::vector<TaskState> query_squeue(std::span<const std::string> jobs);
-  std::vector<TaskState> query_sacct(std::span<const std::string> ids);
+  // Absent: it does not answer, as its database may be down while the controller is not.
+  std::optional<std::vector<TaskState>> query_sacct(std::span<const std::string> ids);
   std::vector<TaskState> query_scontrol(std::span<const std::string> ids);
 
   std::chrono::milliseconds time_limit_;  // of each call

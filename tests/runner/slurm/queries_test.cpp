@@ -117,6 +117,28 @@ TEST_CASE("Without accounting, or while its database is down, scontrol is asked"
   CHECK(with_accounting.ask({"12"}) == expected);
 }
 
+TEST_CASE("A job that only the accounting can know is not gone while that does not answer") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
+                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+  fake.let("squeue", "echo '14|RUNNING|1:00|n1|None'");
+  fake.let("sacct", failing("sacct: error: slurm_persist_conn_open: Connection refused"));
+  for (int query = 0; query < 2; ++query) {
+    const Tasks tasks = cluster.ask({"12_3", "14"});
+    REQUIRE(tasks.size() == 2);
+    CHECK(tasks[0].job == "14");
+    CHECK(tasks[1] == TaskState{.job = "12_3",
+                                .phase = TaskPhase::kEnding,
+                                .state = "UNKNOWN",
+                                .reason = "sacct does not answer"});
+  }
+  fake.let("sacct", "echo '12_3|TIMEOUT|n1'");
+  CHECK(cluster.ask({"12_3", "14"})[1].state == "TIMEOUT");
+  fake.let("sacct", "");
+  CHECK(cluster.ask({"12_3", "14"}).size() == 1);
+}
+
 TEST_CASE(
     "Tasks that squeue has forgotten while others of their array go on are asked for by name") {
   const FakeSlurm fake;
