@@ -27,6 +27,15 @@ constexpr std::chrono::milliseconds kPause{100};
                                      "; free its place or choose another folder with --results");
 }
 
+[[noreturn]] void fail_without_locks(const std::filesystem::path& file,
+                                     const std::error_code& error) {
+  throw std::system_error(
+      error, "cannot lock " + file.string() +
+                 ", which keeps two runners from the same experiment; mount its file system so "
+                 "that flock() works (Lustre: with -o flock; NFS: with its lock service), or "
+                 "choose a folder on another one with --results");
+}
+
 // -1: another process has it; `owner` is told which. `purpose` is added to what others are told.
 int lock(const std::filesystem::path& results, const std::string& experiment, std::string& owner,
          std::string_view purpose = "") {
@@ -37,6 +46,11 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0) fail(file, {errno, std::generic_category()});
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    const std::error_code cause(errno, std::generic_category());
+    if (cause != std::errc::operation_would_block) {
+      close(descriptor);
+      fail_without_locks(file, cause);
+    }
     std::getline(std::ifstream(file), owner);
     close(descriptor);
     return -1;
