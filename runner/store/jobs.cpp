@@ -87,7 +87,7 @@ void Store::record_status(int64_t run_id, RunStatus status, std::string_view rea
   Transaction transaction(contents_->database);
   Statement(contents_->database, "update runs set status = ?, reason = ? where id = ?")
       .run(status, reason, run_id);
-  if (is_cut_short(status)) {
+  if (is_cut_short(status) || status == RunStatus::kFailed) {
     Statement(contents_->database,
               "update runs set (status, reason) = (select status, reason from attempts "
               "  where run = runs.id and status in ('finished', 'out_of_memory') "

@@ -145,7 +145,8 @@ class Store {
   std::optional<KnownOutOfMemory> known_out_of_memory(std::string_view family,
                                                       std::string_view device_kind) const;
   // Gives the run this status without an attempt, until one begins or ends. A status that says
-  // nothing of the run itself (is_cut_short) hides no result: the run keeps that.
+  // nothing of the run itself (is_cut_short), and a failure, which without an attempt is its job's,
+  // hide no result: the run keeps that.
   void record_status(int64_t run_id, RunStatus status, std::string_view reason);
   std::optional<RunRecord> run(int64_t run_id) const;
   // Every run of every experiment, also those that left their experiment's list.

@@ -271,6 +271,8 @@ TEST_CASE("a status without an attempt is the run's, but hides no result") {
   const ResultsFolder results;
   Store store(results.path());
   const int64_t run = plan_runs(store, 1)[0];
+  store.record_status(run, RunStatus::kFailed, "sbatch: invalid partition");
+  CHECK(record_of(store, run).status == RunStatus::kFailed);
   store.record_status(run, RunStatus::kCancelled, "cancelled while it was queued");
   CHECK(record_of(store, run).status == RunStatus::kCancelled);
   CHECK(store.statuses("lab")[0].reason == "cancelled while it was queued");
@@ -284,7 +286,8 @@ TEST_CASE("a status without an attempt is the run's, but hides no result") {
   CHECK(record_of(store, run).status == RunStatus::kFinished);
   CHECK(record_of(store, run).reason.empty());
   store.record_status(run, RunStatus::kFailed, "sbatch: invalid partition");
-  CHECK(record_of(store, run).status == RunStatus::kFailed);
+  CHECK(record_of(store, run).status == RunStatus::kFinished);
+  CHECK(record_of(store, run).reason.empty());
 }
 
 TEST_CASE("more may become known of an attempt's end") {

@@ -103,6 +103,22 @@ TEST_CASE("runs that Slurm refuses have failed with its words, and others go on"
   CHECK(life.store.open_jobs("").size() == 1);
 }
 
+TEST_CASE("runs that are refused when they are to run again keep their results") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<Store::PlannedRun> planned = runs_of_one_shape(2);
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const int64_t finished = runs[0].record.id;
+  const int attempt = life.store.begin_attempt(finished, attempt_start());
+  life.store.end_attempt(finished, attempt, kFinished, "", 2'000);
+  lab.cluster.refused_script = "--array=";
+  REQUIRE(life.sweep.submit(life.plan(planned)));
+  CHECK(life.progress.count("invalid partition") == 2);
+  CHECK(life.status(finished) == kFinished);
+  CHECK(life.status(runs[1].record.id) == kFailed);
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+}
+
 TEST_CASE("where submitted jobs are limited, what fits is submitted, and the rest later") {
   SlurmLaboratory lab;
   lab.cluster.most_waiting = 3;
