@@ -1,5 +1,9 @@
 #include "runner/sweep/attempt_import.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <ranges>
 
 namespace fsdp {
@@ -29,6 +33,16 @@ int newest_attempt(const Store& store, const RunRecord& run) {
   return record ? record->attempt : 0;
 }
 
+// False: it is not there, or not for us. Opening asks the server, but not on mounts with nocto.
+bool ask_server(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct statx status {};
+  statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
+  close(descriptor);
+  return true;
+}
+
 }  // namespace
 
 std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
@@ -51,6 +65,11 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
   }
   batch.commit();
   return begun;
+}
+
+void ask_again_for_names(const RunPaths& run, int attempt) {
+  if (!ask_server(run.folder())) return;
+  while (ask_server(run.attempt(attempt))) ++attempt;
 }
 
 }  // namespace fsdp

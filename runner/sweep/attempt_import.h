@@ -21,4 +21,10 @@ std::vector<int> import_attempts(
     const WarnOfFile& warn = [](const std::string&) {},
     const std::optional<std::string>& slurm_job = std::nullopt);
 
+// Makes names in the run's folder, and in those of its attempts from `attempt` on, known as the
+// file server has them now: where a name was looked for in vain, a client of NFS takes it as absent
+// for up to a minute (nfs(5), lookupcache and acdirmax), unless the folder itself is asked about.
+// Folders that cannot be opened are left as they are.
+void ask_again_for_names(const RunPaths& run, int attempt);
+
 }  // namespace fsdp

@@ -14,7 +14,8 @@
 namespace fsdp {
 namespace {
 
-// How long files of a network file system may stay behind Slurm's word.
+// How long what a job wrote may stay behind Slurm's word. That a client of NFS remembers names as
+// absent lasts longer, and is not waited for: ask_again_for_names().
 constexpr std::chrono::seconds kFilesLag{6};
 // Times of ends that differ by less are the same: Slurm counts in seconds, and we ask when we ask.
 constexpr int64_t kSameEndMs = 30'000;
@@ -130,6 +131,7 @@ std::vector<JobFollower::Ended> JobFollower::pass(
     for (Task& task : job.tasks) {
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
       const bool is_known = found != state_of.end();
+      if (task.over_since) look_again(task);
       if (!is_known || found->second->phase != TaskPhase::kQueued) look(job, task);
       // One pass later, so that the job is there when follow_in() adds what follows from the run.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
@@ -142,6 +144,12 @@ std::vector<JobFollower::Ended> JobFollower::pass(
   std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
   batch.commit();
   return std::exchange(ended_, {});
+}
+
+// What is still not there after this was not written.
+void JobFollower::look_again(const Task& task) const {
+  const int first = task.attempt ? task.attempt->attempt() : task.run.record.attempt + 1;
+  ask_again_for_names(paths(task), first);
 }
 
 // What the job has written into the run's folder since.

@@ -71,6 +71,7 @@ class JobFollower {
   };
 
   Task open_task(const Job& job, const JobTask& recorded, RunToLaunch run);
+  void look_again(const Task& task) const;
   void look(const Job& job, Task& task);
   void hear(Job& job, Task& task, const std::optional<TaskState>& state);
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
