@@ -14,6 +14,7 @@ with --accounting, slurmdbd, slurm-wlm-mysql-plugin, mariadb-server-core and mar
 Nodes have 4 CPUs, 8,000 MB and 2 GPUs without anything behind them. Partitions:
     main      the default; jobs are requeued when `high` preempts them
     cancel    the same, but preempted jobs are cancelled
+    grace     the same as main, but what is preempted has a minute to end by itself
     high      preempts the others
     short     at most one minute
     closed    starts nothing

@@ -46,6 +46,7 @@ NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{node_ports}] CPUs=
 Gres=gpu:2 State=UNKNOWN
 PartitionName=main Nodes=n[1-3] PriorityTier=1 PreemptMode=REQUEUE MaxTime=60 Default=YES
 PartitionName=cancel Nodes=n[1-3] PriorityTier=1 PreemptMode=CANCEL MaxTime=60
+PartitionName=grace Nodes=n[1-3] PriorityTier=1 PreemptMode=REQUEUE GraceTime=60 MaxTime=60
 PartitionName=high Nodes=n[1-3] PriorityTier=10 PreemptMode=OFF MaxTime=60
 PartitionName=short Nodes=n[1-3] PriorityTier=1 PreemptMode=REQUEUE MaxTime=1
 PartitionName=closed Nodes=n[1-3] State=DOWN

@@ -5,12 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from workplace import MASTER, MODES, TINY, experiment
 
-# Each of a few milliseconds: a run is held in the middle of them while the cluster acts.
 # Of a cluster that soon misses a node which is gone.
 QUICK_TO_MISS = {"SlurmdTimeout": 3, "MessageTimeout": 3}
 
+# Each of a few milliseconds: a run is held in the middle of them while the cluster acts.
 STEPS, CHECKPOINT, HELD = 300, 20, 30
 ONE_RUN = [f"{{name: run, checkpoint.every_steps: {CHECKPOINT}, train.steps: {STEPS}}}"]
+# The other has ended when the cluster acts; its checkpoint makes it a task of the same array.
+WITH_SIBLING = ["{name: before, train.steps: 5, checkpoint.every_steps: 5}", *ONE_RUN]
 
 
 def hold_between_checkpoints(work):
@@ -28,9 +30,9 @@ def start_and_hold(work):
     return work.start(*work.with_trainer()), hold_between_checkpoints(work)
 
 
-def start_and_hold_both_modes(workplace, cluster, base, slurm):
+def start_and_hold_both_modes(workplace, cluster, base, slurm, points=ONE_RUN):
     """Each mode's workplace, follower and ranks: beside each other, as what comes takes a while."""
-    works = [workplace(cluster, experiment(ONE_RUN, base, f"mode: {mode}, {slurm}"), folder=mode)
+    works = [workplace(cluster, experiment(points, base, f"mode: {mode}, {slurm}"), folder=mode)
              for mode in MODES]
     followers = [work.start(*work.with_trainer()) for work in works]
     with ThreadPoolExecutor() as pool:
@@ -38,10 +40,10 @@ def start_and_hold_both_modes(workplace, cluster, base, slurm):
     return list(zip(works, followers, ranks))
 
 
-def check_that_it_went_on(work, follower, interrupted_as, from_where_it_was=True):
+def check_that_it_went_on(work, follower, interrupted_as, from_where_it_was=True, siblings=None):
     ended = work.end_of(follower)
     assert ended.returncode == 0, ended.stderr
-    assert work.attempts() == {"run": [interrupted_as, "finished"]}
+    assert work.attempts() == {**(siblings or {}), "run": [interrupted_as, "finished"]}
     check_resumption(work, from_where_it_was)
 
 
@@ -58,11 +60,12 @@ def check_resumption(work, from_where_it_was=True):
 def test_a_time_limit_comes_and_the_run_goes_on(any_cluster, workplace):
     # Slurm sends the signal up to a minute early: here when it looks for the first time after 15 s.
     held = start_and_hold_both_modes(workplace, any_cluster, TINY,
-                                     "time: 2, signal_before_end_s: 75")
+                                     "time: 2, signal_before_end_s: 75", WITH_SIBLING)
     for work, _, ranks in held:
         work.release_when_sent(signal.SIGUSR1, ranks)
     for work, follower, _ in held:
-        check_that_it_went_on(work, follower, "time_limit")
+        check_that_it_went_on(work, follower, "time_limit", siblings={"before": ["finished"]})
+        assert len(work.query("select * from jobs")) == 1
 
 
 def test_a_time_limit_ends_a_run_that_keeps_no_checkpoints(cluster, workplace, tmp_path):
@@ -90,6 +93,15 @@ def test_a_preempted_run_goes_on(any_cluster, workplace, partition):
     check_that_it_went_on(work, follower, "preempted")
     # In one partition Slurm requeues the job, in the other the runner submits another.
     assert len(work.query("select * from jobs")) == (1 if partition == "main" else 2)
+
+
+def test_a_run_that_is_preempted_with_a_grace_time_goes_on(cluster, workplace):
+    held = start_and_hold_both_modes(workplace, cluster, TINY, "partition: grace, time: 10",
+                                     WITH_SIBLING)
+    preempt(cluster)
+    for work, follower, _ in held:
+        check_that_it_went_on(work, follower, "preempted", siblings={"before": ["finished"]})
+        assert len(work.query("select * from jobs")) == 1
 
 
 # Where it started, which of the nodes dies, and where it goes on. Ranks that stand still do not see
