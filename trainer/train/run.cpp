@@ -64,7 +64,7 @@ void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& worl
 }
 
 ExitCode RankRun::run() {
-  install_stop_handlers();
+  hold_stop_signals();
   const WorldEnvironment world = read_world_environment();
   if (attempt_ != 0) open_events(world.rank);
   const RunSpec spec = read_run_spec(spec_file_);

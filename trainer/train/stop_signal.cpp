@@ -1,23 +1,33 @@
 #include "trainer/train/stop_signal.h"
 
-#include <csignal>
+#include <signal.h>
+
+#include <array>
 
 namespace fsdp {
 namespace {
 
-volatile std::sig_atomic_t requested = 0;
-
-void request_stop(int) { requested = 1; }
+constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
 }  // namespace
 
-void install_stop_handlers() {
-  struct sigaction action = {};
-  action.sa_handler = request_stop;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+// Without a handler: its frame would be written over what oneDNN's generated code for products of
+// matrices keeps below the stack pointer.
+void hold_stop_signals() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : kSignals) sigaddset(&held, signal);
+  pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 
-bool stop_requested() { return requested != 0; }
+bool stop_requested() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  for (const int signal : kSignals) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
+}
 
 }  // namespace fsdp
