@@ -50,10 +50,15 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   const Pauses pauses = real_pauses();
   SlurmPrograms cluster;
+  std::string here;
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {
-    if (!store.open_jobs("").empty()) refresh_free_jobs(store, arguments.results, cluster, pauses);
-    const JobsToCancel chosen = jobs_to_cancel(store, runs);
+    if (!store.open_jobs("").empty()) {
+      here = cluster.config().cluster;
+      refresh_free_jobs(store, arguments.results, cluster, pauses);
+    }
+    const JobsToCancel chosen = jobs_to_cancel(store, runs, here);
+    if (!chosen.other_clusters.empty()) std::cout << left_alone(chosen.other_clusters) << '\n';
     if (chosen.names.empty()) {
       std::cout << "no job to cancel\n";
       tell_of_runners(store, arguments, runs);
@@ -73,7 +78,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   // So that the results tell; a runner that follows the jobs sees it by itself.
   do {
     refresh_free_jobs(store, arguments.results, cluster, pauses);
-    if (jobs_to_cancel(store, runs).names.empty()) {
+    if (jobs_to_cancel(store, runs, here).names.empty()) {
       tell_of_runners(store, arguments, runs);
       return ExitCode::kOk;
     }

@@ -4,7 +4,10 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <set>
+#include <string>
 
+#include "runner/sweep/open_jobs.h"
 #include "runner/sweep/refresh_jobs.h"
 
 namespace fsdp {
@@ -35,11 +38,15 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results) {
   std::ofstream(asked_file(results)) << '\n';
   try {
     SlurmPrograms cluster;
-    for (const std::string& experiment :
-         refresh_free_jobs(store, results, cluster, real_pauses())) {
+    const std::set<std::string> not_asked =
+        refresh_free_jobs(store, results, cluster, real_pauses());
+    for (const std::string& experiment : not_asked) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << experiment
                 << "' this tells what they wrote\n";
     }
+    if (!not_asked.empty()) return;
+    const std::set<std::string> others = other_clusters(store, cluster.config().cluster, "");
+    if (!others.empty()) std::cerr << "fsdp-run: " << left_alone(others) << '\n';
   } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
     std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: " << error.what() << '\n';
   }

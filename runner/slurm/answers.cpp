@@ -195,8 +195,8 @@ std::vector<TaskState> read_scontrol_jobs(std::string_view output) {
   return tasks;
 }
 
-SlurmLimits read_limits(std::string_view output) {
-  SlurmLimits limits;
+SlurmConfig read_config(std::string_view output) {
+  SlurmConfig config;
   bool found = false;
   each_line(output, [&](std::string_view line) {
     const size_t equals = line.find('=');
@@ -204,14 +204,16 @@ SlurmLimits read_limits(std::string_view output) {
     const std::string_view name = trimmed(line.substr(0, equals));
     const std::string_view value = trimmed(line.substr(equals + 1));
     if (name == "MaxArraySize" && is_number(value)) {
-      limits.max_array_size = to_number(value);
+      config.max_array_size = to_number(value);
       found = true;
+    } else if (name == "ClusterName") {
+      config.cluster = something(value);
     } else if (name == "AccountingStorageType") {
-      limits.has_accounting = value.ends_with("slurmdbd") || value.ends_with("mysql");
+      config.has_accounting = value.ends_with("slurmdbd") || value.ends_with("mysql");
     }
   });
   if (!found) refuse("scontrol show config", output.substr(0, output.find('\n')));
-  return limits;
+  return config;
 }
 
 std::string read_submitted(std::string_view output) {

@@ -23,7 +23,7 @@ std::vector<TaskState> read_sacct(std::string_view output);
 std::vector<TaskState> read_scontrol_jobs(std::string_view output);
 
 // Of scontrol show config.
-SlurmLimits read_limits(std::string_view output);
+SlurmConfig read_config(std::string_view output);
 
 // The job's id in the answer of sbatch --parsable: "12" or "12;cluster".
 std::string read_submitted(std::string_view output);

@@ -47,6 +47,17 @@ std::vector<std::string> checked_options(const std::string& key,
   return options;
 }
 
+void refuse_other_clusters(const std::string& key, const std::vector<std::string>& options) {
+  for (const std::string& option : options) {
+    const std::string_view name = std::string_view(option).substr(0, option.find_first_of("= \t"));
+    if (name != "--clusters" && name != "--cluster" && !name.starts_with("-M")) continue;
+    throw ConfigError("", key,
+                      "'" + option +
+                          "' sends jobs to a cluster that is not the one which is asked about "
+                          "them; leave it out and call fsdp-run on a login node of that cluster");
+  }
+}
+
 std::string sbatch_quoted(std::string_view option) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=+@%[]&|*()";

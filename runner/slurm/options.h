@@ -24,6 +24,10 @@ std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node);
 std::vector<std::string> checked_options(const std::string& key,
                                          const std::vector<std::string>& options);
 
+// Throws ConfigError when one of sbatch's options chooses a cluster: about jobs elsewhere nobody
+// asks here.
+void refuse_other_clusters(const std::string& key, const std::vector<std::string>& options);
+
 // `option` as a word of a line `#SBATCH ...`, in which quotes group, a backslash escapes, # begins
 // a comment, and hetjob anywhere means a job of several parts.
 std::string sbatch_quoted(std::string_view option);

@@ -46,6 +46,7 @@ bool is_outranked(std::string_view name, std::string_view script) {
                                           std::pair{"SBATCH_ERROR"sv, "error="sv},
                                           std::pair{"SBATCH_SIGNAL"sv, "signal="sv},
                                           std::pair{"SBATCH_ARRAY_INX"sv, ""sv},
+                                          std::pair{"SBATCH_CLUSTERS"sv, ""sv},
                                           std::pair{"SBATCH_DEBUG"sv, ""sv},
                                           std::pair{"SBATCH_GPUS"sv, ""sv},
                                           std::pair{"SBATCH_GPUS_PER_NODE"sv, ""sv},

@@ -135,6 +135,7 @@ void add_course(Header& header, const SlurmScript& script) {
 }
 
 std::string sbatch_options(const SlurmScript& script) {
+  refuse_other_clusters("slurm.sbatch_options", script.slurm.sbatch_options);
   Header header;
   // First: of an option that is there twice, sbatch takes the last.
   for (const std::string& option :

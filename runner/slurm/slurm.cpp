@@ -96,9 +96,9 @@ std::string SlurmPrograms::answer(const std::vector<std::string>& words) {
   return result.output;
 }
 
-SlurmLimits SlurmPrograms::limits() {
-  if (!limits_) limits_ = read_limits(answer({"scontrol", "show", "config"}));
-  return *limits_;
+SlurmConfig SlurmPrograms::config() {
+  if (!config_) config_ = read_config(answer({"scontrol", "show", "config"}));
+  return *config_;
 }
 
 std::string SlurmPrograms::submit(const std::filesystem::path& script) {
@@ -140,9 +140,11 @@ std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const
   while (!ids.empty()) {
     const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
     ids = ids.subspan(some.size());
-    const ProgramResult result = call({"sacct", "--allocations", "--noheader", "--parsable2",
-                                       "--jobs=" + joined(some), kSacctFormat},
-                                      program_environment());
+    std::vector<std::string> words = {"sacct",       "--allocations",          "--noheader",
+                                      "--parsable2", "--jobs=" + joined(some), kSacctFormat};
+    // Alone of all programs it does not heed SLURM_CLUSTERS.
+    if (!config().cluster.empty()) words.push_back("--clusters=" + config().cluster);
+    const ProgramResult result = call(words, program_environment());
     if (result.exit_status != 0) return std::nullopt;
     for (TaskState& task : read_sacct(result.output)) {
       // It lags behind, and may never hear of an end: that a job runs, squeue would know.
@@ -178,7 +180,7 @@ std::vector<TaskState> SlurmPrograms::query(std::span<const std::string> ids) {
   std::vector<std::string> unknown = unknown_ids(ids, tasks);
   if (unknown.empty()) return tasks;
   bool may_be_known_later = false;
-  if (limits().has_accounting) {
+  if (config().has_accounting) {
     const std::optional<std::vector<TaskState>> ended = query_sacct(unknown);
     if (ended) add_wanted(unknown, *ended, tasks);
     may_be_known_later = !ended;

@@ -31,7 +31,9 @@ struct TaskState {
   bool operator==(const TaskState&) const = default;
 };
 
-struct SlurmLimits {
+// What `scontrol show config` tells.
+struct SlurmConfig {
+  std::string cluster{};          // its name, by which jobs of one cluster are told from another's
   int64_t max_array_size = 1001;  // a task's number is below it
   bool has_accounting = false;    // sacct knows ended jobs
 };
@@ -59,7 +61,7 @@ class SlurmCluster {
  public:
   virtual ~SlurmCluster() = default;
 
-  virtual SlurmLimits limits() = 0;
+  virtual SlurmConfig config() = 0;
   // Returns the job's id. Throws SlurmRefused, or SlurmUnavailable: then find_submission() says
   // whether it was accepted.
   virtual std::string submit(const std::filesystem::path& script) = 0;
@@ -81,7 +83,7 @@ class SlurmPrograms : public SlurmCluster {
   explicit SlurmPrograms(std::chrono::milliseconds time_limit = std::chrono::seconds(60))
       : time_limit_(time_limit) {}
 
-  SlurmLimits limits() override;
+  SlurmConfig config() override;
   std::string submit(const std::filesystem::path& script) override;
   std::optional<std::string> find_submission(const std::string& token) override;
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;
@@ -102,7 +104,7 @@ class SlurmPrograms : public SlurmCluster {
   std::vector<TaskState> query_scontrol(std::span<const std::string> ids);
 
   std::chrono::milliseconds time_limit_;  // of each call
-  std::optional<SlurmLimits> limits_;     // once asked for
+  std::optional<SlurmConfig> config_;     // once asked for
   std::set<std::string> gone_;            // what scontrol does not know any more
 };
 

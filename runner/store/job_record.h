@@ -44,6 +44,7 @@ struct JobRecord {
   std::string experiment{};
   std::string token{};      // random; in the job's comment, by which Slurm finds it again
   std::string slurm_job{};  // as sbatch returned it; empty: it has not answered yet
+  std::string cluster{};    // Slurm's name of it, where the id means this job; empty: not known
   std::string mode{};
   std::filesystem::path folder{};  // of its script and output, relative to the results
   int64_t submitted_unix_ms = 0;
@@ -56,6 +57,7 @@ struct JobRecord {
     visit("experiment", self.experiment);
     visit("token", self.token);
     visit("slurm_job", self.slurm_job);
+    visit("cluster", self.cluster);
     visit("mode", self.mode);
     visit("folder", self.folder);
     visit("submitted_unix_ms", self.submitted_unix_ms);

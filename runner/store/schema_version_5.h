@@ -14,6 +14,7 @@ create table jobs (
   experiment text not null references experiments (name),
   token text not null unique,
   slurm_job text not null,
+  cluster text not null,
   mode text not null,
   folder text not null,
   submitted_unix_ms integer not null,

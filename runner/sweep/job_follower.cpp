@@ -39,10 +39,10 @@ WarnOfFile JobFollower::warn() const {
   return [&progress = listeners_.progress](const std::string& line) { progress.warn(line); };
 }
 
-void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs) {
+void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs, bool can_be_asked) {
   std::map<int64_t, const RunToLaunch*> run_of;
   for (const RunToLaunch& run : runs) run_of.emplace(run.record.id, &run);
-  Job& job = jobs_.emplace_back(Job{std::move(recorded)});
+  Job& job = jobs_.emplace_back(Job{std::move(recorded), can_be_asked});
   for (const JobTask& task : job.recorded.tasks) {
     const auto run = run_of.find(task.run);
     if (task.over || run == run_of.end()) continue;
@@ -73,7 +73,7 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
   const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
                                 [&](const auto& attempt) { return attempt.slurm_job == name; });
-  if (own == attempts.rend()) return task;
+  if (name.empty() || own == attempts.rend()) return task;
   if (own->status == RunStatus::kRunning) {
     task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, own->attempt);
     show_start(listeners_.progress, task.run);
@@ -89,6 +89,7 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
 std::vector<std::string> JobFollower::tasks() const {
   std::vector<std::string> names;
   for (const Job& job : jobs_) {
+    if (!job.can_be_asked) continue;
     for (const Task& task : job.tasks) {
       names.push_back(slurm_name(job.recorded, task.recorded.task));
       if (job.is_allocation()) break;
@@ -135,7 +136,7 @@ std::vector<JobFollower::Ended> JobFollower::pass(
       if (!is_known || found->second->phase != TaskPhase::kQueued) look(job, task);
       // One pass later, so that the job is there when follow_in() adds what follows from the run.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
-      if (states && !task.recorded.over && !ended_now) {
+      if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
         hear(job, task, is_known ? std::optional(*found->second) : std::nullopt);
       }
     }

@@ -32,8 +32,9 @@ class JobFollower {
 
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
 
-  // `runs` are those of the job's open tasks, in any order; the job has its id.
-  void follow(JobRecord job, std::span<const RunToLaunch> runs);
+  // `runs` are those of the job's open tasks, in any order. Of a job that Slurm cannot be asked
+  // about here only what it writes is followed; others have their id.
+  void follow(JobRecord job, std::span<const RunToLaunch> runs, bool can_be_asked = true);
   // Another run of a job that is followed.
   void follow_in(int64_t job, RunToLaunch run);
 
@@ -43,7 +44,7 @@ class JobFollower {
   // not answer, and no task ends. Returns the runs that have ended.
   std::vector<Ended> pass(const std::optional<std::vector<TaskState>>& states);
 
-  // What Slurm calls the tasks that are not over, to be asked about.
+  // What Slurm calls the tasks that are not over, to be asked about here.
   std::vector<std::string> tasks() const;
   // Whether the run waits or runs.
   bool follows(int64_t run) const;
@@ -64,6 +65,7 @@ class JobFollower {
   };
   struct Job {
     JobRecord recorded;
+    bool can_be_asked = true;
     std::vector<Task> tasks{};  // those that are not over
     std::string told{};         // why it will not start
 

@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runner/host/whole_file.h"
 #include "runner/slurm/script.h"
 #include "runner/sweep/run_folder.h"
-#include "runner/host/whole_file.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/unix_time.h"
 #include "trainer/contract/yaml_value.h"
@@ -70,7 +70,7 @@ std::vector<JobSubmission::Submitted> JobSubmission::take_submitted() {
 void JobSubmission::push() {
   at_limit_ = false;
   if (prepared_) submit(/*may_be_submitted=*/true);
-  if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = cluster_.limits())->max_array_size;
+  if (!waiting_.empty() && !config_) most_tasks_ = (config_ = cluster_.config())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
     prepared_ = prepare(take_job());
     submit(/*may_be_submitted=*/false);
@@ -105,6 +105,7 @@ JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
   const RunSpec& first = runs.front().spec;
   JobRecord job{.experiment = settings_.experiment,
                 .token = new_token(),
+                .cluster = config_->cluster,
                 .mode = std::string(name_of(first.slurm.mode)),
                 .submitted_unix_ms = now_unix_ms(),
                 .provenance = settings_.provenance};
@@ -181,7 +182,7 @@ void JobSubmission::accept(const std::string& slurm_job) {
                           counted(std::ssize(prepared_->runs), "run"));
   submitted_.push_back({std::move(job), std::move(prepared_->runs)});
   prepared_.reset();
-  most_tasks_ = std::min(most_tasks_ * 2, limits_ ? limits_->max_array_size : most_tasks_);
+  most_tasks_ = std::min(most_tasks_ * 2, config_ ? config_->max_array_size : most_tasks_);
 }
 
 // The script stays, for whoever wants to see what was refused.

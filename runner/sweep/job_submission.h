@@ -74,7 +74,7 @@ class JobSubmission {
   RunListeners listeners_;
   SlurmCluster& cluster_;
   Settings settings_;
-  std::optional<SlurmLimits> limits_{};
+  std::optional<SlurmConfig> config_{};
   std::deque<RunToLaunch> waiting_{};
   std::optional<Prepared> prepared_{};
   std::vector<Submitted> submitted_{};

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "runner/sweep/open_jobs.h"
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
@@ -14,7 +15,8 @@ bool waits_or_runs(const RunRecord& run) {
 
 }  // namespace
 
-JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs) {
+JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
+                            std::string_view here) {
   std::map<int64_t, RunRecord> records;
   for (RunRecord& run : store.runs()) records.emplace(run.id, std::move(run));
   JobsToCancel found;
@@ -29,6 +31,10 @@ JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs) {
       if (runs.contains(task.run)) tasks.push_back({slurm_name(job, task.task), run});
     }
     if (tasks.empty()) continue;
+    if (!is_of_cluster(job, here)) {
+      found.other_clusters.insert(job.cluster);
+      continue;
+    }
     const bool whole = tasks.size() == open;
     if (!whole && job.mode == "allocation") {
       throw ConfigError("cancel", "",

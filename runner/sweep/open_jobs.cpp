@@ -1,7 +1,6 @@
 #include "runner/sweep/open_jobs.h"
 
 #include <map>
-#include <optional>
 
 #include "runner/sweep/job_attempt_files.h"
 #include "trainer/contract/run_paths.h"
@@ -38,11 +37,31 @@ std::optional<std::string> named_by_attempt(const RunListeners& listeners, const
 
 }  // namespace
 
+bool is_of_cluster(const JobRecord& job, std::string_view here) {
+  return job.cluster.empty() || job.cluster == here;
+}
+
+std::set<std::string> other_clusters(const Store& store, std::string_view here,
+                                     std::string_view experiment) {
+  std::set<std::string> clusters;
+  for (const JobRecord& job : store.open_jobs(experiment)) {
+    if (!is_of_cluster(job, here)) clusters.insert(job.cluster);
+  }
+  return clusters;
+}
+
+std::string left_alone(const std::set<std::string>& clusters) {
+  std::string names;
+  for (const std::string& cluster : clusters) names += (names.empty() ? "" : ", ") + cluster;
+  return "jobs on another cluster (" + names +
+         ") are left alone: call fsdp-run on a login node of that cluster";
+}
+
 void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
                          std::string_view experiment) {
   std::optional<std::map<int64_t, RunRecord>> runs;
   for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
-    if (!job.slurm_job.empty()) continue;
+    if (!job.slurm_job.empty() || !is_of_cluster(job, cluster.config().cluster)) continue;
     if (!runs) runs = runs_by_id(listeners.store);
     std::optional<std::string> found = cluster.find_submission(job.token);
     if (!found) found = named_by_attempt(listeners, job, *runs);
@@ -60,19 +79,18 @@ void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
 }
 
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
-                      std::string_view experiment) {
+                      const std::optional<std::string>& here, std::string_view experiment) {
   const std::vector<JobRecord> jobs = listeners.store.open_jobs(experiment);
   if (jobs.empty()) return;
   const std::map<int64_t, RunRecord> records = runs_by_id(listeners.store);
   for (const JobRecord& job : jobs) {
-    if (job.slurm_job.empty()) continue;
     std::vector<RunToLaunch> runs;
     for (const JobTask& task : job.tasks) {
       if (task.over) continue;
       const RunRecord& record = records.at(task.run);
       runs.push_back({record, read_run_spec(RunPaths(listeners.results / record.folder).spec())});
     }
-    follower.follow(job, runs);
+    follower.follow(job, runs, here && is_of_cluster(job, *here));
   }
 }
 

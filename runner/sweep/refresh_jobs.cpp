@@ -29,13 +29,15 @@ bool refresh_jobs(const RunListeners& listeners, SlurmCluster& cluster, std::str
                   const Pauses& pauses) {
   JobFollower follower(listeners, pauses.now);
   std::optional<std::vector<TaskState>> states;
+  std::optional<std::string> here;
   try {
     confirm_submissions(listeners, cluster, experiment);
-    follow_open_jobs(follower, listeners, experiment);
-    if (follower.tasks().empty()) return true;
-    states = cluster.query(follower.tasks());
+    here = cluster.config().cluster;
+    follow_open_jobs(follower, listeners, here, experiment);
+    const std::vector<std::string> tasks = follower.tasks();
+    states = tasks.empty() ? std::vector<TaskState>() : cluster.query(tasks);
   } catch (const SlurmUnavailable&) {
-    if (follower.tasks().empty()) follow_open_jobs(follower, listeners, experiment);
+    if (!here) follow_open_jobs(follower, listeners, here, experiment);
   }
   follower.pass(states);
   while (follower.waits_for_files() && !pauses.wait(kFilesPause)) follower.pass(states);

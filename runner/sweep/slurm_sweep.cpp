@@ -1,6 +1,7 @@
 #include "runner/sweep/slurm_sweep.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -55,18 +56,24 @@ SlurmSweep::SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster,
       follower_(listeners, pauses_.now) {}
 
 bool SlurmSweep::pick_up() {
+  if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
   for (;;) {
     try {
       confirm_submissions(listeners_, cluster_, settings_.experiment);
-      break;
+      pick_up_jobs(cluster_.config().cluster);
+      return true;
     } catch (const SlurmUnavailable& error) {
       patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
     }
     if (pauses_.wait(patience_.pause())) return false;
   }
-  follow_open_jobs(follower_, listeners_, settings_.experiment);
-  if (!follower_.tasks().empty()) follower_.pass(ask());
-  return true;
+}
+
+void SlurmSweep::pick_up_jobs(const std::string& here) {
+  const std::set<std::string> others = other_clusters(listeners_.store, here, settings_.experiment);
+  if (!others.empty()) listeners_.progress.warn(left_alone(others));
+  follow_open_jobs(follower_, listeners_, here, settings_.experiment);
+  follower_.pass(ask());
 }
 
 bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {

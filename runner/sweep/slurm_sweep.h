@@ -59,7 +59,7 @@ class SlurmSweep {
              Settings settings, Pauses pauses);
 
   // Takes over the jobs that are open, and brings them up to date as far as Slurm answers. False:
-  // asked to stop before it was known what had been submitted.
+  // asked to stop before it was known what had been submitted, and which jobs are this cluster's.
   bool pick_up();
   // Whether the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }
@@ -76,6 +76,7 @@ class SlurmSweep {
   ExitCode follow();
 
  private:
+  void pick_up_jobs(const std::string& here);
   void turn();
   std::optional<std::vector<TaskState>> ask();
   void after(const JobFollower::Ended& ended);

@@ -150,6 +150,15 @@ TEST_CASE("Options, assignments and paths of a wrong form are refused with the r
     change(script);
     return refusal_of(template_text(script.slurm), script);
   };
+  for (const std::string option :
+       {"--clusters=dawn", "--cluster=dawn", "--clusters", "-M", "-Mdawn", "-M dawn"}) {
+    CHECK(refusal([&](SlurmScript& s) {
+            s.slurm.sbatch_options = {"--nice", option};
+          }) ==
+          "'slurm.sbatch_options': '" + option +
+              "' sends jobs to a cluster that is not the one which is asked about them; leave it "
+              "out and call fsdp-run on a login node of that cluster");
+  }
   CHECK(refusal([](SlurmScript& s) { s.slurm.sbatch_options = {"--nice 100"}; }) ==
         "'slurm.sbatch_options': '--nice 100' is one word to the program; write '--nice=100', or "
         "each word as an item");

@@ -46,25 +46,36 @@ TEST_CASE("Limits are read once") {
   const FakeSlurm fake;
   Cluster cluster;
   fake.let("scontrol", kAccounting);
-  CHECK(cluster.limits().max_array_size == 30);
-  CHECK(cluster.limits().has_accounting);
+  CHECK(cluster.config().max_array_size == 30);
+  CHECK(cluster.config().has_accounting);
   CHECK(fake.calls("scontrol").size() == 1);
 
   Cluster other;
   fake.let("scontrol", kNoAccounting);
-  CHECK(other.limits().max_array_size == 1001);
-  CHECK_FALSE(other.limits().has_accounting);
+  CHECK(other.config().max_array_size == 1001);
+  CHECK_FALSE(other.config().has_accounting);
 
   Cluster broken;
   fake.let("scontrol", "echo hello");
-  CHECK(said_by([&] { broken.limits(); }) ==
+  CHECK(said_by([&] { broken.config(); }) ==
         "unavailable: scontrol show config answers what is not its format: 'hello'");
+}
+
+TEST_CASE("Only what the cluster itself knows of ended jobs is asked for") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", std::string("echo 'ClusterName             = dawn'\n") + kAccounting);
+  CHECK(cluster.config().cluster == "dawn");
+  fake.let("sacct", "echo '12|COMPLETED|n1'");
+  CHECK(cluster.ask({"12"}).at(0).state == "COMPLETED");
+  CHECK(fake.arguments("sacct").back() == "--clusters=dawn");
 }
 
 TEST_CASE("What the user's environment tells Slurm's programs does not change their answers") {
   const FakeSlurm fake;
-  const Strings names = {"SQUEUE_PARTITION", "SACCT_FORMAT", "SLURM_JOB_ID", "SBATCH_ACCOUNT",
-                         "SBATCH_WAIT",      "SBATCH_QOS",   "SLURM_CONF"};
+  const Strings names = {"SQUEUE_PARTITION", "SACCT_FORMAT",   "SLURM_JOB_ID",
+                         "SBATCH_ACCOUNT",   "SBATCH_WAIT",    "SBATCH_QOS",
+                         "SLURM_CONF",       "SLURM_CLUSTERS", "SBATCH_CLUSTERS"};
   for (const std::string& name : names) setenv(name.c_str(), "x", 1);
   const auto seen_in = [&](const Strings& environment) {
     Strings seen;
@@ -75,12 +86,13 @@ TEST_CASE("What the user's environment tells Slurm's programs does not change th
     }
     return seen;
   };
-  CHECK(seen_in(program_environment()) ==
-        Strings{"SBATCH_ACCOUNT", "SBATCH_WAIT", "SBATCH_QOS", "SLURM_CONF"});
+  CHECK(seen_in(program_environment()) == Strings{"SBATCH_ACCOUNT", "SBATCH_WAIT", "SBATCH_QOS",
+                                                  "SLURM_CONF", "SLURM_CLUSTERS",
+                                                  "SBATCH_CLUSTERS"});
   CHECK(seen_in(submission_environment("#!/bin/bash\n#SBATCH --account=mine\n")) ==
-        Strings{"SBATCH_QOS", "SLURM_CONF"});
+        Strings{"SBATCH_QOS", "SLURM_CONF", "SLURM_CLUSTERS"});
   CHECK(seen_in(submission_environment("#!/bin/bash\n#SBATCH \"--account=my own\"\n")) ==
-        Strings{"SBATCH_QOS", "SLURM_CONF"});
+        Strings{"SBATCH_QOS", "SLURM_CONF", "SLURM_CLUSTERS"});
   for (const std::string& name : names) unsetenv(name.c_str());
 }
 

@@ -19,6 +19,7 @@ JobRecord job_of(const std::vector<int64_t>& runs, const std::string& token = "t
   JobRecord job{.experiment = "lab",
                 .token = token,
                 .slurm_job = "",
+                .cluster = "dawn",
                 .mode = "per_run",
                 .folder = "slurm/lab-" + token,
                 .submitted_unix_ms = 500};
@@ -47,6 +48,7 @@ TEST_CASE("a job is there before sbatch answers, and open until all its tasks ar
   CHECK(open[0].id == id);
   CHECK(open[0].token == "t0ken");
   CHECK(open[0].slurm_job.empty());
+  CHECK(open[0].cluster == "dawn");
   CHECK(open[0].folder == "slurm/lab-t0ken");
   CHECK(slurm_name(open[0], 1).empty());
 

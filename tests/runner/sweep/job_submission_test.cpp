@@ -148,7 +148,7 @@ TEST_CASE("where submitted jobs are limited, what fits is submitted, and the res
 
 TEST_CASE("an array has no more tasks than the cluster allows") {
   SlurmLaboratory lab;
-  lab.cluster.limits_.max_array_size = 2;
+  lab.cluster.configuration.max_array_size = 2;
   SlurmRunnerLife life(lab.results, lab.cluster);
   const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
   REQUIRE(life.sweep.submit(runs));

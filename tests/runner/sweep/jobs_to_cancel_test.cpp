@@ -43,7 +43,7 @@ TEST_CASE("a whole job is cancelled by its name, and only runs that it ends are 
   Store store(results.path());
   const std::string mode = GENERATE("per_run", "allocation");
   const std::vector<int64_t> ids = runs_in_job(store, mode);
-  const JobsToCancel jobs = jobs_to_cancel(store, {ids.begin(), ids.end()});
+  const JobsToCancel jobs = jobs_to_cancel(store, {ids.begin(), ids.end()}, "here");
   CHECK(jobs.names == Names{"12"});
   CHECK(points(jobs) == Names{"runs", "waits"});
 }
@@ -52,16 +52,16 @@ TEST_CASE("a run of an array is cancelled by itself") {
   const ResultsFolder results;
   Store store(results.path());
   const std::vector<int64_t> ids = runs_in_job(store, "per_run");
-  CHECK(jobs_to_cancel(store, {ids[2]}).names == Names{"12_2"});
-  CHECK(jobs_to_cancel(store, {ids[0]}).names.empty());
+  CHECK(jobs_to_cancel(store, {ids[2]}, "here").names == Names{"12_2"});
+  CHECK(jobs_to_cancel(store, {ids[0]}, "here").names.empty());
 }
 
 TEST_CASE("a run of an allocation is not cancelled with others that nobody named") {
   const ResultsFolder results;
   Store store(results.path());
   const std::vector<int64_t> ids = runs_in_job(store, "allocation");
-  CHECK_THROWS_WITH(jobs_to_cancel(store, {ids[2]}),
+  CHECK_THROWS_WITH(jobs_to_cancel(store, {ids[2]}, "here"),
                     Catch::Contains("'waits' is in job 12 with other runs") &&
                         Catch::Contains("fsdp-run cancel lab"));
-  CHECK(jobs_to_cancel(store, {ids[1], ids[2]}).names == Names{"12"});
+  CHECK(jobs_to_cancel(store, {ids[1], ids[2]}, "here").names == Names{"12"});
 }

@@ -26,9 +26,9 @@ using Statuses = std::vector<RunStatus>;
 
 class FakeCluster : public SlurmCluster {
  public:
-  SlurmLimits limits() override {
+  SlurmConfig config() override {
     answer();
-    return limits_;
+    return configuration;
   }
   std::string submit(const std::filesystem::path& script) override {
     ++submissions;
@@ -89,7 +89,7 @@ class FakeCluster : public SlurmCluster {
   std::map<std::string, TaskState> known;     // by task
   std::map<std::string, std::string> tokens;  // -> job
   std::set<std::string> cancelled;
-  SlurmLimits limits_;
+  SlurmConfig configuration{.cluster = "here"};
 
  private:
   void answer() const {
