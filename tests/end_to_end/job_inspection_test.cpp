@@ -196,7 +196,9 @@ TEST_CASE("cancel names the runner that would submit what a limit holds back") {
   run.store().plan(experiment("lab"), planned);
   for (const char* program : {"scancel", "squeue", "sacct", "scontrol"}) {
     const std::filesystem::path file = run.path() / "bin" / program;
-    write_text(file, "#!/bin/sh\ntouch \"$(dirname \"$0\")/../called_$(basename \"$0\")\"\n");
+    write_text(file,
+               "#!/bin/sh\ntouch \"$(dirname \"$0\")/../called_$(basename \"$0\")\"\n"
+               "[ \"$*\" != 'show config' ] || echo 'MaxArraySize = 1001'\n");
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
   const Variables slurm{{"PATH", (run.path() / "bin").string() + ":/usr/bin:/bin"}};
