@@ -17,11 +17,20 @@ namespace {
 
 constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
+// What a job has left of its time limit, to record how its runs ended and to be queued again.
+constexpr std::chrono::seconds kTimeToEndJob{20};
 
 std::vector<int> signals_that_stop(bool in_job) {
   std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
   if (in_job) signals.push_back(SIGUSR1);
   return signals;
+}
+
+// From when a run is asked to stop until it is killed.
+std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
+  const std::chrono::seconds until_job_ends(spec.slurm.signal_before_end_s);
+  return in_job ? std::max(kTimeToWriteCheckpoint, until_job_ends - kTimeToEndJob)
+                : kTimeToWriteCheckpoint;
 }
 
 }  // namespace
@@ -87,7 +96,9 @@ LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
       .arguments = {"--spec", paths.spec().string(), "--attempt", std::to_string(attempt)},
       .uses_gpus = run.spec.device == DeviceKind::kCuda,
       .time_limit = settings_.time_limit};
-  if (wants_checkpoints(run.spec)) request.time_to_stop = kTimeToWriteCheckpoint;
+  if (wants_checkpoints(run.spec)) {
+    request.time_to_stop = time_to_stop(run.spec, settings_.job.has_value());
+  }
   for (int rank = 0; rank < run.spec.strategy.ranks; ++rank) {
     request.rank_logs.push_back(paths.log(attempt, rank));
   }

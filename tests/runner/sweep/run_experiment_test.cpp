@@ -1,6 +1,9 @@
 #include "runner/sweep/run_experiment.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "runner/progress/line_progress.h"
 #include "tests/runner/store/store_fixture.h"
@@ -50,4 +53,35 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);
   CHECK(launcher.requests[1].time_to_stop == std::chrono::seconds(60));
+}
+
+TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signal and its limit") {
+  const ResultsFolder results;
+  Store store(results.path());
+  auto planned =
+      in_order({planned_run("long", 1), planned_run("short", 2), planned_run("none", 3)});
+  planned[0].spec.slurm.signal_before_end_s = 600;
+  planned[1].spec.slurm.signal_before_end_s = 30;
+  for (const size_t run : {0, 1}) planned[run].spec.checkpoint.every_steps = 10;
+  const auto records = store.plan(experiment("lab"), planned);
+  RecordingLauncher launcher;
+  QuietProgress progress;
+  const auto times_to_stop = [&](const std::optional<JobOfSweep>& job) {
+    SweepSettings settings;
+    settings.results = results.path();
+    settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
+    settings.job = job;
+    launcher = RecordingLauncher();
+    Sweep sweep(store, launcher, progress, std::move(settings));
+    std::vector<RunToLaunch> runs;
+    for (size_t i = 0; i < records.size(); ++i) runs.push_back({records[i], planned[i].spec});
+    sweep.run(runs);
+    std::vector<std::optional<std::chrono::milliseconds>> times;
+    for (const LaunchRequest& request : launcher.requests) times.push_back(request.time_to_stop);
+    return times;
+  };
+  using Times = std::vector<std::optional<std::chrono::milliseconds>>;
+  using std::chrono::seconds;
+  CHECK(times_to_stop(JobOfSweep{"12", "n1"}) == Times{seconds(580), seconds(60), std::nullopt});
+  CHECK(times_to_stop(std::nullopt) == Times{seconds(60), seconds(60), std::nullopt});
 }
