@@ -93,7 +93,7 @@ struct SlurmSpec {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("mode", self.mode,
           "per_run: a job each, those of equal request as one array; allocation: one job for all "
-          "runs, one after another.",
+          "runs, one after another unless max_parallel is above 1.",
           any_value());
     visit("job_name", self.job_name, "The job's name; absent: the experiment's.", one_line());
     visit("partition", self.partition, "Partition; absent: the cluster's default.", one_line());
@@ -139,13 +139,17 @@ struct SlurmSpec {
     visit("srun_options", self.srun_options, "Further options of srun, one an item.", one_line());
     visit("template", self.template_file,
           "Template of the job's script; absent: slurm_templates/<mode>.sh.", one_line());
-    visit("max_parallel", self.max_parallel, "Jobs of one array that run at a time; 0: no limit.",
+    visit("max_parallel", self.max_parallel,
+          "per_run: jobs of one array that run at a time, 0: no limit; allocation: runs side by "
+          "side in the job, 0: one.",
           at_least(0));
     visit("max_restarts", self.max_restarts,
-          "How often a run that a time limit, preemption or a failed node ended is started again.",
+          "How often a run that preemption or a failed node ended is started again; one that its "
+          "time limit ended, only where it keeps checkpoints.",
           at_least(0));
     visit("signal_before_end_s", self.signal_before_end_s,
-          "How long before its time limit a run is asked to write a checkpoint and stop.",
+          "How long before its time limit a job asks runs that keep checkpoints to write one and "
+          "stop: the time that writing may take.",
           from_to(1, 65535));
     visit("container", self.container, "A container that the trainer runs in.", any_value());
   }
