@@ -20,6 +20,9 @@ bool has_any(std::string_view text, const std::array<std::string_view, N>& phras
 
 // Slurm 22.05's words and what they are about, the more special ones first.
 constexpr std::array kRemedies = {
+    std::pair{"accounting/QOS policy"sv,
+              "the site's limits for you: lower slurm.time, slurm.nodes, slurm.gpus_per_node or "
+              "slurm.mem, or choose another slurm.qos"sv},
     std::pair{"partition name"sv, "set slurm.partition to one that `sinfo -s` lists"sv},
     std::pair{"account"sv,
               "set slurm.account, and slurm.partition, to what `sacctmgr show associations "
@@ -29,9 +32,6 @@ constexpr std::array kRemedies = {
     std::pair{"time limit"sv,
               "set slurm.time to at most the partition's limit, which `sinfo -s` lists"sv},
     std::pair{"time specification"sv, "write slurm.time as D-HH:MM:SS"sv},
-    std::pair{"accounting/QOS policy"sv,
-              "the site's limits for you: lower slurm.time, slurm.nodes, slurm.gpus_per_node or "
-              "slurm.mem, or choose another slurm.qos"sv},
     std::pair{"reservation"sv,
               "set slurm.reservation to one that `scontrol show reservation` lists for you"sv},
     std::pair{"generic resource"sv,

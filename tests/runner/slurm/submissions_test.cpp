@@ -58,8 +58,14 @@ TEST_CASE("A limit on submitted jobs is for later, other limits are not") {
     fake.let("sbatch", failing("sbatch: error: " + limit + policy));
     CHECK(cluster.submission(fake).starts_with("later: sbatch: " + limit + "; Job violates"));
   }
-  fake.let("sbatch", failing("sbatch: error: QOSMaxWallDurationPerJobLimit" + policy));
-  CHECK(cluster.submission(fake).starts_with("refused: "));
+  for (const std::string limit : {"QOSMaxWallDurationPerJobLimit", "AssocMaxNodePerJobLimit"}) {
+    fake.let("sbatch", failing("sbatch: error: " + limit + policy));
+    const std::string answer = cluster.submission(fake);
+    CHECK(answer.starts_with("refused: sbatch refuses the job: " + limit + "; Job violates"));
+    CHECK(
+        answer.ends_with("; the site's limits for you: lower slurm.time, slurm.nodes, "
+                         "slurm.gpus_per_node or slurm.mem, or choose another slurm.qos"));
+  }
 }
 
 TEST_CASE("A controller that does not answer is no refusal") {
