@@ -100,6 +100,7 @@ void add_git_state(Provenance& provenance, GitQuery& git) {
 }
 
 JobSubmission::Settings submission_of(const RunArguments& options, const Experiment& experiment,
+                                      const std::filesystem::path& runner,
                                       const std::filesystem::path& trainer,
                                       const Provenance& provenance) {
   AllocationPlan plan;
@@ -112,7 +113,7 @@ JobSubmission::Settings submission_of(const RunArguments& options, const Experim
   plan.results = std::filesystem::absolute(options.results).lexically_normal();
   plan.trainer = trainer;
   plan.time_limit_s = options.time_limit_seconds;
-  return {experiment.name(), experiment.text(), plan, provenance};
+  return {experiment.name(), experiment.text(), runner, plan, provenance};
 }
 
 ExperimentRecord record_of(const Experiment& experiment, const std::string& profile) {
@@ -140,6 +141,8 @@ void check_for_slurm(const RunArguments& options, const Expansion& expansion) {
 }
 
 ExitCode run(const RunArguments& options) {
+  // Now: whatever a build puts in its place while jobs are followed, the path is the same.
+  const std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
   const Host host = find_host(options.choice.gpus);
   const Experiment experiment = Experiment::load(options.choice.file);
   GitQuery git(absolute_file(experiment).parent_path());
@@ -178,8 +181,8 @@ ExitCode run(const RunArguments& options) {
   std::optional<SlurmRunner> slurm;
   if (on_slurm) {
     add_git_state(provenance, git);
-    slurm.emplace(listeners, submission_of(options, experiment, trainer, provenance), options.slurm,
-                  planner);
+    slurm.emplace(listeners, submission_of(options, experiment, runner, trainer, provenance),
+                  options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
   std::vector<RunToLaunch> runs = planner.plan(record_of(experiment, expansion.profile), expansion,

@@ -117,7 +117,7 @@ JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
   script.experiment = settings_.experiment;
   script.token = job.token;
   script.folder = listeners_.results / job.folder;
-  script.runner = std::filesystem::read_symlink("/proc/self/exe");
+  script.runner = settings_.runner;
   script.trainer = settings_.plan.trainer;
   script.working_directory = settings_.plan.working_directory;
   script.folders = input_folders_of(runs);

@@ -26,6 +26,7 @@ class JobSubmission {
   struct Settings {
     std::string experiment;
     std::string experiment_text{};
+    std::filesystem::path runner{};  // the program that a job of the mode allocation starts
     // What a job that runs the whole experiment is told; token and runs are filled in.
     AllocationPlan plan{};
     Provenance provenance{};

@@ -64,6 +64,16 @@ TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and 
   CHECK(life.store.open_jobs("lab").at(0).tasks.size() == 2);
 }
 
+TEST_CASE("a job starts the runner by the path that the submission was told") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.submit(life.plan(two_runs(SlurmMode::kAllocation))));
+  const JobRecord job = life.store.open_jobs("lab").at(0);
+  std::ifstream script(lab.results.path() / job.folder / "script.sh");
+  const std::string text{std::istreambuf_iterator<char>(script), {}};
+  CHECK_THAT(text, Catch::Matchers::Contains("\nexec /opt/fsdp-run allocation "));
+}
+
 TEST_CASE("a refused job that squeue shows as a failed one was not submitted") {
   const ResultsFolder results;
   RecordingCluster cluster;

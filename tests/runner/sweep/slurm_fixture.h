@@ -250,6 +250,7 @@ class SlurmRunnerLife {
  private:
   static JobSubmission::Settings settings(const ResultsFolder& results) {
     JobSubmission::Settings settings{.experiment = "lab"};
+    settings.runner = "/opt/fsdp-run";
     settings.plan.file = "/home/lab.yaml";
     settings.plan.working_directory = "/home";
     settings.plan.results = results.path();
