@@ -51,20 +51,26 @@ int64_t to_number(std::string_view digits) {
   return number;
 }
 
-// The tasks of "0-2,7", as 0, 1, 2 and 7.
+// The tasks of "0-2,7", as 0, 1, 2 and 7, or of "0-98:2", as 0, 2, 4 and on.
 std::vector<int64_t> numbers_of(const std::string& program, std::string_view list) {
   constexpr int64_t kMostNumbers = 4'000'001;  // MaxArraySize's own maximum
   std::vector<int64_t> numbers;
   while (!list.empty()) {
-    const std::string_view range = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(range.size() + 1, list.size()));
+    const std::string_view item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(item.size() + 1, list.size()));
+    const size_t colon = item.find(':');
+    const std::string_view range = item.substr(0, colon);
+    const std::string_view step = colon == item.npos ? "1" : item.substr(colon + 1);
     const size_t dash = range.find('-');
     const std::string_view first = range.substr(0, dash);
     const std::string_view last = dash == range.npos ? first : range.substr(dash + 1);
-    if (!is_number(first) || !is_number(last) || to_number(last) >= kMostNumbers) {
-      refuse(program, range);
+    if (!is_number(first) || !is_number(last) || !is_number(step) || to_number(step) == 0 ||
+        to_number(step) >= kMostNumbers || to_number(last) >= kMostNumbers) {
+      refuse(program, item);
     }
-    for (int64_t n = to_number(first); n <= to_number(last); ++n) numbers.push_back(n);
+    for (int64_t n = to_number(first); n <= to_number(last); n += to_number(step)) {
+      numbers.push_back(n);
+    }
   }
   return numbers;
 }

@@ -77,6 +77,7 @@ std::vector<std::string> program_environment() {
     if (!changes_answers(name_of_variable(*variable))) variables.emplace_back(*variable);
   }
   variables.emplace_back("LC_ALL=C");
+  variables.emplace_back("SLURM_BITSTR_LEN=0");  // lists of an array's tasks are not cut short
   return variables;
 }
 

@@ -8,8 +8,8 @@
 // change their answers or outrank a script's options.
 namespace fsdp {
 
-// In English, without defaults and filters of squeue, sacct and scancel, and without what a job
-// that we may be in was told.
+// In English, in full, without defaults and filters of squeue, sacct and scancel, and without what
+// a job that we may be in was told.
 std::vector<std::string> program_environment();
 
 // The same for sbatch, to which SBATCH_... say more than the script: without those for which the

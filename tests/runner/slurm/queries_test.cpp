@@ -156,6 +156,22 @@ TEST_CASE(
   CHECK(fake.arguments("sacct")[3] == "--jobs=12_1,12_2");
 }
 
+TEST_CASE("Lists of an array's tasks are asked for in full, and may have a step") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", kAccounting);
+  fake.let("squeue", "");
+  const std::string list = "12_[0-8:4,11%2]|CANCELLED by 1000|None assigned";
+  const std::string cut = "12_[0,2-3,5,7-8,10,...]|CANCELLED by 1000|None assigned";
+  fake.let("sacct", "[[ ${SLURM_BITSTR_LEN-} == 0 ]] && echo '" + list + "' || echo '" + cut + "'");
+  Strings names;
+  for (const TaskState& task : cluster.ask({"12"})) names.push_back(task.job);
+  CHECK(names == Strings{"12_0", "12_4", "12_8", "12_11"});
+  fake.let("sacct", "echo '12_[0-8:0]|CANCELLED|n1'");
+  CHECK(said_by([&] { cluster.ask({"12"}); }) ==
+        "unavailable: sacct answers what is not its format: '0-8:0'");
+}
+
 TEST_CASE("A controller that is down or babbles is not taken for jobs that are gone") {
   const FakeSlurm fake;
   Cluster cluster;
