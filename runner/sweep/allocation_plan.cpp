@@ -73,14 +73,19 @@ std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch>
   return folders;
 }
 
+void check_one_job(const std::string& one_point, const SlurmSpec& one,
+                   const std::string& other_point, const SlurmSpec& other) {
+  if (one == other) return;
+  throw ConfigError("", "slurm",
+                    "'" + one_point + "' and '" + other_point +
+                        "' ask for different things, but with slurm.mode: allocation all runs "
+                        "are in one job; give both the same, or set slurm.mode: per_run");
+}
+
 const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs) {
   const RunToLaunch& first = runs.front();
   for (const RunToLaunch& run : runs) {
-    if (run.spec.slurm == first.spec.slurm) continue;
-    throw ConfigError("", "slurm",
-                      "'" + first.record.point + "' and '" + run.record.point +
-                          "' ask for different things, but with slurm.mode: allocation all runs "
-                          "are in one job; give both the same, or set slurm.mode: per_run");
+    check_one_job(first.record.point, first.spec.slurm, run.record.point, run.spec.slurm);
   }
   return first.spec.slurm;
 }

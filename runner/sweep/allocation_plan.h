@@ -70,8 +70,12 @@ SlurmRequest largest_request(std::span<const RunToLaunch> runs);
 // The folders that a container of any of the runs needs to see beside the results, each once.
 std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs);
 
-// The section `slurm` that all of the runs share. Throws ConfigError when they do not: one job can
-// only ask once.
+// Throws ConfigError when two runs of one job differ in their section `slurm`: it can only ask
+// once.
+void check_one_job(const std::string& one_point, const SlurmSpec& one,
+                   const std::string& other_point, const SlurmSpec& other);
+
+// The section `slurm` that all of the runs share. Throws ConfigError when they do not.
 const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs);
 
 }  // namespace fsdp

@@ -43,8 +43,7 @@ class JobSubmission {
   void add(std::vector<RunToLaunch> runs);
   // Submits what was added, until a limit on submitted jobs is reached. Runs that Slurm refuses
   // have failed, and others go on. Throws SlurmUnavailable: to be called again later; nothing is
-  // submitted twice. What was submitted until then is in
-  // take_submitted().
+  // submitted twice. What was submitted until then is in take_submitted().
   void push();
   // What push() has submitted since the last call.
   std::vector<Submitted> take_submitted();

@@ -55,25 +55,7 @@ void placed(const Expansion& expansion, const Run& run, const Check& check) {
   }
 }
 
-RunToLaunch to_launch(const Run& run) {
-  RunToLaunch launched;
-  launched.record.point = run.point;
-  launched.spec = run.spec;
-  return launched;
-}
-
-// Runs of one job ask for the same.
-void check_one_job(const Expansion& expansion) {
-  const bool is_one_job = std::ranges::any_of(expansion.runs, [](const Run& run) {
-    return run.spec.slurm.mode == SlurmMode::kAllocation;
-  });
-  if (!is_one_job) return;
-  std::vector<RunToLaunch> pair(2, to_launch(expansion.runs.front()));
-  for (const Run& run : expansion.runs) {
-    pair[1] = to_launch(run);
-    placed(expansion, run, [&] { slurm_of_all(pair); });
-  }
-}
+bool is_of_one_job(const Run& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
 
 }  // namespace
 
@@ -133,7 +115,12 @@ void check_jobs_of(const Expansion& expansion) {
     });
     checked = &run;
   }
-  check_one_job(expansion);
+  if (std::ranges::none_of(expansion.runs, is_of_one_job)) return;
+  const Run& first = expansion.runs.front();
+  for (const Run& run : expansion.runs) {
+    placed(expansion, run,
+           [&] { check_one_job(first.point, first.spec.slurm, run.point, run.spec.slurm); });
+  }
 }
 
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
