@@ -85,6 +85,8 @@ std::vector<Column> outcome_columns() {
        of(&Run::checkpoint_write_time_ms_median)},
       {"status", "status", "How the run stands; of a series how many stand how.", kLeft,
        [](auto& row) { return to_value(status(row)); }, status},
+      {"skipped_lines", "", "Lines of the ranks' events that could not be read.", kRight,
+       of(&Run::skipped_lines)},
       {"reason", "", "Why, when there is something to say.", kLeft, of(&Run::reason)},
       {"reason_rank", "", "The rank whose log says more.", kRight, of(&Run::reason_rank)},
   };

@@ -57,6 +57,8 @@ void complete(Series& series) {
       series.runs, [](auto* run) { return run->status != RunStatus::kFinished; });
   if (other != series.runs.end()) series.median.status = (*other)->status;
   put_medians(series.median, counted);
+  series.median.skipped_lines = 0;
+  for (const ComparisonRow* run : series.runs) series.median.skipped_lines += run->skipped_lines;
 }
 
 std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,

@@ -69,6 +69,7 @@ struct ComparisonRow : AttemptSummary {
   // Of the checkpoint that the attempt went on from, 0: none; absent until rank 0 reported.
   std::optional<int64_t> resumed_from_step;
   std::optional<int64_t> other_processes;  // on a rank's GPU when it started; most of any rank
+  int64_t skipped_lines = 0;               // of the ranks' events, that could not be read
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -124,6 +125,7 @@ struct ComparisonRow : AttemptSummary {
     visit("steps_planned", self.steps_planned);
     visit("resumed_from_step", self.resumed_from_step);
     visit("other_processes", self.other_processes);
+    visit("skipped_lines", self.skipped_lines);
     AttemptSummary::visit_fields(self, visit);
   }
 };

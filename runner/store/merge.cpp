@@ -149,15 +149,7 @@ class Merge {
   std::map<int64_t, int64_t> runs_;  // by the source's number
 };
 
-// A foreign database would become an empty one of ours, were it migrated.
-void require_ours(Database& database) {
-  const auto tables = Statement(database,
-                                "select count(*) from sqlite_master where type = 'table' "
-                                "and name in ('experiments', 'runs', 'attempts', 'ranks', 'steps')")
-                          .value<int64_t>();
-  if (tables != 5) {
-    throw std::runtime_error(database.file().string() + ": is not a database of this program");
-  }
+void require_sound(Database& database) {
   const auto found = Statement(database, "pragma quick_check(1)").value<std::string>();
   if (found != "ok") {
     throw std::runtime_error(database.file().string() + ": is damaged: " + found.value_or(""));
@@ -176,6 +168,7 @@ std::vector<MergedSource> merge_results(const std::filesystem::path& results,
   for (const MergeSource& source : sources) {
     Database from = Database::copy_of(source.results / "results.sqlite");
     require_ours(from);
+    require_sound(from);
     migrate(from);
     merged.push_back(Merge(from, into, source, results).run());
   }

@@ -231,7 +231,7 @@ class Store {
   // Forgets a checkpoint of the run, by its path relative to the run's folder.
   void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);
 
-  // A remembered digest, valid while size and modification time are the same.
+  // A remembered digest, valid while what stat(2) says of the file is the same.
   std::optional<std::string> digest(const std::filesystem::path& file) const;
   void remember_digest(const std::filesystem::path& file, std::string_view digest);
 

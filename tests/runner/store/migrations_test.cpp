@@ -10,17 +10,23 @@
 namespace fsdp {
 namespace {
 
-std::string golden(const std::string& name) {
+std::string bytes_of(const std::filesystem::path& file) {
   std::stringstream text;
-  text << std::ifstream(std::string(FSDP_GOLDEN_FOLDER) + "/" + name).rdbuf();
+  text << std::ifstream(file).rdbuf();
   REQUIRE_FALSE(text.str().empty());
   return text.str();
+}
+
+std::string golden(const std::string& name) {
+  return bytes_of(std::string(FSDP_GOLDEN_FOLDER) + "/" + name);
 }
 
 void write_version(const ResultsFolder& results, int version) {
   const std::string name = "results_version" + std::to_string(version) + ".sql";
   Database(results.database()).execute(golden(name));
 }
+
+constexpr int kApplicationId = 0x66736470;
 
 // The rows of the view `comparison`, their columns in the order of the versions that added them.
 std::string comparison_of(const ResultsFolder& results) {
@@ -46,7 +52,8 @@ std::string comparison_of(const ResultsFolder& results) {
 
 void check_is_whole(const ResultsFolder& results) {
   Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 5);
+  CHECK(Statement(database, "pragma user_version").value<int>() == 6);
+  CHECK(Statement(database, "pragma application_id").value<int>() == kApplicationId);
   CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
   CHECK_FALSE(Statement(database, "pragma foreign_key_check").value<std::string>());
 }
@@ -117,6 +124,40 @@ TEST_CASE("results of version 4 keep every figure and have no jobs") {
   CHECK(statuses[6].slurm_job.empty());
   CHECK(statuses[7].slurm_job.empty());
   check_is_whole(results);
+}
+
+TEST_CASE("results of version 5 keep every figure and jobs, and have digests of files no more") {
+  const ResultsFolder results;
+  write_version(results, 5);
+  const Store store(results.path());
+  CHECK(comparison_of(results) == golden("results_version5.csv"));
+  CHECK(count(results, "steps") == 35);
+  CHECK(count(results, "file_digests") == 0);
+  for (const ComparisonRow& row : store.comparison("lab")) CHECK(row.skipped_lines == 0);
+  REQUIRE(store.open_jobs("lab").size() == 1);
+  CHECK(store.open_jobs("lab")[0].slurm_job == "13");
+  CHECK(store.attempts(6).at(0).status == RunStatus::kTimeLimit);
+  CHECK(store.attempts(3).at(0).slurm_job == "12_0");
+  CHECK(store.device_samples(3, 1).at(0).body.cpu_count == 8);
+  const auto statuses = store.statuses("lab");
+  REQUIRE(statuses.size() == 8);
+  CHECK(statuses[7].slurm_job == "13_0");
+  CHECK(statuses[7].job_state == "PENDING");
+  check_is_whole(results);
+}
+
+TEST_CASE("a database of a version that is none is refused, and nothing is read as its migration") {
+  const ResultsFolder results;
+  { Store(results.path()).plan(experiment("lab"), {}); }
+  const int version = GENERATE(-1, -64, -2'147'483'647, 0);
+  const int id = GENERATE(0, kApplicationId);
+  Database(results.database())
+      .execute("pragma user_version = " + std::to_string(version) +
+               "; pragma application_id = " + std::to_string(id));
+  const std::string before = bytes_of(results.database());
+  CHECK_THROWS_WITH(Store(results.path()), Catch::Contains(results.database().string()) &&
+                                               Catch::Contains("not a database of fsdp-run"));
+  CHECK(bytes_of(results.database()) == before);
 }
 
 TEST_CASE("a run of version 2 gets another attempt, with what it can report now") {
