@@ -2,18 +2,29 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
+#include <cerrno>
+#include <random>
 #include <system_error>
 
 namespace fsdp {
 namespace {
 
+// Creates a folder beside `place` under a name that nobody else has.
+std::filesystem::path new_folder_beside(const std::filesystem::path& place) {
+  std::random_device source;
+  for (;;) {
+    const std::filesystem::path folder =
+        place.parent_path() / (".fsdp-run-" + std::to_string(source()) + ".partial");
+    if (std::filesystem::create_directory(folder)) return folder;
+  }
+}
+
 // Where the file system cannot swap two folders at once, there is a moment without one.
 void swap_folders(const std::filesystem::path& a, const std::filesystem::path& b) {
   if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL) throw std::system_error(errno, std::generic_category(), b.string());
-  const std::filesystem::path aside = a.string() + ".replaced";
+  const std::filesystem::path aside = new_folder_beside(b);
   std::filesystem::rename(b, aside);
   std::filesystem::rename(a, b);
   std::filesystem::rename(aside, a);
@@ -22,13 +33,10 @@ void swap_folders(const std::filesystem::path& a, const std::filesystem::path& b
 }  // namespace
 
 PublishedFolder::PublishedFolder(const std::filesystem::path& place)
-    : place_(std::filesystem::absolute(place).lexically_normal()) {
+    : place_(std::filesystem::weakly_canonical(std::filesystem::absolute(place))) {
   if (!place_.has_filename()) place_ = place_.parent_path();
-  partial_ = place_.parent_path() /
-             ('.' + place_.filename().string() + ".partial-" + std::to_string(getpid()));
   std::filesystem::create_directories(place_.parent_path());
-  std::filesystem::remove_all(partial_);
-  std::filesystem::create_directory(partial_);
+  partial_ = new_folder_beside(place_);
 }
 
 PublishedFolder::~PublishedFolder() {
@@ -38,6 +46,7 @@ PublishedFolder::~PublishedFolder() {
 
 void PublishedFolder::publish() {
   if (std::filesystem::exists(place_)) {
+    std::filesystem::permissions(partial_, std::filesystem::status(place_).permissions());
     swap_folders(partial_, place_);
   } else {
     std::filesystem::rename(partial_, place_);

@@ -5,7 +5,8 @@
 namespace fsdp {
 
 // A folder that is written under another name beside its place and takes its place when it is
-// whole. What stood there is untouched until then; without publish() the new one is removed.
+// whole. What stood there is untouched until then; without publish() the new one is removed. A link
+// to a folder stays, and the folder that it means is replaced. Folders keep their mode.
 class PublishedFolder {
  public:
   // Creates the folder to write into. Throws std::system_error.

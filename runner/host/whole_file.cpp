@@ -1,25 +1,129 @@
 #include "runner/host/whole_file.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <fstream>
+#include <optional>
+#include <random>
+#include <string>
 #include <system_error>
 
 namespace fsdp {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, int error = errno) {
+  throw std::system_error(error, std::generic_category(), path.string() + " cannot be written");
+}
+
+// Whether a link in `folder` means something that a process has open, as /dev/stdout does.
+bool is_of_a_process(const std::filesystem::path& folder) {
+  struct statfs system {};
+  return statfs(folder.empty() ? "." : folder.c_str(), &system) == 0 &&
+         system.f_type == PROC_SUPER_MAGIC;
+}
+
+// Where the links that `path` may be lead to, whether something is there or not; links of the
+// processes' file system are not followed.
+std::filesystem::path behind_links(const std::filesystem::path& path) {
+  constexpr int kMostLinks = 40;  // as Linux
+  std::filesystem::path place = path;
+  for (int links = 0; std::filesystem::is_symlink(place); ++links) {
+    if (links == kMostLinks) fail(path, ELOOP);
+    if (is_of_a_process(place.parent_path())) break;
+    place = place.parent_path() / std::filesystem::read_symlink(place);
+  }
+  return place;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  // False when what was written is lost, which some file systems tell only now.
+  bool close() {
+    const int number = number_;
+    number_ = -1;
+    return number < 0 || ::close(number) == 0;
+  }
+  bool write(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t count = ::write(number_, text.data(), text.size());
+      if (count < 0 && errno != EINTR) return false;
+      if (count > 0) text.remove_prefix(static_cast<size_t>(count));
+    }
+    return true;
+  }
+
+ private:
+  int number_;
+};
+
+void write_to(const std::filesystem::path& place, std::string_view text) {
+  // What a process has open may be a file that others write to as well.
+  Descriptor file(open(place.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
+  if (!file.is_open() || !file.write(text) || !file.close()) fail(place);
+}
+
+// A file beside `place` that nobody else has, removed unless it takes that place.
+class NewFile {
+ public:
+  explicit NewFile(const std::filesystem::path& place) : place_(place) {
+    std::random_device source;
+    do {
+      name_ = place.parent_path() / (".fsdp-run-" + std::to_string(source()) + ".new");
+      descriptor_.emplace(
+          open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    } while (!descriptor_->is_open() && errno == EEXIST);
+    if (!descriptor_->is_open()) fail(place_);
+  }
+  ~NewFile() {
+    if (!is_in_place_) unlink(name_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  // Mode and owner of what it replaces. Only root may give files away, others their group's.
+  void take_over(const struct stat& before) {
+    const int file = descriptor_->number();
+    const bool is_owned_alike = before.st_uid == geteuid() && before.st_gid == getegid();
+    if (!is_owned_alike && fchown(file, before.st_uid, before.st_gid) != 0) {
+      static_cast<void>(fchown(file, static_cast<uid_t>(-1), before.st_gid) == 0);
+    }
+    if (fchmod(file, before.st_mode & 0777) != 0) fail(place_);
+  }
+  void put_in_place(std::string_view text) {
+    if (!descriptor_->write(text) || !descriptor_->close()) fail(place_);
+    if (rename(name_.c_str(), place_.c_str()) != 0) fail(place_);
+    is_in_place_ = true;
+  }
+
+ private:
+  std::filesystem::path place_;
+  std::filesystem::path name_;
+  std::optional<Descriptor> descriptor_;
+  bool is_in_place_ = false;
+};
+
+}  // namespace
 
 void write_whole_file(const std::filesystem::path& path, std::string_view text) {
-  std::filesystem::path temporary = path;
-  temporary += ".new";
-  std::error_code error;
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text << std::flush;
-    if (!file) error.assign(errno, std::generic_category());
-  }
-  if (!error) std::filesystem::rename(temporary, path, error);
-  if (!error) return;
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  throw std::system_error(error, path.string() + " cannot be written");
+  const std::filesystem::path place = behind_links(path);
+  struct stat before {};
+  const bool is_there = lstat(place.c_str(), &before) == 0;
+  if (!is_there && errno != ENOENT) fail(path);
+  if (is_there && !S_ISREG(before.st_mode)) return write_to(place, text);
+  NewFile file(place);
+  if (is_there) file.take_over(before);
+  file.put_in_place(text);
 }
 
 }  // namespace fsdp

@@ -5,8 +5,16 @@
 
 namespace fsdp {
 
-// Whoever reads `path` sees what was there before or all of `text`, never a part. Throws
-// std::system_error, and leaves what was there, when that cannot be done.
+// The one way in which whole files are written. What `path` is decides how:
+//
+//   nothing, or a regular file   whoever reads it sees what was there before or all of `text`,
+//   never
+//                                a part; the file keeps its mode and, where that is allowed, its
+//                                owner; a link to a file stays, and the file that it means is
+//                                replaced
+//   anything else                (a pipe, a device, /dev/stdout) is written to as it is
+//
+// Throws std::system_error, and leaves what was there and nothing else, when that cannot be done.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace fsdp
