@@ -1,20 +1,39 @@
 #include "runner/host/git_state.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 namespace fsdp {
 namespace {
+
+// For an answer that takes milliseconds.
+constexpr std::chrono::seconds kMostForFilters{2};
+
+// The filters that the repository's own configuration names; those of the user are his.
+// `output` has a scope and a key for each: "local", "filter.lfs.clean".
+std::set<std::string> filters_of_repository(const std::string& output) {
+  std::set<std::string> filters;
+  std::istringstream fields(output);
+  for (std::string scope, key; std::getline(fields, scope, '\0');) {
+    if (!std::getline(fields, key, '\0')) break;
+    if (scope == "local" || scope == "worktree") filters.insert(key.substr(0, key.rfind('.')));
+  }
+  return filters;
+}
+
+// Words for git that turn these filters off; absent: it cannot be told so.
+std::optional<std::vector<std::string>> without(const std::set<std::string>& filters) {
+  std::vector<std::string> words;
+  for (const std::string& filter : filters) {
+    if (filter.find('=') != std::string::npos) return std::nullopt;
+    for (const char* setting : {".clean=", ".process=", ".required=false"}) {
+      words.insert(words.end(), {"-c", filter + setting});
+    }
+  }
+  return words;
+}
 
 // The lines of `git status --porcelain=v2 --branch`: "# branch.oid <commit>", other headings, and
 // one for each file that differs.
@@ -33,57 +52,21 @@ GitState parse(const std::string& output) {
 }  // namespace
 
 GitQuery::GitQuery(const std::filesystem::path& folder) : asked_(std::chrono::steady_clock::now()) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<std::string> words{
-      "git",    "--no-optional-locks", "-C",       folder.string(),
-      "status", "--porcelain=v2",      "--branch", "--untracked-files=no"};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  if (posix_spawnp(&process_, "git", &actions, nullptr, arguments.data(), environ) != 0) {
-    process_ = -1;
-  }
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  output_ = ends[0];
-}
-
-GitQuery::~GitQuery() {
-  if (output_ >= 0) close(output_);
-  if (process_ < 0) return;
-  kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
-}
-
-bool GitQuery::has_ended_well() {
-  int status = 0;
-  if (process_ < 0 || waitpid(process_, &status, 0) != process_) return false;
-  process_ = -1;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  GitProgram question(
+      folder, {"config", "-z", "--name-only", "--show-scope", "--get-regexp", R"(^filter\.)"});
+  const std::optional<GitProgram::Answer> answer = question.answer(asked_ + kMostForFilters);
+  const bool is_answered = answer && (answer->exit_status == 0 || answer->exit_status == 1);
+  if (!is_answered) return;  // 1: there are none
+  auto words = without(filters_of_repository(answer->text));
+  if (!words) return;
+  words->insert(words->end(), {"status", "--porcelain=v2", "--branch", "--untracked-files=no",
+                               "--ignore-submodules=dirty"});
+  status_ = std::make_unique<GitProgram>(folder, *words);
 }
 
 GitState GitQuery::result(std::chrono::milliseconds limit) {
-  using std::chrono::duration_cast;
-  using std::chrono::milliseconds;
-  std::string output;
-  while (process_ >= 0) {
-    const auto left = asked_ + limit - std::chrono::steady_clock::now();
-    pollfd readable{.fd = output_, .events = POLLIN, .revents = 0};
-    const int wait_ms = static_cast<int>(std::max(duration_cast<milliseconds>(left).count(), 0L));
-    if (poll(&readable, 1, wait_ms) <= 0) return {};
-    std::array<char, 4096> block{};
-    const ssize_t count = read(output_, block.data(), block.size());
-    if (count < 0) return {};
-    if (count == 0) break;
-    output.append(block.data(), static_cast<size_t>(count));
-  }
-  return has_ended_well() ? parse(output) : GitState{};
+  const auto answer = status_ ? status_->answer(asked_ + limit) : std::nullopt;
+  return answer && answer->exit_status == 0 ? parse(answer->text) : GitState{};
 }
 
 }  // namespace fsdp

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+
+#include "runner/host/git_program.h"
 
 namespace fsdp {
 
@@ -17,22 +18,18 @@ struct GitState {
 
 // Asks git for the state of the repository that `folder` is in, while the caller does something
 // else. Nothing here fails: without git, a repository or an answer in time the state is not known.
+// Nothing that the repository's own configuration names is started: where it has filters, files
+// count as they are on disk; of a submodule only its commit counts.
 class GitQuery {
  public:
   explicit GitQuery(const std::filesystem::path& folder);
-  ~GitQuery();
-  GitQuery(const GitQuery&) = delete;
-  GitQuery& operator=(const GitQuery&) = delete;
 
   // Waits until `limit` after the question was asked. To be called once.
   GitState result(std::chrono::milliseconds limit = std::chrono::seconds(2));
 
  private:
-  bool has_ended_well();
-
-  std::chrono::steady_clock::time_point asked_;
-  int output_ = -1;     // a pipe's end, -1: none
-  pid_t process_ = -1;  // -1: none
+  GitProgram::Time asked_;
+  std::unique_ptr<GitProgram> status_;  // none: nothing is known
 };
 
 }  // namespace fsdp

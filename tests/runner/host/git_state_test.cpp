@@ -60,8 +60,10 @@ TEST_CASE("without git, or a folder, the state is not known") {
 TEST_CASE("a git that does not answer in time is ended, and the state is not known") {
   const TemporaryFolder folder;
   const auto process_file = folder / "process";
-  folder.write("git", "#!/bin/sh\necho '# branch.oid 0123'\necho $$ > " + process_file.string() +
-                          "\nexec /bin/sleep 1000\n");
+  folder.write("git",
+               "#!/bin/sh\ncase $* in *' config '*) exit 1;; esac\necho '# branch.oid 0123'\n"
+               "echo $$ > " +
+                   process_file.string() + "\nexec /bin/sleep 1000\n");
   std::filesystem::permissions(folder / "git", std::filesystem::perms::owner_all);
   pid_t process = 0;
   {
@@ -72,6 +74,135 @@ TEST_CASE("a git that does not answer in time is ended, and the state is not kno
     CHECK(query.result(std::chrono::milliseconds(0)).commit.empty());
   }
   CHECK(kill(process, 0) != 0);
+}
+
+// A repository with one commit, the file `tracked`, and programs in its configuration that each
+// leave a mark.
+class StrangersRepository {
+ public:
+  StrangersRepository() {
+    git(folder_, "init");
+    folder_.write("tracked", "one");
+    folder_.write(".gitattributes", "tracked filter=odd diff=odd\n");
+    git(folder_, "add .");
+    git(folder_, "commit -m first");
+    const std::string mark = mark_program();
+    std::filesystem::create_directory(folder_ / "hooks");
+    for (const char* hook : {"post-index-change", "fsmonitor-watchman", "reference-transaction"}) {
+      std::filesystem::create_symlink(mark, folder_ / "hooks" / hook);
+    }
+    for (const std::string key :
+         {"core.fsmonitor", "core.pager", "pager.status", "pager.config", "core.sshCommand",
+          "core.editor", "core.askPass", "core.alternateRefsCommand", "diff.external",
+          "diff.odd.textconv", "diff.odd.command", "filter.odd.process", "filter.odd.clean",
+          "filter.odd.smudge", "credential.helper", "gpg.program"}) {
+      git(folder_, "config " + key + " " + mark);
+    }
+    git(folder_, "config filter.odd.required true");
+    git(folder_, "config core.hooksPath " + (folder_ / "hooks").string());
+  }
+
+  // Its time differs from the one that git knows, so that contents have to be compared.
+  void write_tracked(const std::string& text) const {
+    folder_.write("tracked", text);
+    std::filesystem::last_write_time(
+        folder_ / "tracked", std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  GitState state() const { return GitQuery(folder_.path()).result(kLong); }
+  bool has_mark() const { return std::filesystem::exists(mark_.path() / "mark"); }
+  const TemporaryFolder& folder() const { return folder_; }
+  std::string mark_program() const {
+    const auto program = mark_.write(
+        "program", "#!/bin/sh\necho \"$0 $*\" >> " + (mark_ / "mark").string() + "\ncat\n");
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    return program.string();
+  }
+
+  static constexpr std::chrono::minutes kLong{1};
+
+ private:
+  TemporaryFolder folder_;
+  TemporaryFolder mark_;
+};
+
+TEST_CASE("a repository's own configuration starts no program, and its state is still known") {
+  const StrangersRepository repository;
+  repository.write_tracked("one");
+  const GitState clean = repository.state();
+  CHECK(clean.commit.size() == 40);
+  CHECK(clean.dirty == false);
+  repository.write_tracked("two");
+  const GitState changed = repository.state();
+  CHECK(changed.commit == clean.commit);
+  CHECK(changed.dirty == true);
+  CHECK_FALSE(repository.has_mark());
+}
+
+TEST_CASE("filters of a work tree's and of an included configuration are not started") {
+  const StrangersRepository repository;
+  git(repository.folder(), "config --remove-section filter.odd");
+  const std::string program = repository.mark_program();
+  SECTION("work tree") {
+    git(repository.folder(), "config extensions.worktreeConfig true");
+    git(repository.folder(), "config --worktree filter.odd.clean " + program);
+  }
+  SECTION("included") {
+    repository.folder().write("more", "[filter \"odd\"]\nclean = " + program + "\n");
+    git(repository.folder(), "config include.path ../more");
+  }
+  SECTION("a name that cannot be told to git") {
+    repository.folder().write(".gitattributes", "tracked filter=o=d\n");
+    git(repository.folder(), "config filter.o=d.clean " + program);
+  }
+  repository.write_tracked("one");
+  repository.state();
+  CHECK_FALSE(repository.has_mark());
+}
+
+TEST_CASE("what is missing in a partial clone is not fetched") {
+  const StrangersRepository repository;
+  for (const std::string setting :
+       {"core.repositoryFormatVersion 1", "extensions.partialClone origin",
+        "remote.origin.promisor true", "remote.origin.url /", "protocol.allow always"}) {
+    git(repository.folder(), "config " + setting);
+  }
+  git(repository.folder(), "config remote.origin.uploadpack " + repository.mark_program());
+  const std::string tree = "$(git -C " + repository.folder().path().string() +
+                           " rev-parse HEAD^{tree} | sed 's,^..,&/,')";
+  const std::string objects = repository.folder().path().string() + "/.git/objects/";
+  REQUIRE(std::system(("rm \"" + objects + tree + "\"").c_str()) == 0);
+  repository.state();
+  CHECK_FALSE(repository.has_mark());
+}
+
+TEST_CASE("files of a submodule are not looked at by its own configuration") {
+  const StrangersRepository stranger;
+  const TemporaryFolder folder;
+  git(folder, "init");
+  git(folder, "-c core.fsmonitor= -c protocol.file.allow=always submodule add " +
+                  stranger.folder().path().string() + " below");
+  git(folder, "commit -m first");
+  const TemporaryFolder below_folder;
+  const std::string module = folder.path().string() + "/below";
+  REQUIRE(std::system(
+              ("git -C " + module + " config core.fsmonitor " + stranger.mark_program()).c_str()) ==
+          0);
+  REQUIRE(std::system(("git -C " + module + " config filter.odd.clean " + stranger.mark_program())
+                          .c_str()) == 0);
+  folder.write("below/tracked", "changed");
+  const GitState state = GitQuery(folder.path()).result(StrangersRepository::kLong);
+  CHECK(state.commit.size() == 40);
+  CHECK_FALSE(stranger.has_mark());
+}
+
+TEST_CASE("an environment that names another repository is not believed") {
+  const TemporaryFolder other;
+  git(other, "init");
+  const StrangersRepository repository;
+  setenv("GIT_DIR", (other / ".git").c_str(), 1);
+  const GitState state = repository.state();
+  unsetenv("GIT_DIR");
+  CHECK(state.commit.size() == 40);
 }
 
 }  // namespace
