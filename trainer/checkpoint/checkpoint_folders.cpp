@@ -107,7 +107,8 @@ path create_partial_checkpoint(const RunPaths& paths, int64_t step) {
   const path folder = with_suffix(paths.checkpoint(step), kPartial);
   remove_folder(folder);
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directory(paths.checkpoints(), error);
+  if (!error) std::filesystem::create_directory(folder, error);
   if (error) fail_to_write(folder, error.value());
   sync_folder(paths.folder());
   return folder;

@@ -45,7 +45,7 @@ RankRun::~RankRun() = default;
 
 void RankRun::open_events(int rank) {
   const RunPaths paths = paths_of(spec_file_);
-  std::filesystem::create_directories(paths.attempt(attempt_));
+  std::filesystem::create_directory(paths.attempt(attempt_));
   auto events = std::make_unique<EventWriter>(paths.events(attempt_, rank));
   const std::lock_guard lock(events_mutex_);
   events_ = std::move(events);

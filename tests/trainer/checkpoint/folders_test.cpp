@@ -31,6 +31,14 @@ TEST_CASE("a run without checkpoints has no newest one") {
   remove_partial_checkpoints(run.paths);
 }
 
+TEST_CASE("the folder of a run that went away is not made anew") {
+  const Run run;
+  const RunPaths gone(run.folder.path() / "results/runs/lab/gone");
+  CHECK_THROWS_WITH(create_partial_checkpoint(gone, 3),
+                    Catch::Contains("checkpoints") && Catch::Contains("cannot be written"));
+  CHECK_FALSE(std::filesystem::exists(run.folder.path() / "results"));
+}
+
 TEST_CASE("the newest checkpoint has the most steps and is complete") {
   const Run run;
   for (const int64_t step : {9, 10, 2}) run.write(step);
