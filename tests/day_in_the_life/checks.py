@@ -1,0 +1,226 @@
+"""What must hold when the day is over. Each check yields what does not."""
+import csv
+import json
+import math
+import re
+import sqlite3
+from collections import Counter
+
+import experiment
+from figures import attempt_figures, events_of, joined, of_kind, rank_figures
+
+# Every name that a results folder may hold, from its root on.
+NAMES = re.compile(r"""
+    results\.sqlite(-journal)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
+        run\.yaml |
+        attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | checkpoints(/.*)?))? |
+        checkpoints(/step-\d+(/[^/.][^/]*)?)?
+    ))?)?)?""", re.VERBOSE)
+
+
+def open_results(results):
+    database = sqlite3.connect(f"file:{results}/results.sqlite?mode=ro", uri=True)
+    database.row_factory = sqlite3.Row
+    return database
+
+
+def rows(database, sql, *values):
+    return [dict(row) for row in database.execute(sql, values)]
+
+
+def whole_database(database):
+    for pragma, expected in (("integrity_check", [("ok",)]), ("foreign_key_check", [])):
+        found = [tuple(row) for row in database.execute(f"pragma {pragma}")]
+        if found != expected:
+            yield f"{pragma}: {found[:3]}"
+
+
+def attempts_of(results, database, run):
+    """number -> each rank's events."""
+    folder = results / run["folder"]
+    return {row["attempt"]: [events_of(folder / f"attempt-{row['attempt']}/events.rank{rank}.jsonl")
+                             for rank in range(run["ranks"])]
+            for row in rows(database, "select attempt from attempts where run = ? order by 1",
+                            run["id"])}
+
+
+def losses_of(results):
+    """(experiment, point, hash) -> (losses by step of each rank, validation losses by step) of the
+    runs that finished, current or not."""
+    database = open_results(results)
+    found = {}
+    for run in rows(database, "select * from runs where status = 'finished'"):
+        finished = rows(database, "select max(attempt) as last from attempts "
+                        "where run = ? and status = 'finished'", run["id"])[0]["last"]
+        attempts = [ranks for number, ranks in attempts_of(results, database, run).items()
+                    if number <= finished]
+        found[run["experiment"], run["point"], run["hash"]] = (
+            [joined([ranks[rank] for ranks in attempts], "step") for rank in range(run["ranks"])],
+            joined([ranks[0] for ranks in attempts], "evaluation"))
+    return found
+
+
+def every_run_once(database, expected):
+    """`expected`: (experiment, point, hash) of all that the experiments ask for at the end."""
+    current = rows(database, "select * from runs where current = 1")
+    found = Counter((run["experiment"], run["point"], run["hash"]) for run in current)
+    for run, count in (found - Counter(expected)).items():
+        yield f"{run} is in the list {count} times too often"
+    for run in (Counter(expected) - found):
+        yield f"{run} is not in the list"
+    for run in current:
+        if run["status"] != "finished":
+            yield f"{run['point']} is {run['status']}: {run['reason']}"
+    for row in rows(database, "select point, attempt from attempts join runs on id = run "
+                    "where attempts.status = 'running'"):
+        yield f"attempt {row['attempt']} of {row['point']} was never closed"
+
+
+def losses_are_those_of(disturbed, undisturbed):
+    """Step by step, and to the last bit: the trainer is deterministic."""
+    for run in disturbed.keys() & undisturbed.keys():  # others had inputs that were being edited
+        own, others = ([("validation", validation)] +
+                       [(f"rank {rank}", losses) for rank, losses in enumerate(of_ranks)]
+                       for of_ranks, validation in (disturbed[run], undisturbed[run]))
+        for (what, losses), (_, expected) in zip(own, others):
+            if losses.keys() != expected.keys():
+                yield f"{run}, {what}: has the steps {sorted(losses)}"
+            elif losses != expected:
+                step = next(step for step in losses if losses[step] != expected[step])
+                yield (f"{run}, {what}: loss at step {step} is {losses[step]}, undisturbed "
+                       f"{expected[step]}")
+
+
+def _is_close(stored, computed):
+    if stored is None or computed is None:
+        return stored is computed
+    return math.isclose(stored, computed, rel_tol=1e-9)
+
+
+def figures_follow_from_events(results, database):
+    for run in rows(database, "select * from runs"):
+        for number, ranks in attempts_of(results, database, run).items():
+            name = f"attempt {number} of {run['experiment']}/{run['point']}"
+            yield from _summary(database, run, number, ranks, name)
+            for rank, events in enumerate(ranks):
+                yield from _rank(database, run, number, rank, events, name)
+
+
+def _summary(database, run, number, ranks, name):
+    stored = rows(database, "select * from summaries where run = ? and attempt = ?", run["id"],
+                  number)
+    if not any(ranks) and not stored:
+        return
+    stored = stored[0] if stored else {}
+    computed = attempt_figures(ranks, run)
+    for figure in stored.keys() - {"run", "attempt", "total_time_ms", "start_up_time_ms"}:
+        if not _is_close(stored[figure], computed.get(figure)):
+            yield f"{name}: {figure} is {stored[figure]}, by its events {computed.get(figure)}"
+    if computed["steps"] > 0 and not stored:
+        yield f"{name} has steps and no figures"
+    # Its beginning is known to the runner alone.
+    for figure in ("total_time_ms", "start_up_time_ms"):
+        if stored.get(figure) is not None and not 0 <= stored[figure] < 3_600_000:
+            yield f"{name}: {figure} is {stored[figure]}"
+
+
+def _rank(database, run, number, rank, events, name):
+    key = run["id"], number, rank
+    of_rank = " where run = ? and attempt = ? and rank = ?"
+    for table, kind in (("steps", "step"), ("evaluations", "evaluation"),
+                        ("checkpoints", "checkpoint")):
+        stored = rows(database, f"select * from {table}{of_rank} order by sequence", *key)
+        reported = of_kind(kind, events)
+        if len(stored) != len(reported):
+            yield f"{name}: rank {rank} reported {len(reported)} {table}, {len(stored)} are stored"
+        for row, event in zip(stored, reported):
+            different = [column for column in row.keys() & event.keys()
+                         if row[column] != event[column]]
+            if different:
+                yield f"{name}: {different} of {table} {row} is not what was reported: {event}"
+    stored = rows(database, "select * from ranks" + of_rank, *key)
+    if bool(stored) != bool(events):
+        yield f"{name}: rank {rank} has {len(events)} events and {len(stored)} rows"
+    for row in stored:
+        for figure, value in rank_figures(events, run).items():
+            if not _is_close(row[figure], value):
+                yield f"{name}: rank {rank}: {figure} is {row[figure]}, by its events {value}"
+        if row["last_sequence"] != events[-1]["sequence"]:
+            yield f"{name}: rank {rank}: events after {row['last_sequence']} are not stored"
+
+
+def nothing_stray(results, database):
+    """Every file has its place, and every run its folder."""
+    for path in results.rglob("*"):
+        name = str(path.relative_to(results))
+        if not NAMES.fullmatch(name):
+            yield f"stray: {name}"
+    folders = {run["folder"] for run in rows(database, "select folder from runs")}
+    for folder in results.glob("runs/*/*"):
+        if (name := str(folder.relative_to(results))) not in folders:
+            yield f"no run has the folder {name}"
+    for run in rows(database, "select * from runs"):
+        folder = results / run["folder"]
+        known = {row["attempt"] for row in rows(
+            database, "select attempt from attempts where run = ?", run["id"])}
+        for attempt in folder.glob("attempt-*"):
+            if int(attempt.name.split("-")[1]) not in known:
+                yield f"no attempt has the folder {attempt.relative_to(results)}"
+
+
+def checkpoints_are_complete(results):
+    for folder in results.glob("runs/*/*/**/step-*"):
+        name = folder.relative_to(results)
+        if not (folder / "trainer.json").exists():
+            yield f"{name} has no trainer.json"
+            continue
+        state = json.loads((folder / "trainer.json").read_text())
+        listed = {file["name"]: file["size_bytes"] for file in state["files"]}
+        there = {file.name: file.stat().st_size for file in folder.iterdir()
+                 if file.name != "trainer.json"}
+        if listed != there:
+            yield f"{name} holds {there}, listed are {listed}"
+
+
+def merged_is_the_same(results, merged):
+    """Figures of `results` in the database that they were merged into."""
+    figures = ("select point, hash, attempt, attempts.status as status, summaries.* from attempts "
+               "join runs on id = attempts.run left join summaries using (run, attempt) "
+               "where runs.experiment = ? order by point, hash, attempt")
+    for name in (experiment.NAME, experiment.OTHER):
+        own = rows(open_results(results), figures, name)
+        copied = rows(open_results(merged), figures, f"mine/{name}")
+        without_numbers = [[{key: value for key, value in row.items() if key != "run"}
+                            for row in side] for side in (own, copied)]
+        missing = [row for row in without_numbers[0] if row not in without_numbers[1]]
+        if missing:
+            yield f"merged: {len(missing)} attempts of {name} are missing or differ: {missing[0]}"
+
+
+def exported_losses(place, undisturbed):
+    """Curves as other programs get them: each step once."""
+    to = place.folder / "exported"
+    ended = place.call("export", "--to", to, "--format", "wandb", "--results", place.results)
+    if ended.returncode != 0:
+        yield "export: " + ended.printed.with_suffix(".err").read_text()
+        return
+    for (name, point, digest), ([losses, *_], _) in undisturbed.items():
+        for folder in (to / name).glob(f"*-{digest[:8]}"):
+            lines = map(json.loads, (folder / "history.jsonl").read_text().splitlines())
+            curve = [(line["step"], line["train/loss"]) for line in lines if "train/loss" in line]
+            if sorted(curve) != sorted(losses.items()):
+                yield f"exported: {name}/{point} has another curve: {curve}"
+
+
+def table_shows_the_figures(place, database):
+    ended = place.call("report", "--format", "csv", "--results", place.results)
+    shown = list(csv.DictReader(ended.printed.with_suffix(".out").read_text().splitlines()))
+    for line in shown:
+        run = rows(database, "select * from runs where current = 1 and experiment = ? and "
+                   "point = ?", line["experiment"], line["point"])[0]
+        ranks = attempts_of(place.results, database, run)[int(line["attempt"])]
+        for figure, value in attempt_figures(ranks, run).items():
+            if figure in line and not _is_close(float(line[figure] or "nan"), float(value)):
+                yield f"table: {figure} of {line['point']} is {line[figure]}, by its events {value}"
+    if not shown:
+        yield "the table is empty"

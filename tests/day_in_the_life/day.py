@@ -1,0 +1,85 @@
+"""The day itself: the runner is called again and again, and faults come at their moments."""
+import time
+from collections import Counter
+
+from calls import Calls
+from faults import CALLS, OF_FOLDER
+from happenings import Happenings
+
+PAUSE_S = 0.002
+PATIENCE_S = 2  # that a moment is waited for
+RUN_PATIENCE_S = 15  # that a run's result is waited for, before the next fault
+
+
+class Day:
+    def __init__(self, workplace, faults, runs, say):
+        self.faults, self.runs, self.say = faults, runs, say
+        self.happenings = Happenings(workplace, say)
+        self.calls = Calls(workplace, runs, self.happenings.lasting, say)
+        self.happenings.calls = self.calls
+        self.counts, self.missed = Counter(), Counter()
+        self._begin = time.monotonic()
+        self._next = 0
+        self._awaited_since = self._due = None
+
+    def live(self):
+        """Until all faults have happened and what they began is over. Returns the sweep's call that
+        still goes on, or None."""
+        while (self._next < len(self.faults) or self.happenings.lasting() or self.calls.others):
+            self.happenings.undo_what_is_over()
+            self.calls.follow()
+            if self._next < len(self.faults):
+                self._meet(self.faults[self._next])
+            self.calls.end_at_standstill()
+            time.sleep(PAUSE_S)
+        return self.calls.main
+
+    def _meet(self, fault):
+        """Lets the fault happen when its moment has come, or has not come for long."""
+        now = time.monotonic()
+        self._awaited_since = self._awaited_since or now
+        waited_s = now - self._awaited_since
+        # So that the day's faults are spread over all runs.
+        is_early = len(self.calls.finished) < self._next * self.runs // len(self.faults)
+        if is_early and waited_s < RUN_PATIENCE_S or self._must_wait(fault, waited_s):
+            return
+        if self._due is None:
+            patience_s = PATIENCE_S + (RUN_PATIENCE_S if is_early else 0)
+            if not self._has_come(fault.moment) and waited_s < patience_s:
+                return
+            self._due = now + fault.moment.delay_s
+        if now < self._due:
+            return
+        self._awaited_since = self._due = None
+        self._next += 1
+        happened = self.happenings.happen(fault)
+        name = fault.kind if fault.kind != "signal" else f"{fault.what} to {fault.role}"
+        (self.counts if happened else self.missed)[name] += 1
+        self.say(f"{now - self._begin:7.2f} s fault {self._next}: {fault}"
+                 f"{'' if happened else ' (nobody there)'}; "
+                 f"{len(self.calls.finished)} runs finished")
+
+    def _must_wait(self, fault, waited_s):
+        lasting = self.happenings.lasting()
+        if fault.kind == "vanished" and self.calls.are_opening() and waited_s < RUN_PATIENCE_S:
+            return True
+        return (fault.kind in OF_FOLDER and bool(lasting & set(OF_FOLDER)) or
+                fault.kind in CALLS and "vanished" in lasting or
+                fault.kind == "edited" and "edited" in lasting)
+
+    def _has_come(self, moment):
+        watch = self.calls.main
+        if watch is None or watch.attempt is None:
+            return moment.phase == "any" or (moment.phase == "calling" and watch is not None)
+        match moment.phase:
+            case "calling":
+                return False
+            case "starting":
+                return watch.is_starting_ranks()
+            case "step":
+                return bool(watch.ranks) and watch.attempt.step >= moment.step
+            case "saving":
+                return bool(watch.ranks) and watch.attempt.is_saving()
+            case "ended":
+                return watch.attempt.has_ended
+        return True

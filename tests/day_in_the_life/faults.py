@@ -1,0 +1,100 @@
+"""What can happen on a day, and what of it happens on the day of a seed."""
+import random
+from dataclasses import dataclass, field
+
+# kind -> how often, of 100, where everything can be done here.
+KINDS = {"signal": 44, "reader": 8, "full disk": 6, "vanished": 6, "read-only": 6, "edited": 7,
+         "clock": 8, "second runner": 5, "other experiment": 3, "inquiry": 7}
+NEEDS_DISK = ("full disk", "read-only")
+# These last, and exclude each other.
+OF_FOLDER = ("full disk", "vanished", "read-only")
+CALLS = ("second runner", "other experiment", "inquiry")  # are one more call
+SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGKILL", "SIGKILL", "SIGSTOP")
+ROLES = ("runner", "runner", "supervisor", "rank", "rank")
+EDITS = ("another file", "in place", "appended", "cut short")
+INQUIRIES = (
+    ["report"], ["report", "--per-rank"],
+    ["report", "--format", "html", "--output", "{tmp}/report.html"],
+    ["status"], ["status", "--all"], ["explain", "{point}"], ["logs", "{point}"],
+    ["export", "--to", "{tmp}/export", "--force"],
+    ["prune", "--not-current", "--yes"], ["prune", "--checkpoints", "--keep-last", "1", "--yes"],
+    ["merge", "mine={results}", "--results", "{merged}"],
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a fault happens: in which phase of a run, and how long after its beginning."""
+    phase: str
+    step: int
+    delay_s: float
+
+    def __str__(self):
+        return f"step {self.step}" if self.phase == "step" else self.phase
+
+
+@dataclass(frozen=True)
+class Fault:
+    kind: str
+    moment: Moment
+    what: str = ""  # the signal, the edit, ...
+    role: str = ""
+    place: float = 0  # among several of the role, or of what may be edited
+    lasts_s: float = 0
+    arguments: list = field(default_factory=list)
+
+    def __str__(self):
+        words = [self.kind if self.kind != "signal" else "", self.what,
+                 f"to {self.role}" if self.role else "", " ".join(self.arguments),
+                 f"for {self.lasts_s:.1f} s" if self.lasts_s else ""]
+        return " ".join(word for word in words if word) + f", {self.moment}"
+
+
+def draw(seed, count, runs, steps, longest_s, has_disk, has_clock):
+    """The day's faults. They follow from the arguments alone."""
+    choice = random.Random(seed)
+    weights = {kind: weight for kind, weight in KINDS.items()
+               if (has_disk or kind not in NEEDS_DISK) and (has_clock or kind != "clock")}
+    faults = [_fault(choice, choice.choices(list(weights), list(weights.values()))[0], runs, steps,
+                     longest_s) for _ in range(count)]
+    # Once a day an input is replaced for good.
+    at = choice.randrange(count // 4, count * 3 // 4) if count >= 4 else 0
+    faults[at] = Fault("replaced", _moment(choice, steps))
+    return faults
+
+
+def _moment(choice, steps):
+    phase = choice.choices(["calling", "starting", "step", "saving", "ended", "any"],
+                           [10, 20, 40, 12, 10, 8])[0]
+    longest = {"calling": 0.4, "starting": 0.5, "any": 1.0}.get(phase, 0.03)
+    return Moment(phase, choice.randint(1, steps), choice.uniform(0, longest))
+
+
+def _lasting(choice, least_s, longest_s):
+    """Short ones more often: as many from 0.1 s to 1 s as from 1 s to 10 s."""
+    return least_s * (longest_s / least_s) ** choice.random()
+
+
+def _fault(choice, kind, runs, steps, longest_s):
+    moment = _moment(choice, steps)
+    lasts_s = _lasting(choice, 0.1, longest_s)
+    match kind:
+        case "signal":
+            what = choice.choice(SIGNALS)
+            return Fault(kind, moment, what, choice.choice(ROLES), choice.random(),
+                         min(lasts_s, 5) if what == "SIGSTOP" else 0)
+        case "edited":
+            return Fault(kind, moment, choice.choice(EDITS), lasts_s=min(lasts_s, 6))
+        case "clock":
+            hours = choice.choice([-8760, -24, -1, -0.01, 0.01, 1, 24, 8760])
+            return Fault(kind, moment, f"{hours:+} h", place=hours)
+        case "inquiry":
+            return Fault(kind, moment, arguments=choice.choice(INQUIRIES),
+                         place=choice.randrange(runs))
+        case "second runner" | "other experiment":
+            return Fault(kind, moment)
+        case "full disk":
+            return Fault(kind, moment, place=choice.choice([0, 0, 4096, 65536, 262144]),
+                         lasts_s=lasts_s)
+        case _:
+            return Fault(kind, moment, lasts_s=lasts_s)

@@ -1,0 +1,114 @@
+"""What an attempt's figures must be, computed from its events files alone. Written from README and
+ARCHITECTURE ("Numbers"), not from the runner's code."""
+import json
+
+import numpy
+
+
+def events_of(file):
+    """All whole lines; a rank that was killed may leave a torn last one."""
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text().split("\n")[:-1]]
+
+
+def of_kind(kind, events):
+    return [event for event in events if event["kind"] == kind]
+
+
+def _after_warmup(values, excluded):
+    return values[excluded:] if len(values) > excluded else values
+
+
+def attempt_figures(ranks, run):
+    """`ranks`: each rank's events. `run`: the run's row of the table runs."""
+    steps = [{event["step"]: event for event in of_kind("step", events)} for events in ranks]
+    done_by_all = sorted(set.intersection(*map(set, steps)))
+    figures = {"steps": min(map(len, steps))}
+    figures |= _times(steps, done_by_all, run)
+    figures |= _memory(steps)
+    first = of_kind("step", ranks[0])
+    if first:
+        figures |= {"loss_first": first[0]["loss"], "loss_last": first[-1]["loss"],
+                    "skipped_steps": sum(step["skipped"] for step in first),
+                    "non_finite_steps": sum(step["non_finite"] for step in first)}
+    if evaluations := of_kind("evaluation", ranks[0]):
+        losses = [evaluation["loss"] for evaluation in evaluations]
+        figures |= {"validation_loss_first": losses[0], "validation_loss_last": losses[-1],
+                    "validation_loss_best": min(losses),
+                    "token_accuracy_last": evaluations[-1]["token_accuracy"]}
+    if checkpoints := of_kind("checkpoint", ranks[0]):
+        figures["checkpoint_write_time_ms_median"] = numpy.median(
+            [checkpoint["write_time_ms"] for checkpoint in checkpoints])
+    return figures
+
+
+def _times(steps, done_by_all, run):
+    """A step takes as long as its slowest rank."""
+    if not done_by_all:
+        return {}
+    excluded = run["warmup_steps_excluded"]
+    slowest = [max((of_rank[step] for of_rank in steps), key=lambda done: done["step_time_ms"])
+               for step in done_by_all]
+    times = _after_warmup([step["step_time_ms"] for step in slowest], excluded)
+    median = numpy.median(times)
+    figures = {"step_time_ms_median": median,
+               "step_time_ms_p25": numpy.quantile(times, 0.25),
+               "step_time_ms_p75": numpy.quantile(times, 0.75),
+               "steps_per_second": 1000 / median,
+               "micro_batches_per_second": 1000 / median * run["gradient_accumulation_steps"],
+               "tokens_per_second": 1000 / median * numpy.median(
+                   _after_warmup([step["tokens"] for step in slowest], excluded))}
+    waits = [step["communication_time_ms"] for step in slowest]
+    if None not in waits:
+        figures["communication_time_ms_median"] = numpy.median(_after_warmup(waits, excluded))
+    return figures
+
+
+def _memory(steps):
+    """Of each rank its largest over all steps; then of the rank with most and with least."""
+    figures = {}
+    for kind in ("allocated", "reserved"):
+        for moment in ("max", "forward"):
+            name = f"memory_{kind}_bytes_{moment}"
+            peaks = [max(done[name] for done in of_rank.values()) for of_rank in steps if of_rank]
+            if not peaks:
+                continue
+            stem = name if moment == "forward" else f"memory_{kind}_bytes"
+            figures |= {f"{stem}_max": max(peaks), f"{stem}_min": min(peaks)}
+    return figures
+
+
+def rank_figures(events, run):
+    steps = of_kind("step", events)
+    figures = {"steps": len(steps)}
+    if steps:
+        figures["step_time_ms_median"] = numpy.median(_after_warmup(
+            [step["step_time_ms"] for step in steps], run["warmup_steps_excluded"]))
+    for name in ("memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
+                 "memory_allocated_bytes_max", "memory_reserved_bytes_max"):
+        if steps:
+            figures[name] = max(step[name] for step in steps)
+    return figures
+
+
+def joined(attempts, kind):
+    """step -> loss over a run that was resumed, of the events of rank 0 of each of its attempts, in
+    their order: an attempt's own, and before them those that led to the checkpoint it began with.
+    Fails when one attempt has a step twice."""
+    losses, before = {}, None
+    for events in reversed(attempts):
+        started = of_kind("run_started", events)
+        if not started:
+            continue
+        own = [event for event in of_kind(kind, events)
+               if before is None or event["step"] <= before]
+        for event in own:
+            if event["step"] in losses:
+                raise ValueError(f"step {event['step']} is there twice")
+            losses[event["step"]] = event["loss"]
+        resumed = started[0]["resumed_from_step"]
+        before = resumed if before is None else min(before, resumed)
+        if before == 0:
+            break
+    return losses

@@ -1,0 +1,156 @@
+"""Makes faults happen, and undoes those that last."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from experiment import EDITED, EDITION, NAME, OTHER, REPLACED, REPLACEMENT
+from processes import send
+
+# A process of its own, as a process loses its locks with the first descriptor that it closes.
+READER = """
+import sqlite3, sys, time
+database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True, timeout=1)
+try:
+    database.execute("begin")
+    database.execute("select * from attempts").fetchone()
+    print("reads", flush=True)
+    time.sleep(float(sys.argv[2]))
+except sqlite3.Error as error:
+    print(error, flush=True)
+"""
+
+
+class Happenings:
+    def __init__(self, workplace, say):
+        self.workplace, self.say = workplace, say
+        self.calls = None  # given later: calls ask what is going on
+        self.is_replaced = False
+        self._undo = []  # (when, kind, what)
+        self._other_calls = 0
+
+    def lasting(self):
+        """Kinds of faults that are going on."""
+        return {kind for _, kind, _ in self._undo}
+
+    def undo_what_is_over(self):
+        for entry in list(self._undo):
+            when, _, undo = entry
+            if when <= time.monotonic():
+                self._undo.remove(entry)
+                undo()
+                self.calls.news = time.monotonic()
+
+    def happen(self, fault):
+        """Whether there was something for it to happen to."""
+        return getattr(self, "_" + fault.kind.replace(" ", "_").replace("-", "_"))(fault)
+
+    def _last(self, fault, undo, kind=None):
+        """Undone when its time is over."""
+        self._undo.append((time.monotonic() + fault.lasts_s, kind or fault.kind, undo))
+        for watch in self.calls.all():
+            watch.disturbed_by.add(kind or fault.kind)
+        return True
+
+    def _signal(self, fault):
+        number = signal.Signals[fault.what]
+        watch = self.calls.main
+        process = watch.signal(fault.role, fault.place, number) if watch else None
+        if process is None:
+            return False
+        if number == signal.SIGSTOP:
+            self._last(fault, lambda: send(process, signal.SIGCONT), "stopped " + fault.role)
+        return True
+
+    def _reader(self, fault):
+        file = self.workplace.results / "results.sqlite"
+        reader = subprocess.Popen([sys.executable, "-c", READER, file, str(fault.lasts_s)],
+                                  stdout=subprocess.PIPE, text=True)
+        if reader.stdout.readline().strip() != "reads":
+            reader.communicate()
+            return False
+
+        def end():
+            reader.kill()
+            reader.communicate()
+        return self._last(fault, end)
+
+    def _full_disk(self, fault):
+        self.workplace.fill_disk(int(fault.place))
+        return self._last(fault, self.workplace.empty_disk)
+
+    def _read_only(self, fault):
+        if not self.workplace.results.exists():
+            return False
+        self.workplace.forbid_writing()
+        return self._last(fault, self.workplace.allow_writing)
+
+    def _vanished(self, fault):
+        place = self.workplace
+        if not place.results.exists() or self.calls.are_opening():
+            return False
+        place.results.rename(place.away)
+
+        def bring_back():
+            if place.results.exists():
+                made = [str(path.relative_to(place.results)) for path in place.results.rglob("*")]
+                self.calls.find(f"a new results folder was made while it was away: {made[:5]}")
+                place.results.rename(place.disk / f"made-{time.monotonic_ns()}")
+            place.away.rename(place.results)
+        return self._last(fault, bring_back)
+
+    def _edited(self, fault):
+        file = self.workplace.project / EDITED
+        before, status = file.read_bytes(), file.stat()
+        if fault.what == "another file":
+            self.workplace.save_tokens(EDITED, EDITION)
+        else:
+            half = len(before) // 2
+            with file.open("r+b") as edited:
+                match fault.what:
+                    case "in place":
+                        edited.seek(half)
+                        edited.write(bytes(len(before) - half))
+                    case "appended":
+                        edited.seek(len(before))
+                        edited.write(bytes(68))
+                    case "cut short":
+                        edited.truncate(half)
+
+        def put_back():  # size and time are then what they were
+            with file.open("r+b") as edited:
+                edited.write(before)
+                edited.truncate()
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return self._last(fault, put_back)
+
+    def _replaced(self, _):
+        self.workplace.save_tokens(REPLACED, REPLACEMENT)
+        self.is_replaced = True
+        return True
+
+    def _clock(self, fault):
+        self.workplace.set_clock(int(fault.place * 3600))
+        return True
+
+    def _second_runner(self, fault):
+        self.calls.add(fault.kind, self.workplace.run_arguments(NAME))
+        return True
+
+    def _other_experiment(self, fault):
+        self._other_calls += 1
+        more = ["--rerun"] if self._other_calls > 1 else []
+        self.calls.add(fault.kind, self.workplace.run_arguments(OTHER, *more))
+        return True
+
+    def _inquiry(self, fault):
+        place = self.workplace
+        names = {"tmp": place.folder / "inquiries", "results": place.results,
+                 "merged": place.merged, "point": f"run {int(fault.place)}"}
+        names["tmp"].mkdir(exist_ok=True)
+        arguments = [argument.format(**names) for argument in fault.arguments]
+        if "--results" not in arguments:
+            arguments += ["--results", place.results]
+        self.calls.add(fault.kind, arguments)
+        return True

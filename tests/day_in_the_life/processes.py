@@ -1,0 +1,135 @@
+"""The processes of a runner, and how far the run is that it trains."""
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from host_processes import processes, program_of
+
+
+def send(pid, number):
+    """Whether there was such a process."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def children(pid):
+    found = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, tasks.read_text().split())
+        except OSError:
+            pass
+    return found
+
+
+def arguments_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def processes_of(workplace):
+    """All that a call has started, as {process: program}."""
+    mark = str(workplace.folder)
+    return {pid: Path(program_of(pid)).name for pid, environment in processes()
+            if environment.get("FSDP_TEST_DAY") == mark}
+
+
+class Attempt:
+    """What rank 0 of an attempt has reported, read while it goes on."""
+
+    def __init__(self, run_folder, number):
+        self.run_folder = run_folder
+        self.file = run_folder / f"attempt-{number}/events.rank0.jsonl"
+        self.step = 0
+        self.kinds = set()
+        self._open = None
+        self._rest = ""
+
+    @property
+    def has_ended(self):
+        return bool(self.kinds & {"run_finished", "run_failed", "run_interrupted"})
+
+    def is_saving(self):
+        try:
+            return any(name.endswith(".partial")
+                       for name in os.listdir(self.run_folder / "checkpoints"))
+        except OSError:
+            return False
+
+    def read(self):
+        """Whether there was something new."""
+        try:
+            self._open = self._open or self.file.open()
+        except OSError:
+            return False
+        text = self._rest + self._open.read()
+        *lines, self._rest = text.split("\n")
+        for event in map(json.loads, lines):
+            self.kinds.add(event["kind"])
+            self.step = max(self.step, event.get("step", 0))
+        return bool(lines)
+
+
+class Watch:
+    """A call of the runner: its supervisor, its ranks, and the attempt that they make."""
+
+    def __init__(self, process, trainer, is_plain):
+        self.runner = process
+        self.is_plain = is_plain  # asks for all runs, and none again
+        self.began = time.monotonic()
+        self.trainer = trainer
+        self.supervisors, self.ranks = [], []
+        self.attempt = None
+        self.finished = set()  # folders of runs
+        self.sent = set()  # the signals that the runner got
+        self.disturbed_by = set()  # kinds of lasting faults during its life
+
+    def look(self):
+        """Reads on. Whether there was something new."""
+        has_news = self._read()
+        ranks = [rank for rank in self.ranks if program_of(rank)]
+        if not ranks:
+            self.supervisors = children(self.runner.pid)
+            # By rank: they are started in this order.
+            ranks = sorted(child for supervisor in self.supervisors
+                           for child in children(supervisor)
+                           if program_of(child) == str(self.trainer))
+        if ranks and ranks != self.ranks:
+            arguments = arguments_of(ranks[0])
+            if "--spec" in arguments:
+                self.attempt = Attempt(Path(arguments[arguments.index("--spec") + 1]).parent,
+                                       arguments[arguments.index("--attempt") + 1])
+        self.ranks = ranks
+        return has_news
+
+    def _read(self):
+        has_news = self.attempt is not None and self.attempt.read()
+        if has_news and "run_finished" in self.attempt.kinds:
+            self.finished.add(self.attempt.run_folder)
+        return has_news
+
+    def is_starting_ranks(self):
+        return bool(self.ranks) and self.attempt is not None and not self.attempt.kinds
+
+    def signal(self, role, place, number):
+        """Sends it to the process that plays this role; `place`, from 0 to 1, chooses among
+        several. Returns the process; None: there was none."""
+        if role == "runner":
+            pids = [self.runner.pid] if self.runner.poll() is None else []
+        else:
+            pids = self.supervisors if role == "supervisor" else self.ranks
+        if not pids:
+            return None
+        pid = pids[int(place * len(pids))]
+        if not send(pid, number):
+            return None
+        if role == "runner" and number != signal.SIGCONT:
+            self.sent.add(number)
+        return pid
