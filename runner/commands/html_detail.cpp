@@ -32,7 +32,8 @@ std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSampl
                                           int64_t started_unix_ms, const std::set<Device>& own) {
   std::map<Device, std::vector<CurvePoint>> points;
   for (const Recorded<DeviceSample>& sample : samples) {
-    const double seconds = static_cast<double>(sample.time_unix_ms - started_unix_ms) / 1000;
+    const double seconds =
+        (static_cast<double>(sample.time_unix_ms) - static_cast<double>(started_unix_ms)) / 1000;
     points[{sample.body.host, sample.body.device}].push_back(
         {.x = seconds, .y = sample.body.utilization_percent});
   }

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kColumnsOfGpus = 100;  // where the width is not known
 
 std::string percent(std::optional<double> value) {
-  return value ? std::to_string(std::lround(*value)) + " %" : "-";
+  return value ? decimals(std::round(*value), 0) + " %" : "-";
 }
 
 std::optional<double> part_percent(std::optional<int64_t> part, std::optional<int64_t> whole) {
@@ -36,12 +36,12 @@ std::string power_text(const NodeState& state) {
 
 std::vector<std::string> node_cells(const NodeState& state, int64_t now_unix_ms) {
   const DeviceSample& node = state.node;
-  std::optional<int64_t> available;
-  if (node.memory_total_bytes && node.memory_used_bytes) {
-    available = *node.memory_total_bytes - *node.memory_used_bytes;
-  }
+  const bool is_known =
+      node.memory_used_bytes >= 0 && node.memory_total_bytes >= node.memory_used_bytes.value_or(0);
+  const auto available =
+      is_known ? std::optional(*node.memory_total_bytes - *node.memory_used_bytes) : std::nullopt;
   const auto age_ms =
-      static_cast<double>(std::max<int64_t>(0, now_unix_ms - state.sampled_unix_ms));
+      std::max(0.0, static_cast<double>(now_unix_ms) - static_cast<double>(state.sampled_unix_ms));
   return {state.host,
           node.cpu_count ? std::to_string(*node.cpu_count) : "-",
           percent(node.utilization_percent),

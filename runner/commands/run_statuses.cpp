@@ -49,8 +49,9 @@ void read_newest_figures(const Store& store, RunState& state) {
     }
   }
   if (row.steps_planned && !state.runner_is_gone) {
-    state.seconds_left =
-        static_cast<double>(*row.steps_planned - *row.steps_done) * *row.step_time_ms_median / 1000;
+    const double steps =
+        static_cast<double>(*row.steps_planned) - static_cast<double>(*row.steps_done);
+    state.seconds_left = std::max(steps, 0.0) * *row.step_time_ms_median / 1000;
   }
 }
 
@@ -103,8 +104,9 @@ std::vector<RunState> current_states(const Store& store, std::span<const StatusR
     RunState& state = states.emplace_back(RunState{.row = row});
     if (row.status != RunStatus::kRunning || !row.attempt) continue;
     if (row.job_ends_unix_ms) {
-      const int64_t left_ms = std::max<int64_t>(0, *row.job_ends_unix_ms - now_unix_ms);
-      state.job_seconds_left = static_cast<double>(left_ms) / 1000;
+      const double left_ms =
+          static_cast<double>(*row.job_ends_unix_ms) - static_cast<double>(now_unix_ms);
+      state.job_seconds_left = std::max(left_ms, 0.0) / 1000;
     }
     state.runner_is_gone = is_gone(row, this_host);
     read_newest_figures(store, state);

@@ -1,6 +1,7 @@
 #include "runner/export/curves.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -28,7 +29,7 @@ std::vector<Stretch> stretches(const Store& store, int64_t run_id, int attempt) 
 }
 
 void add_if_known(CurvePoint& point, const std::string& name, const std::optional<double>& value) {
-  if (value) point.figures.emplace_back(name, *value);
+  if (value && std::isfinite(*value)) point.figures.emplace_back(name, *value);
 }
 
 void add_if_known(CurvePoint& point, const std::string& name, const std::optional<int64_t>& value) {

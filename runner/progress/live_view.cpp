@@ -29,7 +29,7 @@ struct Row {
 // "[=====>      ]"
 std::string bar(double part, size_t width) {
   const size_t inside = width - 2;
-  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(inside));
+  const auto filled = static_cast<size_t>(part * static_cast<double>(inside));
   std::string text(filled, '=');
   if (filled < inside) text += '>';
   text.resize(inside, ' ');
@@ -39,7 +39,7 @@ std::string bar(double part, size_t width) {
 double part_done(const RunProgress& run) {
   if (run.has_ended()) return 1;
   if (run.steps == 0) return 0;
-  return static_cast<double>(run.step) / static_cast<double>(run.steps);
+  return std::clamp(static_cast<double>(run.step) / static_cast<double>(run.steps), 0.0, 1.0);
 }
 
 std::string state_text(const RunProgress& run) {

@@ -6,16 +6,23 @@
 #include <cstdio>
 #include <numeric>
 
+#include "runner/report/figures.h"
+
 namespace fsdp {
 namespace {
 
 constexpr double kRecentStepWeight = 0.2;
 
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 96> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
+std::string steps_per_second_text(double step_time_ms) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "  %.3g it/s", 1000 / step_time_ms);
   return text.data();
+}
+
+// "2m 05s"
+std::string two_parts(int64_t large, char large_unit, int64_t small, char small_unit) {
+  return std::to_string(large) + large_unit + (small < 10 ? " 0" : " ") + std::to_string(small) +
+         small_unit;
 }
 
 void add_step(RunProgress& run, const StepDone& done) {
@@ -42,7 +49,7 @@ class Experience {
       ++runs_;
       seconds_ += whole_s;
       if (run.steps > run.steps_before) {
-        steps_ += static_cast<double>(run.steps - run.steps_before);
+        steps_ += static_cast<double>(run.steps) - static_cast<double>(run.steps_before);
         seconds_of_steps_ += whole_s;
       }
     }
@@ -65,14 +72,14 @@ class Experience {
 
 std::string evaluation_text(const EvaluationDone& evaluation) {
   std::string text = ": step " + std::to_string(evaluation.step) + "  validation loss ";
-  text += evaluation.loss ? formatted("%.4f", *evaluation.loss) : "not finite";
-  return text + formatted("  accuracy %.1f %%", 100 * evaluation.token_accuracy);
+  text += evaluation.loss ? loss_text(*evaluation.loss) : "not finite";
+  return text + "  accuracy " + decimals(100 * evaluation.token_accuracy, 1) + " %";
 }
 
 std::string checkpoint_text(const CheckpointDone& checkpoint) {
   return ": step " + std::to_string(checkpoint.step) + "  checkpoint " + checkpoint.path + "  " +
-         memory_text(checkpoint.size_bytes) +
-         formatted("  %.1f s", checkpoint.write_time_ms / 1000);
+         memory_text(checkpoint.size_bytes) + "  " + decimals(checkpoint.write_time_ms / 1000, 1) +
+         " s";
 }
 
 }  // namespace
@@ -94,7 +101,8 @@ void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks) {
 
 std::optional<double> seconds_left(const RunProgress& run) {
   if (run.has_ended() || !run.step_time_ms || run.steps == 0) return std::nullopt;
-  return static_cast<double>(std::max<int64_t>(run.steps - run.step, 0)) * *run.step_time_ms / 1000;
+  const double steps = static_cast<double>(run.steps) - static_cast<double>(run.step);
+  return std::max(steps, 0.0) * *run.step_time_ms / 1000;
 }
 
 std::optional<double> seconds_left(std::span<const RunProgress> runs,
@@ -119,7 +127,7 @@ std::optional<double> seconds_left(std::span<const RunProgress> runs,
   return std::max(longest, sum / static_cast<double>(std::max<int64_t>(side_by_side, 1)));
 }
 
-std::string loss_text(double loss) { return formatted("%.4f", loss); }
+std::string loss_text(double loss) { return decimals(loss, 4); }
 
 std::string loss_text(const RunProgress& run) {
   if (run.step == 0) return "-";
@@ -128,14 +136,17 @@ std::string loss_text(const RunProgress& run) {
 
 std::string memory_text(int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? formatted("%.1f MiB", mib) : formatted("%.2f GiB", mib / 1024);
+  return mib < 1024 ? decimals(mib, 1) + " MiB" : decimals(mib / 1024, 2) + " GiB";
 }
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<long>(std::lround(seconds));
-  if (whole < 60) return formatted("%lds", whole);
-  if (whole < 3600) return formatted("%ldm %02lds", whole / 60, whole % 60);
-  return formatted("%ldh %02ldm", whole / 3600, whole / 60 % 60);
+  constexpr double kLongest = 1e12;
+  if (seconds < 0) return '-' + duration_text(-seconds);
+  if (!(seconds < kLongest)) return decimals(seconds, 0) + 's';
+  const int64_t whole = std::llround(seconds);
+  if (whole < 60) return std::to_string(whole) + 's';
+  if (whole < 3600) return two_parts(whole / 60, 'm', whole % 60, 's');
+  return two_parts(whole / 3600, 'h', whole / 60 % 60, 'm');
 }
 
 std::string steps_text(const RunProgress& run) {
@@ -146,7 +157,7 @@ std::string steps_text(const RunProgress& run) {
 std::string figures_text(const RunProgress& run) {
   if (run.step == 0) return "no step";
   std::string text = steps_text(run) + "  loss " + loss_text(run);
-  if (run.step_time_ms > 0.0) text += formatted("  %.3g it/s", 1000 / *run.step_time_ms);
+  if (run.step_time_ms > 0.0) text += steps_per_second_text(*run.step_time_ms);
   return text + "  " + memory_text(run.memory_allocated_bytes_max);
 }
 

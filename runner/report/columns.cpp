@@ -52,7 +52,7 @@ std::string text_for_people(const Value& value, std::string_view name) {
     return is_bytes ? gibibytes(*integer) : std::to_string(*integer);
   }
   if (const auto* real = std::get_if<double>(&value))
-    return is_bytes ? gibibytes(std::llround(*real)) : three_digits(*real);
+    return three_digits(is_bytes ? *real / 0x1p30 : *real);
   if (const auto* words = std::get_if<std::string>(&value)) return *words;
   return "-";
 }

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "runner/report/column_values.h"
 #include "runner/report/figures.h"
 
@@ -19,8 +21,8 @@ std::optional<Ratio> ratio_to_baseline(const ReportRow& row,
     return std::nullopt;
   }
   const auto denominator = static_cast<double>(*(baseline->median.*member));
-  if (denominator == 0) return std::nullopt;
-  return Ratio{.value = static_cast<double>(*(row.run->*member)) / denominator};
+  const Ratio ratio{.value = static_cast<double>(*(row.run->*member)) / denominator};
+  return std::isfinite(ratio.value) ? std::optional(ratio) : std::nullopt;
 }
 
 std::optional<Ratio> speed_ratio(const ReportRow& row) {

@@ -4,26 +4,21 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 
 namespace fsdp {
 namespace {
 
-std::string fixed(double value, int decimals) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
-  return buffer;
-}
+constexpr double kLargestInDigits = 1e15;  // whole numbers above are no more exact
 
 std::string two_parts(int64_t large, const char* large_unit, int64_t small,
                       const char* small_unit) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%lld %s %02lld %s", static_cast<long long>(large),
-                large_unit, static_cast<long long>(small), small_unit);
-  return buffer;
+  const std::string digits = std::to_string(small);
+  return std::to_string(large) + ' ' + large_unit + (digits.size() < 2 ? " 0" : " ") + digits +
+         ' ' + small_unit;
 }
 
 struct Unit {
@@ -44,12 +39,27 @@ std::span<const Unit> units_of(std::string_view name) {
 
 }  // namespace
 
+std::string decimals(double value, int count) {
+  if (std::isnan(value)) return "nan";
+  const bool is_readable = std::abs(value) < kLargestInDigits;
+  std::array<char, 64> text{};  // 15 digits and a few decimals; infinite: "inf"
+  const auto [end, error] =
+      is_readable
+          ? std::to_chars(text.begin(), text.end(), value, std::chars_format::fixed, count)
+          : std::to_chars(text.begin(), text.end(), value, std::chars_format::scientific, 2);
+  if (error != std::errc()) throw std::logic_error("a figure of so many decimals");
+  return {text.begin(), end};
+}
+
 std::string three_digits(double value) {
   constexpr int kMostDecimals = 6;
-  char scientific[64];  // rounds before the exponent is read: 99.96 has three whole digits
-  std::snprintf(scientific, sizeof(scientific), "%.2e", value);
-  const int exponent = std::atoi(std::strchr(scientific, 'e') + 1);
-  return fixed(value, std::clamp(2 - exponent, 0, kMostDecimals));
+  if (!(std::abs(value) < kLargestInDigits)) return decimals(value, 0);
+  if (value == 0) return decimals(value, 2);
+  // Rounded before its exponent is read: 99.96 has three whole digits.
+  std::array<char, 32> scientific{};
+  std::to_chars(scientific.begin(), scientific.end(), value, std::chars_format::scientific, 2);
+  const int exponent = std::atoi(std::strchr(scientific.data(), 'e') + 1);
+  return decimals(value, std::clamp(2 - exponent, 0, kMostDecimals));
 }
 
 std::string three_digits(std::optional<double> value) { return value ? three_digits(*value) : "-"; }
@@ -67,8 +77,10 @@ std::string gibibytes(std::optional<int64_t> least, std::optional<int64_t> most)
 
 std::string duration(std::optional<double> time_ms) {
   if (!time_ms) return "-";
-  if (*time_ms < 1'000) return fixed(*time_ms, 0) + " ms";
-  if (*time_ms < 60'000) return fixed(*time_ms / 1'000, 1) + " s";
+  if (*time_ms < 0) return '-' + duration(-*time_ms);
+  const bool is_readable = *time_ms < kLargestInDigits;
+  if (*time_ms < 1'000 || !is_readable) return decimals(*time_ms, 0) + " ms";
+  if (*time_ms < 60'000) return decimals(*time_ms / 1'000, 1) + " s";
   const int64_t seconds = std::llround(*time_ms / 1'000);
   if (seconds < 3'600) return two_parts(seconds / 60, "min", seconds % 60, "s");
   const int64_t minutes = std::llround(*time_ms / 60'000);
@@ -76,7 +88,7 @@ std::string duration(std::optional<double> time_ms) {
 }
 
 std::string ratio(std::optional<double> value) {
-  return value ? std::string("x").append(fixed(*value, 2)) : "-";
+  return value && !std::isnan(*value) ? 'x' + decimals(*value, 2) : "-";
 }
 
 std::string ratio(const std::optional<Ratio>& value) {
@@ -84,8 +96,8 @@ std::string ratio(const std::optional<Ratio>& value) {
   const std::string text = ratio(value->value);
   if (value->is_no_difference()) return "~ " + text;
   if (!value->interval) return text;
-  return text + " [" + fixed(value->interval->low, 2) + ", " + fixed(value->interval->high, 2) +
-         "]";
+  return text + " [" + decimals(value->interval->low, 2) + ", " +
+         decimals(value->interval->high, 2) + "]";
 }
 
 std::optional<double> figure_from_text(std::string_view text, std::string_view name) {

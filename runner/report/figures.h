@@ -10,6 +10,9 @@
 // Figures as people read them. What was not measured is "-".
 namespace fsdp {
 
+// "12.30" for two decimals; from 1e15 on three digits and an exponent, "3.79e+35"; "inf", "nan".
+std::string decimals(double value, int count);
+
 // Three significant digits, but never fewer than the whole part: 0.0123, 1.23, 12.3, 123, 12345.
 std::string three_digits(double value);
 std::string three_digits(std::optional<double> value);
@@ -18,7 +21,7 @@ std::string three_digits(std::optional<double> value);
 std::string gibibytes(std::optional<int64_t> least, std::optional<int64_t> most);
 std::string gibibytes(std::optional<int64_t> bytes);
 
-// "850 ms", "12.3 s", "4 min 05 s", "2 h 03 min".
+// "850 ms", "12.3 s", "4 min 05 s", "2 h 03 min", "-12.3 s".
 std::string duration(std::optional<double> time_ms);
 
 // "x1.25"

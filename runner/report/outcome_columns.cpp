@@ -1,6 +1,5 @@
-#include <cstdio>
-
 #include "runner/report/column_values.h"
+#include "runner/report/figures.h"
 
 namespace fsdp {
 namespace {
@@ -8,12 +7,7 @@ namespace {
 using enum Alignment;
 using Run = ComparisonRow;
 
-std::string loss(std::optional<double> value) {
-  char buffer[32];
-  if (!value) return "-";
-  std::snprintf(buffer, sizeof(buffer), "%.4f", *value);
-  return buffer;
-}
+std::string loss(std::optional<double> value) { return value ? decimals(*value, 4) : "-"; }
 
 std::string losses(const ReportRow& row) {
   if (row.run->steps.value_or(0) == 0) return "-";
@@ -37,10 +31,8 @@ std::string validation_losses(const ReportRow& row) {
 }
 
 std::string token_accuracy(const ReportRow& row) {
-  char buffer[32];
-  if (!row.run->token_accuracy_last) return "-";
-  std::snprintf(buffer, sizeof(buffer), "%.1f %%", 100 * *row.run->token_accuracy_last);
-  return buffer;
+  const std::optional<double>& accuracy = row.run->token_accuracy_last;
+  return accuracy ? decimals(100 * *accuracy, 1) + " %" : "-";
 }
 
 std::string count(std::optional<int64_t> value) { return value ? std::to_string(*value) : "-"; }

@@ -42,12 +42,9 @@ std::string figure_text(const ReportRow& row, std::optional<double> figure) {
   const std::string& name = row.verdict->published->column;
   if (name.find("_time_ms") != std::string::npos) return duration(figure);
   const bool is_bytes = name.find("_bytes") != std::string::npos;
+  if (is_bytes) return decimals(*figure / 0x1p30, 2) + " GiB";
   char buffer[32];
-  if (is_bytes) {
-    std::snprintf(buffer, sizeof(buffer), "%.2f GiB", *figure / 0x1p30);
-  } else {
-    std::snprintf(buffer, sizeof(buffer), "%.4g", *figure);
-  }
+  std::snprintf(buffer, sizeof(buffer), "%.4g", *figure);
   return buffer;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -10,6 +11,13 @@
 
 namespace fsdp {
 namespace {
+
+// The nearest whole number that there is.
+int64_t whole(double value) {
+  constexpr double kAboveAll = 0x1p63;
+  if (value >= kAboveAll) return std::numeric_limits<int64_t>::max();
+  return value < -kAboveAll ? std::numeric_limits<int64_t>::min() : std::llround(value);
+}
 
 // Puts the medians over `runs` into each figure of `median`.
 void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const> runs) {
@@ -29,7 +37,7 @@ void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const
     figure.reset();
     if (values.empty()) return;
     if constexpr (std::is_integral_v<Figure>) {
-      figure = std::llround(median(values));
+      figure = whole(median(values));
     } else {
       figure = median(values);
     }
@@ -67,7 +75,8 @@ std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,
   const std::vector<double> baseline = figures_of(*series.baseline, figure);
   if (values.empty() || baseline.empty()) return std::nullopt;
   if (&series == series.baseline) return Ratio{.value = 1};
-  return bootstrap.ratio(values, baseline);
+  const Ratio ratio = bootstrap.ratio(values, baseline);
+  return std::isfinite(ratio.value) ? std::optional(ratio) : std::nullopt;
 }
 
 }  // namespace
@@ -108,7 +117,8 @@ std::vector<double> figures_of(const Series& series,
                                std::optional<double> AttemptSummary::*figure) {
   std::vector<double> figures;
   for (const ComparisonRow* run : counted_runs(series)) {
-    if (run->*figure && *(run->*figure) > 0) figures.push_back(*(run->*figure));
+    const std::optional<double>& known = run->*figure;
+    if (known && *known > 0 && std::isfinite(*known)) figures.push_back(*known);
   }
   return figures;
 }

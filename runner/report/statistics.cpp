@@ -1,6 +1,7 @@
 #include "runner/report/statistics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -42,8 +43,10 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   const std::vector<MiddlePlaces>& below = draws(Side::kBaseline, baseline.size());
   ratios_.clear();
   for (size_t i = 0; i < kResamples; ++i) {
-    ratios_.push_back((values[above[i].below] + values[above[i].above]) /
-                      (baseline[below[i].below] + baseline[below[i].above]));
+    const double drawn = (values[above[i].below] + values[above[i].above]) /
+                         (baseline[below[i].below] + baseline[below[i].above]);
+    if (!std::isfinite(drawn)) return ratio;  // figures whose sum is beyond all numbers
+    ratios_.push_back(drawn);
   }
   const double low = quantile(ratios_, kTail);
   ratio.interval = Interval{.low = low, .high = quantile(ratios_, 1 - kTail)};

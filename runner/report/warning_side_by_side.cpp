@@ -10,10 +10,13 @@
 namespace fsdp {
 namespace {
 
-// "n[1-2,07],m" as n1, n2, n07, m.
+// "n[1-2,07],m" as n1, n2, n07, m; of what no cluster has so many of, not all.
 std::set<std::string> names_in(const std::string& node_list) {
   static const std::regex part(R"(([^,\[]+)(?:\[([^\]]*)\]([^,]*))?)");
   static const std::regex numbers(R"((\d{1,9})(?:-(\d{1,9}))?)");
+  constexpr size_t kLongestList = 8'192;
+  constexpr size_t kMostNodes = 65'536;
+  if (node_list.size() > kLongestList) return {node_list};
   const std::sregex_iterator none;
   std::set<std::string> names;
   for (std::sregex_iterator found(node_list.begin(), node_list.end(), part); found != none;
@@ -24,7 +27,8 @@ std::set<std::string> names_in(const std::string& node_list) {
          ++range) {
       const std::string first = (*range)[1];
       const int64_t last = std::stoll((*range)[2].matched ? (*range)[2].str() : first);
-      for (int64_t number = std::stoll(first); number <= last; ++number) {
+      for (int64_t number = std::stoll(first); number <= last && names.size() < kMostNodes;
+           ++number) {
         std::string digits = std::to_string(number);
         digits.insert(0, first.size() - std::min(first.size(), digits.size()), '0');
         names.insert(before + digits + after);
@@ -50,12 +54,12 @@ std::map<std::string, std::vector<size_t>> runs_on_nodes(const Runs& runs) {
 
 std::optional<std::string> side_by_side(Rows rows) {
   const Runs runs = finished_runs(rows);
-  const auto start = [&](size_t i) { return *runs[i]->started_unix_ms; };
+  const auto start = [&](size_t i) { return static_cast<double>(*runs[i]->started_unix_ms); };
   std::set<std::pair<size_t, size_t>> pairs;
   for (auto& [node, on_node] : runs_on_nodes(runs)) {
     std::ranges::sort(on_node, {}, start);
     for (auto one = on_node.begin(); one != on_node.end(); ++one) {
-      const int64_t end = start(*one) + *runs[*one]->total_time_ms;
+      const double end = start(*one) + static_cast<double>(*runs[*one]->total_time_ms);
       for (auto other = one + 1; other != on_node.end() && start(*other) < end; ++other) {
         pairs.insert(std::minmax(*one, *other));
       }

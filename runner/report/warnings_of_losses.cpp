@@ -14,7 +14,8 @@ constexpr double kLossToleranceFp32 = 1e-4;
 constexpr double kLossToleranceOthers = 2e-2;
 
 bool agree(double one, double other, double tolerance) {
-  return std::abs(one - other) <= tolerance * std::max(std::abs(one), std::abs(other));
+  return one == other ||
+         std::abs(one - other) <= tolerance * std::max(std::abs(one), std::abs(other));
 }
 
 // The text for runs whose losses must be equal, when the least and the greatest are not.

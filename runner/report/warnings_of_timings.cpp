@@ -31,8 +31,9 @@ bool repeats_vary(const Series& series) {
 std::optional<std::string> few_steps(Rows rows) {
   Runs runs = finished_runs(rows);
   std::erase_if(runs, [](auto* run) {
-    return !run->step_time_ms_median ||
-           run->steps.value_or(0) - run->warmup_steps_excluded >= kLeastMeasuredSteps;
+    const double measured = static_cast<double>(run->steps.value_or(0)) -
+                            static_cast<double>(run->warmup_steps_excluded);
+    return !run->step_time_ms_median || measured >= kLeastMeasuredSteps;
   });
   if (runs.empty()) return std::nullopt;
   return "step times are of fewer than " + std::to_string(kLeastMeasuredSteps) +
@@ -45,7 +46,8 @@ std::optional<std::string> noisy_step_times(Rows rows) {
   std::erase_if(runs, [](auto* run) {
     if (!run->step_time_ms_p25 || !run->step_time_ms_p75) return true;
     const double allowed = run->device == DeviceKind::kCuda ? kNoiseOnGpu : kNoiseOnCpu;
-    return *run->step_time_ms_p75 - *run->step_time_ms_p25 <= allowed * *run->step_time_ms_median;
+    const double spread = *run->step_time_ms_p75 - *run->step_time_ms_p25;
+    return !(spread > allowed * run->step_time_ms_median.value_or(0));
   });
   if (runs.empty()) return std::nullopt;
   return "step times vary a lot within a run (interquartile range above 20 % of the median on a "

@@ -10,9 +10,10 @@ double quantile(std::span<double> values, double fraction) {
   const auto below = static_cast<std::ptrdiff_t>(position);
   const auto at = values.begin() + below;
   std::ranges::nth_element(values, at);
-  if (at + 1 == values.end()) return *at;
+  const double part = position - static_cast<double>(below);
+  if (part == 0 || at + 1 == values.end()) return *at;
   const double above = *std::min_element(at + 1, values.end());
-  return std::lerp(*at, above, position - static_cast<double>(below));
+  return *at == above ? *at : std::lerp(*at, above, part);  // both may be infinite
 }
 
 double median(std::vector<double> values) { return quantile(values, 0.5); }

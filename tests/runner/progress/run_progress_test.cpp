@@ -1,6 +1,7 @@
 #include "runner/progress/run_progress.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "tests/runner/progress/progress_fixture.h"
 
@@ -93,4 +94,17 @@ TEST_CASE("durations are short") {
   CHECK(duration_text(0.4) == "0s");
   CHECK(duration_text(185) == "3m 05s");
   CHECK(duration_text(7500) == "2h 05m");
+}
+
+TEST_CASE("figures of progress are never cut, however large") {
+  CHECK(duration_text(1e300) == "1.00e+300s");
+  CHECK(duration_text(std::numeric_limits<double>::infinity()) == "infs");
+  CHECK(duration_text(-185) == "-3m 05s");
+  CHECK(loss_text(3.79e35) == "3.79e+35");
+  CHECK(loss_text(1e308) == "1.00e+308");
+  CHECK(memory_text(std::numeric_limits<int64_t>::max()) == "8589934592.00 GiB");
+  RunProgress run{.point = "lab", .steps = std::numeric_limits<int64_t>::max()};
+  run.step = std::numeric_limits<int64_t>::min();
+  run.step_time_ms = 1e308;
+  CHECK(seconds_left(run) == std::numeric_limits<double>::infinity());
 }
