@@ -149,9 +149,23 @@ bool Statement::is_null() const {
   return sqlite3_column_type(statement_.get(), column_) == SQLITE_NULL;
 }
 
-double Statement::next_double() { return sqlite3_column_double(statement_.get(), column_++); }
+double Statement::next_double() {
+  const int type = sqlite3_column_type(statement_.get(), column_);
+  if (type == SQLITE_TEXT || type == SQLITE_BLOB) refuse_value("a number");
+  return sqlite3_column_double(statement_.get(), column_++);
+}
 
-int64_t Statement::next_integer() { return sqlite3_column_int64(statement_.get(), column_++); }
+int64_t Statement::next_integer() {
+  const int type = sqlite3_column_type(statement_.get(), column_);
+  if (type != SQLITE_INTEGER && type != SQLITE_NULL) refuse_value("a whole number");
+  return sqlite3_column_int64(statement_.get(), column_++);
+}
+
+void Statement::refuse_value(const std::string& wanted) const {
+  throw std::runtime_error(file_.string() + ": '" + sqlite3_column_name(statement_.get(), column_) +
+                           "' does not hold " + wanted +
+                           "; another program has changed it: restore the file");
+}
 
 std::string Statement::next_text() {
   const int column = column_++;

@@ -115,7 +115,13 @@ class Statement {
     } else if constexpr (std::floating_point<T>) {
       return static_cast<T>(next_double());
     } else if constexpr (std::integral<T>) {
-      return static_cast<T>(next_integer());
+      const int64_t value = next_integer();
+      const auto result = static_cast<T>(value);
+      if (static_cast<int64_t>(result) != value) {
+        --column_;
+        refuse_value("a number in range");
+      }
+      return result;
     } else {
       return T(next_text());
     }
@@ -170,6 +176,8 @@ class Statement {
   bool is_null() const;
   double next_double();
   int64_t next_integer();
+  // Of the next column. SQLite itself would read text as 0; NULL is 0, where 0 says as much.
+  [[noreturn]] void refuse_value(const std::string& wanted) const;
   std::string next_text();
   SqlValue next_value();
 

@@ -38,5 +38,29 @@ TEST_CASE("a copy that fails leaves no temporary files") {
   CHECK(std::filesystem::is_empty(temporary.path()));
 }
 
+// SQLite reads text as 0, cuts 2.5 to 2, and a column holds whatever was put there.
+TEST_CASE("what is no number is not read as one") {
+  const TemporaryFolder folder;
+  Database database(folder / "results.sqlite");
+  database.execute("create table figures (value)");
+  Statement read(database, "select value from figures");
+  const auto holds = [&](const std::string& value) {
+    database.execute("delete from figures; insert into figures values (" + value + ")");
+  };
+  const auto refused = Catch::Contains("'value' does not hold");
+  for (const char* value : {"'12'", "x'00'"}) {
+    holds(value);
+    CHECK_THROWS_WITH(read.value<double>(), refused);
+    CHECK_THROWS_WITH(read.value<int64_t>(), refused);
+  }
+  holds("2.5");
+  CHECK(read.value<double>() == 2.5);
+  CHECK_THROWS_WITH(read.value<int64_t>(), refused);
+  holds("4294967297");
+  CHECK(read.value<int64_t>() == 4294967297);
+  CHECK_THROWS_WITH(read.value<int>(), refused);
+  CHECK_THROWS_WITH(read.value<bool>(), refused);
+}
+
 }  // namespace
 }  // namespace fsdp
