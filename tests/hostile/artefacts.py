@@ -1,0 +1,120 @@
+"""Valid artefacts, made by real runs once per invocation; every case begins with copies of them."""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+
+from tests.hostile.case import Programs
+
+# The stub trainer's sweep: runs of one and two ranks, one that fails, one out of memory.
+SWEEP = """\
+experiment: trial
+title: What the cases begin with
+base:
+  train: {steps: 6, warmup_steps_excluded: 1}
+  device: cpu
+  data: {kind: tokens, train: tokens.npy, sequence_length: 16}
+  evaluation: {every_steps: 3, fraction: 0.2}
+  checkpoint: {every_steps: 3}
+  batch: {size_per_rank: 2}
+points:
+  - {name: one}
+  - {name: ddp, strategy: {kind: ddp, ranks: 2}}
+  - {name: fsdp, strategy: {kind: fsdp, ranks: 2}}
+  - {name: broken, train.seed: 2}
+  - {name: too large, batch.size_per_rank: 4}
+"""
+RULES = "point=broken,step=3,fail=it broke; batch_above=3,step=2,out_of_memory=no room"
+
+# The trainer's: a model that starts and steps in no time.
+MODEL = {
+    "num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "vocab_size": 64
+}
+TRAINING = """\
+experiment: training
+base:
+  resume: auto
+  train: {steps: 4, warmup_steps_excluded: 0}
+  device: cpu
+  threads_per_rank: 1
+  data: {kind: tokens, train: tokens.npy, sequence_length: 16}
+  checkpoint: {every_steps: 2}
+  batch: {size_per_rank: 2}
+  model: {config: %s}
+points:
+  - {name: full, checkpoint.state_dict: full}
+  - name: sharded
+    checkpoint.state_dict: sharded
+    strategy: {kind: fsdp, ranks: 2}
+    batch.size_per_rank: 1
+""" % json.dumps(MODEL)
+
+
+def make(folder: pathlib.Path, programs: Programs) -> None:
+    """sweep/: an experiment and its results; training/: the same of the real trainer; model/ and
+    sharded_model/: Hugging Face folders; full/ and sharded/: checkpoints after step 2."""
+    for name, experiment, trainer in (("sweep", SWEEP, programs.stub_trainer),
+                                      ("training", TRAINING, programs.trainer)):
+        part = folder / name
+        part.mkdir(parents=True)
+        write_tokens(part / "tokens.npy")
+        (part / "experiment.yaml").write_text(experiment)
+        ended = subprocess.run(
+            [programs.runner, "experiment.yaml", "--trainer", trainer],
+            cwd=part,
+            text=True,
+            capture_output=True,
+            env={**os.environ, "STUB_RULES": RULES, "LSAN_OPTIONS": "exitcode=99"})
+        if ended.returncode != (1 if name == "sweep" else 0):
+            raise SystemExit(f"the valid {name} ended with {ended.returncode}:\n"
+                             f"{ended.stdout}{ended.stderr}")
+    for name in ("full", "sharded"):
+        [checkpoint
+        ] = (folder / "training" / "results").glob(f"runs/training/*{name}-*/checkpoints/step-2")
+        shutil.copytree(checkpoint, folder / name)
+    make_model_folders(folder)
+
+
+def write_tokens(file: pathlib.Path) -> None:
+    import numpy
+    rows = numpy.random.default_rng(7).integers(0, MODEL["vocab_size"], (40, 17), dtype=numpy.int32)
+    numpy.save(file, rows)
+
+
+def make_model_folders(folder: pathlib.Path) -> None:
+    """What a checkpoint has of a Hugging Face model, whole and in two shards with their index."""
+    for name in ("model", "sharded_model"):
+        (folder / name).mkdir()
+        shutil.copyfile(folder / "full" / "config.json", folder / name / "config.json")
+    whole = folder / "full" / "model.safetensors"
+    shutil.copyfile(whole, folder / "model" / "model.safetensors")
+    header, data = read_safetensors(whole)
+    names = [name for name in header if name != "__metadata__"]
+    weight_map = {}
+    for shard, part in enumerate((names[::2], names[1::2])):
+        file = f"model-{shard + 1:05}-of-00002.safetensors"
+        shard_header, shard_data = {}, b""
+        for tensor in part:
+            begin, end = header[tensor]["data_offsets"]
+            offsets = [len(shard_data), len(shard_data) + end - begin]
+            shard_header[tensor] = {**header[tensor], "data_offsets": offsets}
+            shard_data += data[begin:end]
+            weight_map[tensor] = file
+        (folder / "sharded_model" / file).write_bytes(safetensors(shard_header, shard_data))
+    (folder / "sharded_model" / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": len(data)}, "weight_map": weight_map}))
+
+
+def read_safetensors(file: pathlib.Path) -> tuple[dict, bytes]:
+    contents = file.read_bytes()
+    [size] = struct.unpack("<Q", contents[:8])
+    return json.loads(contents[8:8 + size]), contents[8 + size:]
+
+
+def safetensors(header: dict | bytes, data: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data

@@ -1,0 +1,128 @@
+"""Case: one hostile input in a folder of its own, the programs run on it, and what was wrong."""
+
+import dataclasses
+import os
+import pathlib
+import random
+import shutil
+
+from tests.hostile import oracle, sandbox, snapshot
+from tests.hostile.sandbox import Ended
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    """The built programs. `sanitized`: so slower and without limits of memory."""
+
+    runner: str
+    trainer: str
+    stub_trainer: str
+    sanitized: bool
+
+    @property
+    def limit_s(self) -> float:
+        return 120 if self.sanitized else 30
+
+
+class Case:
+    """Everything random follows from the seed and the case's number.
+
+    `work` is where the programs run; `home` and `temporary` are theirs too. A kind's `attack(case)`
+    writes its inputs there, runs programs, and calls `fail` for what should not be so.
+    """
+    def __init__(self, seed: int, number: int, kind: str, folder: pathlib.Path, programs: Programs,
+                 artefacts: pathlib.Path):
+        self.name = f"{seed}-{number}"
+        self.kind = kind
+        self.random = random.Random(f"{kind} {seed} {number}")
+        self.folder = folder
+        self.work = folder / "work"
+        self.programs = programs
+        self.artefacts = artefacts
+        self.notes: list[str] = []
+        self.failures: list[str] = []
+        for part in ("work", "home", "tmp"):
+            (folder / part).mkdir(parents=True)
+        (folder / "home" / "precious").write_text("not yours\n")
+        (self.work / "precious").write_text("not yours\n")
+
+    def note(self, text: str) -> None:
+        """Says, for the reader of a failure, what was done to the input."""
+        self.notes.append(text)
+
+    def fail(self, text: str) -> None:
+        """Once for each first line; kept printable and short."""
+        lines = [ascii(line)[1:-1][:300] for line in text.splitlines()[:30]]
+        if all(failure.splitlines()[0] != lines[0] for failure in self.failures):
+            self.failures.append("\n".join(lines))
+
+    def take(self, artefact: str, name: str = "") -> pathlib.Path:
+        """A copy of a valid artefact in the working folder."""
+        target = self.work / (name or artefact)
+        source = self.artefacts / artefact
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        else:
+            shutil.copyfile(source, target)
+        return target
+
+    def write(self, name: str, contents: str | bytes) -> pathlib.Path:
+        file = self.work / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(
+            contents.encode("utf-8", "surrogateescape") if isinstance(contents, str) else contents)
+        return file
+
+    def fsdp_run(self, *arguments: str | bytes, may_change: tuple[str, ...] = (),
+                 **options) -> Ended:
+        """Runs fsdp-run. `may_change`: what may differ afterwards, relative to the working folder;
+        all else must be as it was."""
+        return self.run([self.programs.runner, *arguments], may_change=may_change, **options)
+
+    def train(self,
+              *arguments: str | bytes,
+              stub: bool = True,
+              results: str = "results",
+              also_changes: tuple[str, ...] = (),
+              **options) -> Ended:
+        """Runs fsdp-run with a trainer, which may change the results folder."""
+        trainer = self.programs.stub_trainer if stub else self.programs.trainer
+        return self.fsdp_run(*arguments,
+                             "--trainer",
+                             trainer,
+                             "--results",
+                             results,
+                             may_change=(results, *also_changes),
+                             **options)
+
+    def run(self,
+            command: list[str | bytes],
+            *,
+            may_change: tuple[str, ...] = (),
+            environment: dict[str, str] | None = None,
+            raw_output: bool = False,
+            mute: bool = False,
+            statuses: tuple[int, ...] = oracle.RUNNER_STATUSES,
+            **options) -> Ended:
+        """`raw_output`: its output is somebody else's words; `mute`: it cannot say anything."""
+        before = snapshot.take(self.folder)
+        ended = sandbox.run(command,
+                            self.work, {**self.environment(), **(environment or {})},
+                            limit_s=self.programs.limit_s,
+                            memory_limit=not self.programs.sanitized,
+                            **options)
+        for problem in oracle.problems(ended, statuses, raw_output, mute):
+            self.fail(f"{problem}\n    of: {ended.command_line}\n{ended.excerpt()}")
+        allowed = tuple(f"work/{name}" for name in may_change)
+        for change in snapshot.changes(before, snapshot.take(self.folder), allowed):
+            self.fail(f"changed {change}\n    by: {ended.command_line}\n{ended.excerpt()}")
+        return ended
+
+    def environment(self) -> dict[str, str]:
+        sanitizers = "exitcode=99:abort_on_error=0:halt_on_error=1"
+        return {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(self.folder / "home"),
+            "TMPDIR": str(self.folder / "tmp"), "LANG": "C.UTF-8", "ASAN_OPTIONS": sanitizers,
+            "UBSAN_OPTIONS": sanitizers, "LSAN_OPTIONS": "exitcode=99",
+            "TSAN_OPTIONS": "exitcode=99"
+        }

@@ -1,0 +1,76 @@
+"""What an events file says, read by the letter of trainer/contract/event.h."""
+
+import json
+import math
+
+# Members that a step cannot do without; others were added later, and may be absent.
+STEP_MEMBERS = ("step", "loss", "step_time_ms", "tokens", "memory_allocated_bytes_max")
+INTEGERS = {
+    "version", "sequence", "time_unix_ms", "step", "steps", "rank", "world_size", "local_rank",
+    "process_id", "threads", "steps_planned", "parameter_count", "resumed_from_step", "tokens",
+    "label_count", "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
+    "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code"
+}
+REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy"}
+OPTIONAL_REALS = {
+    "loss", "gradient_norm", "gradient_scale", "communication_time_ms", "power_limit_watts",
+    "sm_clock_mhz_max"
+}
+OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes"}
+FLAGS = {"non_finite", "skipped"}
+TEXTS = {
+    "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
+    "nccl_version", "driver_version", "gpu", "path", "reason"
+}
+
+
+def fits(name: str, value) -> bool:
+    is_integer = isinstance(value, int) and not isinstance(value, bool) and -2**63 <= value < 2**63
+    is_real = is_integer or (isinstance(value, float) and math.isfinite(value))
+    if name in INTEGERS | OPTIONAL_INTEGERS:
+        return is_integer or (value is None and name in OPTIONAL_INTEGERS)
+    if name in REALS | OPTIONAL_REALS:
+        return is_real or (value is None and name in OPTIONAL_REALS)
+    if name in FLAGS:
+        return isinstance(value, bool)
+    return name not in TEXTS or isinstance(value, str)
+
+
+def event_of(line: bytes) -> dict | None:
+    """None: the line is no event, and a reader has to skip it."""
+    def no_constant(name: str):
+        raise ValueError(name)
+
+    try:
+        event = json.loads(line.decode(), parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict):
+        return None
+    if not all(name in event for name in ("version", "kind", "sequence", "time_unix_ms")):
+        return None
+    if not all(fits(name, value) for name, value in event.items()):
+        return None
+    if event["kind"] == "step" and not all(name in event for name in STEP_MEMBERS):
+        return None
+    return event
+
+
+def is_whole(contents: bytes, steps: int) -> bool:
+    """Whether every line is an event, none is missing between them, each of `steps` was done once,
+    and the rank finished. An event that is there twice counts once."""
+    sequence = -1
+    done = []
+    kind = ""
+    for line in contents.split(b"\n")[:-1]:
+        event = event_of(line)
+        if event is None:
+            return False
+        if event["sequence"] <= sequence:
+            continue
+        if event["sequence"] != sequence + 1:
+            return False
+        sequence, kind = event["sequence"], event["kind"]
+        if kind == "step":
+            done.append(event["step"])
+    return done == list(range(1, steps + 1)) and kind == "run_finished"

@@ -1,0 +1,174 @@
+"""Checkpoints that are resumed from: damaged, incomplete, foreign. What is resumed has the losses
+of the run that was never stopped, or fails and says why."""
+
+import json
+import pathlib
+import shutil
+import sqlite3
+
+from tests.hostile import figures, odd
+from tests.hostile.case import Case
+
+
+def attack(case: Case) -> None:
+    training = case.take("training")
+    kind = case.random.choice(["full", "sharded"])
+    checkpoint = case.take(kind, "checkpoint")
+    case.note(kind)
+    for _ in range(case.random.choice([1, 1, 1, 2])):
+        case.random.choice(MUTATIONS)(case, checkpoint)
+    damaged = differs_unseen(case.artefacts / kind, checkpoint)
+    if case.random.random() < 0.5:
+        point = kind
+        results = continue_by_itself(case, training, point, checkpoint)
+    else:
+        point = case.random.choice(["full", "sharded"])
+        results = case.work / "results"
+        case.train("training/experiment.yaml",
+                   "--only",
+                   point,
+                   "--set",
+                   "resume=checkpoint",
+                   stub=False)
+    if not (results / "results.sqlite").exists():
+        return
+    figures.check_no_crash(case, results)
+    figures.check_attempts(case, results)
+    report = figures.check_report(case, results) or {"rows": []}
+    for row in report["rows"]:
+        if row["point"] == point and row["status"] == "finished":
+            judge(case, row, damaged)
+
+
+def continue_by_itself(case: Case, training: pathlib.Path, point: str,
+                       checkpoint: pathlib.Path) -> pathlib.Path:
+    """The checkpoint becomes the newest one of an interrupted run, which resumes by itself."""
+    results = training / "results"
+    with sqlite3.connect(results / "results.sqlite") as connection:
+        connection.execute("update attempts set status = 'interrupted'")
+        connection.execute("update runs set status = 'interrupted'")
+    connection.close()
+    [own] = results.glob(f"runs/training/*{point}-*/checkpoints")
+    shutil.rmtree(own)
+    own.mkdir()
+    shutil.move(checkpoint, own / "step-2")
+    case.note("resume: auto")
+    case.train("training/experiment.yaml", "--only", point, stub=False, results="training/results")
+    return results
+
+
+def differs_unseen(original: pathlib.Path, checkpoint: pathlib.Path) -> str:
+    """A file with other contents, though trainer.json is as it was; else empty."""
+    names = sorted(file.name for file in original.iterdir())
+    before, after = ({
+        name: (folder / name).read_bytes() if (folder / name).is_file() else None for name in names
+    } for folder in (original, checkpoint))
+    if before["trainer.json"] != after["trainer.json"]:
+        return ""
+    return ", ".join(name for name in before if before[name] != after[name])
+
+
+def judge(case: Case, row: dict, damaged: str) -> None:
+    """What finished is the whole training, and its loss is the undisturbed one."""
+    undisturbed = {
+        done["point"]: done for done in figures.comparison(case.artefacts / "training/results")
+    }
+    expected = undisturbed[row["point"]]
+    if row["resumed_from_step"] not in (0, 2) or row["steps"] + row["resumed_from_step"] != 4:
+        case.fail(f"{row['steps']} steps, resumed from step {row['resumed_from_step']}")
+    if abs(row["loss_last"] - expected["loss_last"]) > 1e-5:
+        case.fail(f"the loss is {row['loss_last']}, of the undisturbed run {expected['loss_last']}")
+    if damaged and row["resumed_from_step"] == 2:
+        case.fail(f"resumed from damaged files: {damaged}")
+
+
+def a_file(case: Case, checkpoint: pathlib.Path) -> pathlib.Path:
+    return case.random.choice(sorted(file for file in checkpoint.rglob("*") if file.is_file()))
+
+
+def damage(case: Case, checkpoint: pathlib.Path) -> None:
+    file = a_file(case, checkpoint)
+    contents, what = odd.damaged(case.random, file.read_bytes())
+    file.write_bytes(contents)
+    case.note(f"{file.name}: {what}")
+
+
+def flip_one_bit(case: Case, checkpoint: pathlib.Path) -> None:
+    file = a_file(case, checkpoint)
+    contents = bytearray(file.read_bytes())
+    at = case.random.randrange(len(contents) or 1)
+    if contents:
+        contents[at] ^= 1 << case.random.randrange(8)
+    file.write_bytes(contents)
+    case.note(f"{file.name}: a bit flipped in byte {at}")
+
+
+def remove_file(case: Case, checkpoint: pathlib.Path) -> None:
+    file = a_file(case, checkpoint)
+    file.unlink()
+    case.note(f"without {file.name}")
+
+
+def replace_file(case: Case, checkpoint: pathlib.Path) -> None:
+    file = a_file(case, checkpoint)
+    file.unlink()
+    what = case.random.choice(["folder", "loop", "dangling", "other"])
+    if what == "folder":
+        file.mkdir()
+    elif what == "other":
+        shutil.copyfile(case.artefacts / "full" / "config.json", file)
+    else:
+        file.symlink_to(file.name if what == "loop" else "nowhere")
+    case.note(f"{file.name}: {what}")
+
+
+def change_state(case: Case, checkpoint: pathlib.Path) -> None:
+    """One member of trainer.json, with an odd value."""
+    file = checkpoint / "trainer.json"
+    if not file.is_file():
+        return
+    try:
+        state = json.loads(file.read_bytes())
+        key = case.random.choice(list(state))
+    except (ValueError, IndexError, TypeError, RecursionError):
+        return
+    if key == "files" and state[key]:
+        entry = case.random.choice(state[key])
+        of_entry = case.random.choice(list(entry))
+        entry[of_entry] = case.random.choice(
+            [odd.scalar(case.random), "../../precious", "config.json"])
+        case.note(f"files: {of_entry} = {str(entry[of_entry])[:60]!a}")
+    elif case.random.random() < 0.2:
+        del state[key]
+        case.note(f"trainer.json without {key}")
+    else:
+        state[key] = odd.scalar(case.random)
+        case.note(f"trainer.json: {key} = {str(state[key])[:60]!a}")
+    text = json.dumps(state, ensure_ascii=case.random.random() < 0.5)
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def replace_state(case: Case, checkpoint: pathlib.Path) -> None:
+    other = {"full": "sharded", "sharded": "full"}[case.notes[0]]
+    contents = case.random.choice([
+        odd.nested(case.random).encode(),
+        odd.nested(case.random, '{"a":', "}").encode(), b"[]", b"null", b"{}",
+        (case.artefacts / other / "trainer.json").read_bytes()
+    ])
+    if (checkpoint / "trainer.json").is_file():
+        (checkpoint / "trainer.json").write_bytes(contents)
+    case.note(f"trainer.json: {contents[:20]!a}")
+
+
+def change_header(case: Case, checkpoint: pathlib.Path) -> None:
+    from tests.hostile.kinds import model_folders
+    files = [
+        file for file in sorted(checkpoint.rglob("*.safetensors"))
+        if file.is_file() and file.stat().st_size > 9
+    ]
+    if files:
+        model_folders.change_header(case, case.random.choice(files))
+
+
+MUTATIONS = (damage, damage, flip_one_bit, flip_one_bit, remove_file, replace_file, change_state,
+             change_state, replace_state, change_header)

@@ -1,0 +1,239 @@
+"""results.sqlite, as strangers, torn disks and other programs leave it."""
+
+import os
+import pathlib
+import shutil
+import sqlite3
+
+from tests.hostile import figures, odd
+from tests.hostile.case import Case
+
+TABLES = ("experiments", "runs", "attempts", "ranks", "steps", "summaries", "evaluations",
+          "checkpoints", "jobs", "specs", "experiment_texts", "file_digests")
+
+BEHIND_A_LINK = "behind_a_link"  # where a run makes its database, when its user linked it there
+
+
+def attack(case: Case) -> None:
+    folder = case.take("sweep")
+    results = folder / "results"
+    database = results / "results.sqlite"
+    case.random.choice([
+        damage, change_values, change_values, change_values, change_pragma, change_schema, replace,
+        add_journal
+    ])(case, database)
+    for command in case.random.sample([report, others, merge, prune, export, run_again], 2):
+        command(case, results)
+
+
+def damage(case: Case, database: pathlib.Path) -> None:
+    contents, what = odd.damaged(case.random, database.read_bytes())
+    database.write_bytes(contents)
+    case.note("database: " + what)
+
+
+def connect(database: pathlib.Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(database, isolation_level=None)
+    connection.execute("pragma foreign_keys = off")
+    connection.execute("pragma ignore_check_constraints = on")
+    return connection
+
+
+def change_values(case: Case, database: pathlib.Path) -> None:
+    with connect(database) as connection:
+        for _ in range(case.random.choice([1, 1, 2, 5])):
+            table = case.random.choice(TABLES)
+            columns = [row[1] for row in connection.execute(f"pragma table_info({table})")]
+            column = case.random.choice(columns)
+            value = odd_value(case, column)
+            where = case.random.choice(
+                ["1", f"rowid % 2" if table in ("experiments", "runs") else "1"])
+            try:
+                connection.execute(f"update {table} set {column} = {value[0]} where {where}",
+                                   value[1])
+                case.note(f"{table}.{column} = {value}")
+            except sqlite3.Error as error:  # not null, or not unique
+                case.note(f"{table}.{column} stays: {error}")
+    connection.close()
+
+
+def odd_value(case: Case, column: str) -> tuple[str, tuple]:
+    """An expression of SQL with its parameters."""
+    if column == "folder" and case.random.random() < 0.7:
+        return "?", (case.random.choice([
+            "../../..", "..", "/",
+            str(case.work),
+            str(case.folder / "home"), ".", "", "runs", "runs/trial", "../../work", "runs/../.."
+        ]),)
+    if case.random.random() < 0.1:
+        return "cast(x'fffe80ff1b' as text)", ()
+    if case.random.random() < 0.1:
+        return case.random.choice([
+            "9e999", "-9e999", "zeroblob(100)", "null", f"{column} || '\x1b[31m'", f"-{column}",
+            f"{column} * 1e300"
+        ]), ()
+    if case.random.random() < 0.1:
+        return "?", (odd.nested(case.random, "{\"a\":", "}"),)
+    if case.random.random() < 0.5:
+        return "?", (odd.number(case.random),)
+    return "?", (odd.text(case.random).encode("utf-8", "replace").decode(),)
+
+
+def change_pragma(case: Case, database: pathlib.Path) -> None:
+    pragma = case.random.choice(["user_version", "application_id"])
+    value = case.random.choice([-1, -2**31, 0, 1, 2, 3, 4, 5, 6, 7, 100, 2**31 - 1, 1178878804])
+    with connect(database) as connection:
+        connection.execute(f"pragma {pragma} = {value}")
+    connection.close()
+    case.note(f"{pragma} = {value}")
+
+
+def change_schema(case: Case, database: pathlib.Path) -> None:
+    table = case.random.choice(TABLES)
+    statement = case.random.choice([
+        f"drop table {table}",
+        "drop view comparison",
+        f"alter table {table} rename to other",
+        f"alter table {table} add column stranger text default '\x1b[2J'",
+        "create table stranger (a, b)",
+        f"create trigger stranger after insert on {table} begin delete from runs; end",
+        f"create trigger stranger before update on {table} begin select raise(abort, '\x1b'); end",
+        f"create trigger stranger after insert on {table} begin "
+        f"insert into {table} select * from {table}; end",
+        "create view stranger as select * from runs",
+        "drop view comparison; create view comparison as select 1 as a",
+        "drop view statuses; create view statuses as select * from statuses",
+        "drop view comparison; create view comparison as with recursive c(x) as "
+        "(select 1 union all select x + 1 from c where x < 100000) select x from c",
+        f"delete from {table}",
+        f"insert into {table} select * from {table} where 0",
+        "pragma journal_mode = wal",
+        "pragma encoding = 'UTF-16'",
+        f"create unique index stranger on {table} (1)",
+        "delete from runs where id = 1",
+        "delete from attempts where run = 2",
+        "update attempts set status = 'running', ended_unix_ms = null",
+        "update runs set status = 'no status'",
+    ])
+    connection = connect(database)
+    try:
+        connection.executescript(statement)
+        case.note(statement)
+    except sqlite3.Error as error:
+        case.note(f"{statement}: {error}")
+    connection.close()
+
+
+def replace(case: Case, database: pathlib.Path) -> None:
+    """Something else of that name."""
+    what = case.random.choice([
+        "foreign", "folder", "text", "symlink loop", "dangling symlink", "symlink", "not readable",
+        "read-only", "pipe"
+    ])
+    case.note(what)
+    other = database.parent / "other"
+    if what in ("read-only", "not readable"):
+        return database.chmod(0o444 if what == "read-only" else 0)
+    if what == "symlink":
+        shutil.move(database, other)
+        return database.symlink_to("other")
+    database.unlink()
+    if what == "foreign":
+        with sqlite3.connect(database) as connection:
+            connection.execute("create table bookmarks (url text, runs integer)")
+            connection.execute("insert into bookmarks values ('\x1b[2J', 1)")
+        connection.close()
+    elif what == "folder":
+        database.mkdir()
+    elif what == "text":
+        database.write_text(odd.text(case.random) * 100)
+    elif what == "symlink loop":
+        database.symlink_to(database.name)
+    elif what == "dangling symlink":
+        database.symlink_to(case.work / BEHIND_A_LINK)
+    else:
+        os.mkfifo(database)
+
+
+def add_journal(case: Case, database: pathlib.Path) -> None:
+    journal = database.with_name("results.sqlite" +
+                                 case.random.choice(["-journal", "-wal", "-shm"]))
+    contents = case.random.choice([b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", b""
+                                  ]) + case.random.randbytes(600)
+    journal.write_bytes(contents)
+    case.note(f"noise in {journal.name}")
+
+
+def name(results: pathlib.Path, case: Case) -> tuple[str, str]:
+    return "--results", str(results.relative_to(case.work))
+
+
+def may_change(case: Case) -> tuple[str, ...]:
+    """A reading command may bring its database to this version, or play back a journal."""
+    return ("sweep/results/results.sqlite", "sweep/results/results.sqlite-journal",
+            "sweep/results/results.sqlite-wal", "sweep/results/results.sqlite-shm")
+
+
+def report(case: Case, results: pathlib.Path) -> None:
+    where = name(results, case)
+    case.fsdp_run("report",
+                  "--format",
+                  case.random.choice(["table", "markdown", "csv", "latex", "html", "json"]),
+                  *where,
+                  *case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"],
+                                       ["--compare", "1", "2"], ["--since", "1d"]]),
+                  may_change=may_change(case))
+    if case.random.random() < 0.7:
+        figures.check_report(case, results, may_change=may_change(case))
+
+
+def others(case: Case, results: pathlib.Path) -> None:
+    where = name(results, case)
+    for words in case.random.sample(
+        [["status", "--all"], ["status"], ["logs", "one"], ["logs", "2"], ["explain", "broken"],
+         ["explain", "1"], ["diff", "1", "2"], ["diff", "one", "fsdp"], ["cancel"], ["doctor"],
+         ["complete", "fsdp-run", "logs", ""]], 3):
+        where_ = () if words[0] == "complete" else where
+        case.fsdp_run(*words, *where_, may_change=may_change(case))
+
+
+def merge(case: Case, results: pathlib.Path) -> None:
+    ended = case.fsdp_run("merge",
+                          f"alice={results.relative_to(case.work)}",
+                          "--results",
+                          "all",
+                          may_change=("all", "sweep/results/results.sqlite-shm"))
+    if ended.ok:
+        figures.check_report(case, case.work / "all")
+
+
+def prune(case: Case, results: pathlib.Path) -> None:
+    case.fsdp_run("prune",
+                  *case.random.choice([["--dry-run"], ["--yes"], ["--yes", "--checkpoints"],
+                                       ["--yes", "--not-current"], ["--yes", "trial"],
+                                       ["--yes", "--checkpoints", "--keep-last", "1"]]),
+                  *name(results, case),
+                  may_change=("sweep/results",))
+
+
+def export(case: Case, results: pathlib.Path) -> None:
+    form = case.random.choice(["csv", "jsonl", "tensorboard", "wandb"])
+    ended = case.fsdp_run("export",
+                          "--to",
+                          "exported",
+                          "--format",
+                          form,
+                          *name(results, case),
+                          may_change=("exported", *may_change(case)))
+    if ended.ok:
+        figures.check_export(case, case.work / "exported", results)
+
+
+def run_again(case: Case, results: pathlib.Path) -> None:
+    """A run writes to the database that it accepts."""
+    ended = case.train("sweep/experiment.yaml",
+                       *case.random.choice([[], ["--rerun"], ["--only", "one"]]),
+                       results=str(results.relative_to(case.work)),
+                       also_changes=(BEHIND_A_LINK,))
+    if ended.status in (0, 1):
+        figures.check_report(case, results, may_change=may_change(case))

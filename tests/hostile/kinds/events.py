@@ -1,0 +1,196 @@
+"""Events files, as torn disks, crashed ranks and other programs leave them.
+
+The ranks of one run leave prepared files, either through a trainer that only copies them, or as a
+runner that was killed left them.
+"""
+
+import json
+import pathlib
+import sqlite3
+
+from tests.hostile import event_model, figures, odd
+from tests.hostile.case import Case
+
+RANKS = 2
+STEPS = 6
+TRAINER = """#!/bin/sh
+# Called as a trainer: --spec FOLDER/run.yaml --attempt N
+cp prepared/rank$RANK.jsonl "$(dirname "$2")/attempt-$4/events.rank$RANK.jsonl"
+exit "$(cat prepared/status)"
+"""
+EXPERIMENT = """\
+experiment: trial
+base:
+  train: {steps: %d, warmup_steps_excluded: 1}
+  device: cpu
+  data: {kind: tokens, train: sweep/tokens.npy, sequence_length: 16}
+  evaluation: {every_steps: 3, fraction: 0.2}
+  checkpoint: {every_steps: 3}
+  batch: {size_per_rank: 2}
+points:
+  - {name: ddp, strategy: {kind: ddp, ranks: %d}}
+""" % (STEPS, RANKS)
+
+
+def attack(case: Case) -> None:
+    sweep = case.take("sweep")
+    case.write("experiment.yaml", EXPERIMENT)
+    [attempt] = sweep.glob("results/runs/trial/*ddp-*/attempt-1")
+    files = [attempt / f"events.rank{rank}.jsonl" for rank in range(RANKS)]
+    contents = [file.read_bytes() for file in files]
+    for _ in range(case.random.choice([1, 1, 1, 2])):
+        rank = case.random.randrange(RANKS)
+        contents[rank] = case.random.choice(MUTATIONS)(case, contents[rank])
+    if case.random.random() < 0.6:
+        results = case.work / "results"
+        run_with_trainer_that_copies(case, contents)
+    else:
+        results = sweep / "results"
+        continue_a_killed_runner(case, results, files, contents)
+    if (results / "results.sqlite").exists():
+        judge(case, results, contents)
+
+
+def run_with_trainer_that_copies(case: Case, contents: list[bytes]) -> None:
+    for rank, text in enumerate(contents):
+        case.write(f"prepared/rank{rank}.jsonl", text)
+    case.write("prepared/status", case.random.choice(["0", "0", "0", "0", "0", "0", "1", "3", "7"]))
+    case.write("trainer.sh", TRAINER).chmod(0o755)
+    case.fsdp_run("experiment.yaml", "--trainer", "./trainer.sh", may_change=("results",))
+
+
+def continue_a_killed_runner(case: Case, results: pathlib.Path, files: list[pathlib.Path],
+                             contents: list[bytes]) -> None:
+    """A database in which the attempt is still running, of which nothing was read so far."""
+    connection = sqlite3.connect(results / "results.sqlite", isolation_level=None)
+    [run] = connection.execute("select id from runs where point = 'ddp'").fetchone()
+    for table in ("steps", "evaluations", "checkpoints", "device_samples", "summaries", "ranks"):
+        connection.execute(f"delete from {table} where run = ?", (run,))
+    connection.execute(
+        "update attempts set status = 'running', ended_unix_ms = null, "
+        "runner_process_id = 999999999 where run = ?", (run,))
+    connection.execute("update runs set status = 'running' where id = ?", (run,))
+    connection.close()
+    for file, text in zip(files, contents):
+        file.write_bytes(text)
+    case.note("left by a runner that was killed")
+    case.train("sweep/experiment.yaml", "--only", "ddp", results="sweep/results")
+
+
+def judge(case: Case, results: pathlib.Path, contents: list[bytes]) -> None:
+    figures.check_attempts(case, results)
+    report = figures.check_report(case, results)
+    for row in (report or {}).get("rows", []):
+        if row["point"] == "ddp" and row["attempt"] == 1 and row["status"] == "finished":
+            judge_finished(case, row, report["warnings"], contents)
+
+
+def judge_finished(case: Case, row: dict, warnings: list[dict], contents: list[bytes]) -> None:
+    """A row that finished is whole, or says what it lacks."""
+    whole = all(event_model.is_whole(text, STEPS) for text in contents)
+    if not whole and not row["reason"] and not any("line" in warning["text"]
+                                                   for warning in warnings):
+        case.fail(
+            f"finished without a warning, but its events are not whole; {row['steps']} steps, "
+            f"loss {row['loss_last']}")
+    if whole and row["steps"] != STEPS:
+        case.fail(f"its events are whole, but it has {row['steps']} steps")
+
+
+def lines_of(contents: bytes) -> list[bytes]:
+    return contents.split(b"\n")[:-1] or [b""]
+
+
+def joined(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def damage(case: Case, contents: bytes) -> bytes:
+    contents, what = odd.damaged(case.random, contents)
+    case.note("events: " + what)
+    return contents
+
+
+def tear_line(case: Case, contents: bytes) -> bytes:
+    lines = lines_of(contents)
+    at = case.random.randrange(len(lines))
+    lines[at] = lines[at][:case.random.randrange(len(lines[at]) + 1)]
+    case.note(f"line {at + 1} torn")
+    return joined(lines)
+
+
+def repeat_lines(case: Case, contents: bytes) -> bytes:
+    lines = lines_of(contents)
+    at = case.random.randrange(len(lines))
+    case.note(f"line {at + 1} repeated")
+    return joined(lines[:at] + [lines[at]] * case.random.choice([2, 3, 1000]) + lines[at + 1:])
+
+
+def reorder_lines(case: Case, contents: bytes) -> bytes:
+    lines = lines_of(contents)
+    first, second = (case.random.randrange(len(lines)) for _ in range(2))
+    lines[first], lines[second] = lines[second], lines[first]
+    case.note(f"lines {first + 1} and {second + 1} exchanged")
+    return joined(lines)
+
+
+def drop_lines(case: Case, contents: bytes) -> bytes:
+    lines = lines_of(contents)
+    at = case.random.randrange(len(lines))
+    case.note(f"lines from {at + 1} left out")
+    return joined(lines[:at] + lines[at + case.random.choice([1, 1, 2, 100]):])
+
+
+def change_value(case: Case, contents: bytes) -> bytes:
+    """One member of one event, with an odd value."""
+    lines = lines_of(contents)
+    at = case.random.randrange(len(lines))
+    try:
+        event = json.loads(lines[at])
+        key = case.random.choice(list(event))
+    except (ValueError, TypeError, IndexError):
+        return contents
+    if case.random.random() < 0.15:
+        del event[key]
+        case.note(f"line {at + 1} without {key}")
+    else:
+        event[key] = case.random.choice([odd.scalar, odd.number])(case.random)
+        case.note(f"line {at + 1}: {key} = {str(event[key])[:80]}")
+    lines[at] = json.dumps(event, ensure_ascii=case.random.random()
+                           < 0.5).encode("utf-8", "surrogateescape")
+    return joined(lines)
+
+
+def odd_line(case: Case, contents: bytes) -> bytes:
+    """A line that is no event, among them."""
+    lines = lines_of(contents)
+    at = case.random.randrange(len(lines) + 1)
+    megabytes = case.random.choice([1, 1, 20, 100])
+    line, what = case.random.choice([
+        (b"", "empty line"),
+        (b"\x00" * 100, "NULs"),
+        (b"null", "null"),
+        (b"[]", "list"),
+        (b"{}", "object"),
+        (b'{"kind":"step"}', "no numbers"),
+        (b"\xff\xfe{}", "no UTF-8"),
+        (b" " * 5000, "blanks"),
+        (b'{"version":1,"kind":"unheard of","sequence":3,"time_unix_ms":0}', "unknown kind"),
+        (b'{"version":99,"kind":"step","sequence":3,"time_unix_ms":0,"step":1}', "newer version"),
+        (odd.nested(case.random).encode(), "deep list"),
+        (odd.nested(case.random, '{"a":', "}").encode(), "deep object"),
+        (b'{"version":1,"kind":"' + b"x" * (megabytes << 20) + b'"}', f"{megabytes} MiB"),
+        (b'{"version":1,"kind":"run_failed","sequence":100,"time_unix_ms":1,"exit_code":3,'
+         b'"reason":"\\u001b[2J\\nforged | row"}', "a failure with control characters"),
+    ])
+    case.note(f"{what} as line {at + 1}")
+    return joined(lines[:at] + [line] + lines[at:])
+
+
+def no_last_line_feed(case: Case, contents: bytes) -> bytes:
+    case.note("no last line feed")
+    return contents.rstrip(b"\n")
+
+
+MUTATIONS = (damage, damage, tear_line, repeat_lines, reorder_lines, drop_lines, change_value,
+             change_value, change_value, odd_line, odd_line, no_last_line_feed)

@@ -1,0 +1,212 @@
+"""Hugging Face folders: config.json, safetensors headers, the index of shards."""
+
+import json
+import pathlib
+import shutil
+import struct
+
+from tests.hostile import artefacts, figures, odd
+from tests.hostile.case import Case
+
+EXPERIMENT = """\
+experiment: pretrained
+base:
+  model: {source: model}
+  train: {steps: 2}
+  device: cpu
+  threads_per_rank: 1
+  data: {kind: tokens, train: tokens.npy, sequence_length: 16}
+  batch: {size_per_rank: 2}
+"""
+LARGE_INDEX_TENSORS = 20_000
+
+
+def attack(case: Case) -> None:
+    case.take("training/tokens.npy", "tokens.npy")
+    case.write("experiment.yaml", EXPERIMENT)
+    folder = case.take(case.random.choice(["model", "sharded_model"]), "model")
+    for _ in range(case.random.choice([1, 1, 2])):
+        case.random.choice([
+            change_config, change_config, replace_json, a_header, a_header, damage, change_index,
+            replace_file
+        ])(case, folder)
+    judge(case, "experiment.yaml", trains=case.random.random() < 0.12)
+
+
+def judge(case: Case, experiment: str, trains: bool) -> bool:
+    """check and --dry-run agree; what they accept, the trainer accepts. Returns whether they do."""
+    checked = case.fsdp_run("check", experiment)
+    planned = case.fsdp_run(experiment, "--dry-run", "--trainer", case.programs.stub_trainer)
+    if checked.ok and not planned.ok:
+        case.fail(f"check says {checked.status}, --dry-run {planned.status}\n{planned.excerpt()}")
+    if not checked.ok or not trains:
+        return checked.ok
+    case.train(experiment, stub=False)
+    results = case.work / "results"
+    if not (results / "results.sqlite").exists():
+        return True
+    figures.check_no_crash(case, results)
+    figures.check_attempts(case, results)
+    for row in (figures.check_report(case, results) or {"rows": []})["rows"]:
+        if row["status"] == "failed" and "'" in (row["reason"] or
+                                                 "") and "allowed" in row["reason"]:
+            case.fail(f"check finds no mistake, but the trainer refuses it: {row['reason']}")
+    return True
+
+
+def change_config(case: Case, folder: pathlib.Path) -> None:
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+        keys = [
+            *config, "rope_scaling", "rope_parameters", "attention_bias", "quantization_config",
+            "head_dim"
+        ]
+    except (ValueError, OSError, TypeError, RecursionError):
+        return
+    if not isinstance(config, dict):
+        return
+    key = case.random.choice(keys)
+    if case.random.random() < 0.15:
+        config.pop(key, None)
+        case.note(f"config.json without {key}")
+    else:
+        config[key] = case.random.choice([
+            odd.scalar, odd.integer, odd.number,
+            lambda random: {"rope_type": odd.text(random), "factor": odd.number(random)},
+            lambda random: [odd.scalar(random)]
+        ])(case.random)
+        case.note(f"config.json: {key} = {str(config[key])[:60]!a}")
+    write_json(case, folder / "config.json", config)
+
+
+def write_json(case: Case, file: pathlib.Path, value) -> None:
+    text = json.dumps(value, ensure_ascii=case.random.random() < 0.5)
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def replace_json(case: Case, folder: pathlib.Path) -> None:
+    file = case.random.choice(sorted(folder.glob("*.json")) or [folder / "config.json"])
+    contents = case.random.choice([
+        odd.nested(case.random),
+        odd.nested(case.random, '{"a":', "}"), "[]", "null", "", "{}", '{"a": 1, "a": 2}',
+        "\ufeff{}", "{" + '"k":1,' * 100_000 + '"l":2}', '{"vocab_size": 1e999}', "\x00", "{} {}"
+    ])
+    if file.is_dir():
+        return
+    file.write_text(contents)
+    case.note(f"{file.name}: {contents[:30]!a}")
+
+
+def damage(case: Case, folder: pathlib.Path) -> None:
+    file = case.random.choice(sorted(file for file in folder.iterdir() if file.is_file()) or [None])
+    if file is None:
+        return
+    contents, what = odd.damaged(case.random, file.read_bytes())
+    file.write_bytes(contents)
+    case.note(f"{file.name}: {what}")
+
+
+def a_header(case: Case, folder: pathlib.Path) -> None:
+    files = [
+        file for file in sorted(folder.glob("*.safetensors"))
+        if file.is_file() and file.stat().st_size > 9
+    ]
+    if files:
+        change_header(case, case.random.choice(files))
+
+
+def change_header(case: Case, file: pathlib.Path) -> None:
+    """A header of safetensors that does not say what is there."""
+    random = case.random
+    try:
+        header, data = artefacts.read_safetensors(file)
+        names = [name for name in header if name != "__metadata__"]
+        tensor = header[random.choice(names)]
+    except (ValueError, IndexError, struct.error, TypeError, AttributeError, RecursionError):
+        return
+    what = random.choice(
+        ["shape", "offsets", "dtype", "raw", "deep", "names", "length", "metadata", "overlap"])
+    contents: bytes
+    if what == "shape":
+        tensor["shape"] = random.choice([[], [0], [-1], [2**63], [2**32, 2**32],
+                                         [1] * 5000, tensor["shape"][::-1], [2**64 - 1, 0],
+                                         [odd.scalar(random)],
+                                         odd.scalar(random), [1.5]])
+    elif what == "offsets":
+        begin, end = tensor["data_offsets"]
+        tensor["data_offsets"] = random.choice([[end, begin], [begin, end + 1], [-1, end], [begin],
+                                                [0, 2**63], [2**63, 2**63], [begin + 4, end + 4],
+                                                [2**64 - 4, 0], [begin, end, 0],
+                                                [odd.scalar(random), end],
+                                                odd.scalar(random)])
+    elif what == "dtype":
+        tensor["dtype"] = random.choice(
+            ["F64", "BF16", "I8", "F8_E4M3", "", "f32",
+             odd.scalar(random)])
+    elif what == "names":
+        header[odd.text(random)] = header.pop(random.choice(names))
+    elif what == "metadata":
+        header["__metadata__"] = random.choice(
+            [odd.scalar(random), {"a": odd.scalar(random)}, {odd.text(random): "x"}])
+    elif what == "overlap":
+        for name in names:
+            header[name]["data_offsets"] = tensor["data_offsets"]
+    text = json.dumps(header).encode("utf-8", "surrogateescape")
+    if what == "deep":
+        text = odd.nested(random, *random.choice([("[", "]"), ('{"a":', "}")])).encode()
+    elif what == "raw":
+        text, _ = odd.damaged(random, text)
+    contents = artefacts.safetensors(text, data)
+    if what == "length":
+        length = random.choice(
+            [0, 1, 2**63, 2**64 - 1, 2**64 - 8,
+             len(contents), 100_000_001,
+             len(text) - 1])
+        contents = struct.pack("<Q", length) + contents[8:]
+    file.write_bytes(contents)
+    case.note(f"{file.name}: header, {what}")
+
+
+def change_index(case: Case, folder: pathlib.Path) -> None:
+    file = folder / "model.safetensors.index.json"
+    try:
+        index = json.loads(file.read_bytes())
+        names = list(index["weight_map"])
+    except (ValueError, OSError, TypeError, KeyError, RecursionError):
+        return
+    random = case.random
+    what = random.choice(["shard", "name", "map", "many"])
+    if what == "shard":
+        index["weight_map"][random.choice(names)] = random.choice([
+            "../precious", "/etc/passwd", "config.json", "", ".",
+            "model-00009-of-00002.safetensors", "model.safetensors.index.json", "x" * 300,
+            odd.scalar(random)
+        ])
+    elif what == "name":
+        index["weight_map"][odd.text(random)] = index["weight_map"].pop(random.choice(names))
+    elif what == "map":
+        index["weight_map"] = random.choice([odd.scalar(random), [], {}])
+    else:
+        index["weight_map"].update({f"t{i}": names[0] for i in range(LARGE_INDEX_TENSORS)})
+    write_json(case, file, index)
+    case.note(f"index: {what}")
+
+
+def replace_file(case: Case, folder: pathlib.Path) -> None:
+    file = case.random.choice(sorted(folder.iterdir()))
+    if file.is_dir() or file.is_symlink():
+        return
+    what = case.random.choice(
+        ["gone", "folder", "loop", "dangling", "unreadable", "link to itself elsewhere"])
+    if what == "unreadable":
+        file.chmod(0)
+    elif what == "link to itself elsewhere":
+        shutil.move(file, case.work / "moved")
+        file.symlink_to(case.work / "moved")
+    else:
+        file.unlink()
+        if what == "folder":
+            file.mkdir()
+        elif what != "gone":
+            file.symlink_to(file.name if what == "loop" else "nowhere")
+    case.note(f"{file.name}: {what}")

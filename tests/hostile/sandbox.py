@@ -1,0 +1,113 @@
+"""Runs a program within limits of time and memory, and says how it ended."""
+
+import dataclasses
+import os
+import pathlib
+import resource
+import shlex
+import signal
+import subprocess
+import tempfile
+
+MEMORY_LIMIT_BYTES = 8 << 30
+OUTPUT_LIMIT_BYTES = 1 << 30
+
+
+@dataclasses.dataclass
+class Ended:
+    command: list[str | bytes]
+    status: int  # of the exit; below 0: the signal that ended it
+    output: bytes
+    errors: bytes
+    timed_out: bool
+    left_behind: list[str]  # processes that were still there
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0
+
+    @property
+    def command_line(self) -> str:
+        return shlex.join(os.fsdecode(word)[:300] for word in self.command)
+
+    def excerpt(self) -> str:
+        """How it ended, with the beginning of what it said."""
+        said = [
+            f"    | {line}" for text in (self.errors, self.output)
+            for line in text[:3000].decode("utf-8", "backslashreplace").splitlines()[:12]
+        ]
+        return "\n".join([f"    status {self.status}", *said])
+
+
+def run(command: list[str | bytes],
+        folder: pathlib.Path,
+        environment: dict[str, str],
+        *,
+        limit_s: float,
+        memory_limit: bool = True,
+        limits: dict[int, int] | None = None,
+        closed: tuple[int, ...] = (),
+        input_bytes: bytes = b"") -> Ended:
+    """`limits`: of resources (resource.RLIMIT_*), besides the usual one of memory; `closed`: which
+    of the standard streams are closed."""
+    def prepare() -> None:
+        if memory_limit:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for kind, value in (limits or {}).items():
+            resource.setrlimit(kind, (value, value))
+        for descriptor in closed:
+            os.close(descriptor)
+
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, \
+            tempfile.TemporaryFile() as errors:
+        given.write(input_bytes)
+        given.seek(0)
+        process = subprocess.Popen(command,
+                                   cwd=folder,
+                                   env=environment,
+                                   stdin=given,
+                                   stdout=output,
+                                   stderr=errors,
+                                   start_new_session=True,
+                                   preexec_fn=prepare)
+        timed_out = False
+        try:
+            process.wait(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        left = processes_in(folder)
+        if timed_out:
+            end([process.pid, *left])
+            process.wait()
+            left = []
+        end(left)
+        for stream in (output, errors):
+            stream.seek(0)
+        return Ended(command, process.returncode, output.read(OUTPUT_LIMIT_BYTES),
+                     errors.read(OUTPUT_LIMIT_BYTES), timed_out,
+                     list(left.values()) if left else [])
+
+
+def processes_in(folder: pathlib.Path) -> dict[int, str]:
+    """Processes that work in the folder, by number, with what they run; none that only wait to be
+    reaped."""
+    found = {}
+    for process in os.listdir("/proc"):
+        if not process.isdigit() or int(process) == os.getpid():
+            continue
+        try:
+            if os.readlink(f"/proc/{process}/cwd") == str(folder):
+                with open(f"/proc/{process}/comm") as name:
+                    found[int(process)] = name.read().strip()
+        except OSError:  # ended meanwhile, or somebody else's
+            continue
+    return found
+
+
+def end(processes) -> None:
+    for process in processes:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
