@@ -1,18 +1,19 @@
 #include "runner/store/database.h"
 
 #include <sqlite3.h>
+#include <sys/resource.h>
 
+#include "runner/store/results_unavailable.h"
 #include "runner/store/scratch_folder.h"
 
 namespace fsdp {
 namespace {
 
-constexpr int kBusyTimeoutMs = 10'000;
-
 const char* remedy(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
     case SQLITE_IOERR:
+    case SQLITE_PROTOCOL:
       return "free space on its file system (or raise the quota) and call again; what was recorded "
              "before is kept";
     case SQLITE_READONLY:
@@ -21,8 +22,9 @@ const char* remedy(int code) {
       return "make the file and its folder writable, or choose another folder with --results";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return "another program holds it locked; close that program, or choose another folder with "
-             "--results";
+      return "another program holds it locked, such as a reader that is paused; close that "
+             "program, "
+             "or choose another folder with --results";
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return "it is not a database of this program; move it away, or choose another folder with "
@@ -30,6 +32,35 @@ const char* remedy(int code) {
     default:
       return "";
   }
+}
+
+// Whether the call may succeed later, when another program or the file system allows it.
+bool is_passing(int code) {
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR:
+    case SQLITE_FULL:
+    case SQLITE_PROTOCOL:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool files_are_limited() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// Whether `code` says that the open file, or its folder, is no longer where it was.
+bool says_moved(int code, const std::filesystem::path& file) {
+  if (code == SQLITE_READONLY_DBMOVED) return true;
+  std::error_code error;
+  return (code & 0xff) == SQLITE_CANTOPEN && !std::filesystem::exists(file.parent_path(), error);
 }
 
 // Copies a database file, and the journal that its writer left when it was killed, to `folder`.
@@ -56,7 +87,7 @@ Database::Database(const std::filesystem::path& name, const std::filesystem::pat
   connection_.reset(connection);
   if (code != SQLITE_OK) fail(code);
   sqlite3_extended_result_codes(connection, 1);
-  sqlite3_busy_timeout(connection, kBusyTimeoutMs);
+  set_lock_wait(kLockWait);
 }
 
 Database::Database(const std::filesystem::path& file)
@@ -89,6 +120,10 @@ int Database::take_contents(Database& source) {
 
 bool Database::read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
 
+void Database::set_lock_wait(std::chrono::milliseconds longest) {
+  sqlite3_busy_timeout(connection_.get(), static_cast<int>(longest.count()));
+}
+
 void Database::execute(const std::string& sql) {
   const int code = sqlite3_exec(connection_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) fail(code);
@@ -99,9 +134,14 @@ bool Database::in_transaction() const { return sqlite3_get_autocommit(connection
 void Database::fail(int code) const {
   std::string message = file_.string() + ": " +
                         (connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code));
-  if (const std::string_view advice = remedy(code); !advice.empty()) {
-    message += "; " + std::string(advice);
+  std::string advice = remedy(code);
+  if (says_moved(code, file_)) {
+    advice = "it is no longer where it was; put its folder back";
+  } else if ((code & 0xff) == SQLITE_IOERR && files_are_limited()) {
+    advice = "raise the limit on the size of files (ulimit -f), or " + advice;
   }
+  if (!advice.empty()) message += "; " + advice;
+  if (is_passing(code)) throw ResultsUnavailable(message);
   throw std::runtime_error(message);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,11 +18,12 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 // A thin layer over SQLite's C interface. Everything here belongs to one thread, and throws
-// std::runtime_error that names the file, what went wrong and what to do.
+// std::runtime_error that names the file, what went wrong and what to do: ResultsUnavailable when
+// the call may be made again.
 namespace fsdp {
 
 // One connection: foreign keys checked, rollback journal (WAL does not work on network file
-// systems), waits up to 10 s for another process's lock.
+// systems), waits up to 10 s for another process's lock, or as it is told.
 class Database {
  public:
   // Opens or creates `file`; its folder exists.
@@ -32,6 +34,7 @@ class Database {
 
   const std::filesystem::path& file() const { return file_; }
   bool read_only() const;
+  void set_lock_wait(std::chrono::milliseconds longest);
   // Runs statements that return no rows.
   void execute(const std::string& sql);
   bool in_transaction() const;

@@ -127,6 +127,18 @@ Store::Store(const std::filesystem::path& results)
 
 Store::~Store() = default;
 
+void Store::set_lock_wait(std::chrono::milliseconds longest) {
+  contents_->database.set_lock_wait(longest);
+}
+
+void Store::check_is_writable() {
+  Database& database = contents_->database;
+  Transaction transaction(database);
+  const int version = Statement(database, "pragma user_version").value<int>().value();
+  database.execute("pragma user_version = " + std::to_string(version));
+  transaction.commit();
+}
+
 Store::Batch::Batch(Store& store)
     : transaction_(std::make_unique<Transaction>(store.contents_->database)) {}
 

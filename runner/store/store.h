@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -94,15 +95,21 @@ struct Recorded {
 };
 
 // Belongs to one thread. Several processes may hold one on the same folder: each call is one
-// transaction, and waits up to 10 s for the others'. Every call may throw std::runtime_error that
-// names the file and what to do (a full disk, a file that cannot be written, a lock held for too
-// long); what was recorded before stays.
+// transaction, and waits up to 10 s for the others', or as it is told. Every call may throw
+// ResultsUnavailable that names the file and what to do (a full disk, a file that cannot be
+// written, a lock held for too long); what was recorded before stays, and the call may be made
+// again.
 class Store {
  public:
   // Opens or creates <results>/results.sqlite and migrates its schema (PRAGMA user_version). Throws
   // std::runtime_error when it was written by a newer version or is not a database.
   explicit Store(const std::filesystem::path& results);
   ~Store();
+
+  // How long a call waits for another process's transaction.
+  void set_lock_wait(std::chrono::milliseconds longest);
+  // Throws ResultsUnavailable when nothing can be recorded for now.
+  void check_is_writable();
 
   // While one lives, all that is recorded is one transaction: kept by commit(), else undone. For
   // calls that follow each other closely, because other writers wait until its end.

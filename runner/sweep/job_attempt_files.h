@@ -28,7 +28,8 @@ struct JobAttemptStart {
   }
 };
 
-// end.json: written when every rank has ended. A job that is killed writes none.
+// end.json: written when every rank has ended. A job that is killed writes none. A runner on this
+// host leaves one where it could not record the end.
 struct JobAttemptEnd {
   int64_t ended_unix_ms = 0;
   LaunchOutcome outcome = LaunchOutcome::kExited;

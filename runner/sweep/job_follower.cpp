@@ -50,6 +50,11 @@ void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs, 
   }
 }
 
+void JobFollower::forget() {
+  jobs_.clear();
+  ended_.clear();
+}
+
 void JobFollower::follow_in(int64_t id, RunToLaunch run) {
   Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
   JobTask task;
@@ -281,7 +286,8 @@ RunStatus JobFollower::close_attempt(Task& task, bool was_requeued,
   const AttemptOutcome outcome = job_attempt_outcome(
       {.ranks = ranks, .end = end, .was_requeued = was_requeued, .task = state});
   const std::optional<int64_t> last_word = status_from_events(ranks).ended_unix_ms;
-  attempt.end(outcome, end ? end->ended_unix_ms : last_word.value_or(now_unix_ms()));
+  attempt.record_end(outcome, end ? end->ended_unix_ms : last_word.value_or(now_unix_ms()));
+  attempt.show_end(outcome);
   task.attempt.reset();
   return outcome.status;
 }

@@ -35,6 +35,9 @@ class JobFollower {
   // `runs` are those of the job's open tasks, in any order. Of a job that Slurm cannot be asked
   // about here only what it writes is followed; others have their id.
   void follow(JobRecord job, std::span<const RunToLaunch> runs, bool can_be_asked = true);
+  // Follows nothing any more. Where a call threw, what it recorded was undone and this does not
+  // know: begin anew with what the store knows.
+  void forget();
   // Another run of a job that is followed.
   void follow_in(int64_t job, RunToLaunch run);
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <random>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "runner/host/whole_file.h"
@@ -68,13 +69,25 @@ std::vector<JobSubmission::Submitted> JobSubmission::take_submitted() {
 }
 
 void JobSubmission::push() {
+  check_are_there(listeners_.results);
   at_limit_ = false;
   if (prepared_) submit(/*may_be_submitted=*/true);
   if (!waiting_.empty() && !config_) most_tasks_ = (config_ = cluster_.config())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
-    prepared_ = prepare(take_job());
+    std::vector<RunToLaunch> runs = take_job();
+    try {
+      prepared_ = prepare(runs);
+    } catch (const std::exception&) {
+      wait_again(std::move(runs));
+      throw;
+    }
     submit(/*may_be_submitted=*/false);
   }
+}
+
+void JobSubmission::wait_again(std::vector<RunToLaunch> runs) {
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(runs.begin()),
+                  std::make_move_iterator(runs.end()));
 }
 
 bool JobSubmission::may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const {
@@ -129,8 +142,14 @@ JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
     task.run = run.record.id;
     task.device_kind = slurm_device_kind(run.spec);
   }
-  write_folders(job, runs, render_script(template_text(first.slurm), script));
-  job.id = listeners_.store.record_job(job);
+  try {
+    write_folders(job, runs, render_script(template_text(first.slurm), script));
+    job.id = listeners_.store.record_job(job);
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    std::filesystem::remove_all(script.folder, ignored);
+    throw;
+  }
   return {std::move(job), std::move(runs)};
 }
 
@@ -208,8 +227,7 @@ void JobSubmission::put_back() {
   most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
   listeners_.store.forget_job(prepared_->job.id);
   std::filesystem::remove_all(listeners_.results / prepared_->job.folder);
-  waiting_.insert(waiting_.begin(), std::make_move_iterator(prepared_->runs.begin()),
-                  std::make_move_iterator(prepared_->runs.end()));
+  wait_again(std::move(prepared_->runs));
   prepared_.reset();
 }
 

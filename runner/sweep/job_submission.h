@@ -49,6 +49,10 @@ class JobSubmission {
   std::vector<Submitted> take_submitted();
   // Runs that wait for push().
   int64_t waiting() const;
+  // The job, by its number in the store, of which it is not known whether Slurm has it.
+  std::optional<int64_t> unanswered() const {
+    return prepared_ ? std::optional(prepared_->job.id) : std::nullopt;
+  }
   // Whether they wait for others to end, because of a limit.
   bool at_limit() const { return at_limit_; }
   bool some_refused() const { return some_refused_; }
@@ -64,6 +68,7 @@ class JobSubmission {
   std::vector<RunToLaunch> take_job();
   bool may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const;
   Prepared prepare(std::vector<RunToLaunch> runs);
+  void wait_again(std::vector<RunToLaunch> runs);
   void submit(bool may_be_submitted);
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);

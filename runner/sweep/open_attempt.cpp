@@ -29,10 +29,20 @@ OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int att
             static_cast<int>(run_.spec.strategy.ranks),
             [&progress = listeners.progress](const std::string& line) { progress.warn(line); }) {}
 
+void OpenAttempt::read() {
+  if (!std::ranges::all_of(given_, &std::vector<Event>::empty)) return;
+  given_ = tail_.poll();
+  listeners_.progress.add(run_.record.id, given_);
+}
+
+void OpenAttempt::give() {
+  read();
+  listeners_.store.ingest(run_.record.id, attempt_, given_);
+}
+
 void OpenAttempt::ingest() {
-  const std::vector<std::vector<Event>> events = tail_.poll();
-  listeners_.store.ingest(run_.record.id, attempt_, events);
-  listeners_.progress.add(run_.record.id, events);
+  give();
+  keep();
 }
 
 void OpenAttempt::ingest_rest() {
@@ -41,9 +51,17 @@ void OpenAttempt::ingest_rest() {
   } while (!tail_.at_end());
 }
 
-void OpenAttempt::end(const AttemptOutcome& outcome, int64_t ended_unix_ms) {
+void OpenAttempt::ingest_all_but_last() {
+  if (!given_.empty()) ingest();  // what was read before the end of the files was known
+  for (read(); !tail_.at_end(); read()) ingest();
+}
+
+void OpenAttempt::record_end(const AttemptOutcome& outcome, int64_t ended_unix_ms) {
   listeners_.store.end_attempt(run_.record.id, attempt_, outcome.status, outcome.reason,
                                ended_unix_ms, outcome.reason_rank);
+}
+
+void OpenAttempt::show_end(const AttemptOutcome& outcome) {
   std::filesystem::path log;
   if (outcome.reason_rank >= 0) {
     log = RunPaths(listeners_.results / run_.record.folder).log(attempt_, outcome.reason_rank);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "runner/progress/progress.h"
 #include "runner/store/event_files.h"
@@ -39,18 +40,32 @@ class OpenAttempt {
   const RunToLaunch& run() const { return run_; }
   int attempt() const { return attempt_; }
 
-  // What was written since the last call.
+  // Gives the store what was written since the last call. What it does not take, because it throws,
+  // is given to it again.
   void ingest();
   // To the end of the files.
   void ingest_rest();
-  // Records how it ended, and says so.
-  void end(const AttemptOutcome& outcome, int64_t ended_unix_ms);
+  // Records how it ended.
+  void record_end(const AttemptOutcome& outcome, int64_t ended_unix_ms);
+  // Says so.
+  void show_end(const AttemptOutcome& outcome);
+
+  // The parts of ingest, for a caller whose transaction may be undone: what was given is given
+  // again until it is kept.
+  void give();
+  void keep() { given_.clear(); }
+  // To the end of the files, but that the last part is left to give().
+  void ingest_all_but_last();
 
  private:
+  // What was written since, unless something is still to be taken.
+  void read();
+
   RunListeners listeners_;
   RunToLaunch run_;
   int attempt_;
   EventTail tail_;
+  std::vector<std::vector<Event>> given_{};  // by rank, as the tail gave them
 };
 
 }  // namespace fsdp

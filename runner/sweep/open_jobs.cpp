@@ -79,11 +79,13 @@ void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
 }
 
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
-                      const std::optional<std::string>& here, std::string_view experiment) {
+                      const std::optional<std::string>& here, std::string_view experiment,
+                      std::optional<int64_t> left_out) {
   const std::vector<JobRecord> jobs = listeners.store.open_jobs(experiment);
   if (jobs.empty()) return;
   const std::map<int64_t, RunRecord> records = runs_by_id(listeners.store);
   for (const JobRecord& job : jobs) {
+    if (job.id == left_out) continue;
     std::vector<RunToLaunch> runs;
     for (const JobTask& task : job.tasks) {
       if (task.over) continue;

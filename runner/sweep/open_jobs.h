@@ -29,9 +29,10 @@ void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
                          std::string_view experiment);
 
 // Follows every open job of the experiment, but only what they write where they are not of the
-// cluster `here`; absent: its name is not known.
+// cluster `here`; absent: its name is not known. `left_out` is a job that is being submitted.
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
-                      const std::optional<std::string>& here, std::string_view experiment);
+                      const std::optional<std::string>& here, std::string_view experiment,
+                      std::optional<int64_t> left_out = std::nullopt);
 
 // Runs of all experiments that wait or run in a job, or whose end in it is not known yet.
 std::set<int64_t> runs_in_jobs(const Store& store);

@@ -1,24 +1,46 @@
 #include "runner/sweep/recovery.h"
 
 #include "runner/store/event_files.h"
+#include "runner/sweep/attempt_outcome.h"
+#include "runner/sweep/job_attempt_files.h"
 #include "trainer/contract/run_paths.h"
 
 namespace fsdp {
+namespace {
+
+// As its runner saw it end, where that was left in a file; else as follows from its events.
+AttemptOutcome outcome_of(const std::optional<JobAttemptEnd>& seen, const AttemptEnd& said,
+                          std::span<const RankEnd> ranks) {
+  if (seen) {
+    return attempt_outcome(
+        {.outcome = seen->outcome, .reason = seen->reason, .first_rank = seen->first_rank}, ranks);
+  }
+  return {said.status, (said.cause_known ? "" : "the runner was killed; ") + said.reason,
+          said.reason_rank};
+}
+
+}  // namespace
 
 void recover_attempts(Store& store, const std::filesystem::path& results,
                       std::string_view experiment,
                       const std::function<void(const std::string&)>& say) {
   for (const RunningAttempt& found : store.running_attempts(experiment)) {
-    EventTail tail(RunPaths(results / found.run.folder), found.attempt, found.ranks, say);
+    const RunPaths paths(results / found.run.folder);
+    EventTail tail(paths, found.attempt, found.ranks, say);
     do {
       store.ingest(found.run.id, found.attempt, tail.poll());
     } while (!tail.at_end());
-    AttemptEnd end = status_from_events(store.rank_ends(found.run.id, found.attempt));
-    if (!end.cause_known) end.reason = "the runner was killed; " + end.reason;
-    store.end_attempt(found.run.id, found.attempt, end.status, end.reason,
-                      end.ended_unix_ms.value_or(found.start.started_unix_ms), end.reason_rank);
+    const std::vector<RankEnd> ranks = store.rank_ends(found.run.id, found.attempt);
+    const std::optional<JobAttemptEnd> seen = read_attempt_end(paths, found.attempt, say);
+    const AttemptEnd said = status_from_events(ranks);
+    const AttemptOutcome outcome = outcome_of(seen, said, ranks);
+    const int64_t ended_unix_ms =
+        seen ? seen->ended_unix_ms : said.ended_unix_ms.value_or(found.start.started_unix_ms);
+    store.end_attempt(found.run.id, found.attempt, outcome.status, outcome.reason, ended_unix_ms,
+                      outcome.reason_rank);
     say(found.run.point + ": the runner of attempt " + std::to_string(found.attempt) +
-        " was killed; recorded as " + std::string(name_of(end.status)));
+        (seen ? " could not record its end" : " was killed") + "; recorded as " +
+        std::string(name_of(outcome.status)));
   }
 }
 

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 #include <stdexcept>
+#include <system_error>
+#include <utility>
 
+#include "runner/store/results_unavailable.h"
 #include "runner/sweep/job_attempt_files.h"
 #include "runner/sweep/run_folder.h"
 #include "trainer/contract/config_error.h"
@@ -19,12 +23,6 @@ constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 // What a job has left of its time limit, to record how its runs ended and to be queued again.
 constexpr std::chrono::seconds kTimeToEndJob{20};
-
-std::vector<int> signals_that_stop(bool in_job) {
-  std::vector<int> signals = {SIGINT, SIGTERM, SIGHUP};
-  if (in_job) signals.push_back(SIGUSR1);
-  return signals;
-}
 
 // From when a run is asked to stop until it is killed.
 std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
@@ -44,48 +42,83 @@ Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings
       launcher_(launcher),
       progress_(progress),
       settings_(std::move(settings)),
-      stop_signals_(signals_that_stop(settings_.job.has_value())) {}
+      patience_(store, progress) {}
 
 ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
   for (const RunToLaunch& run : runs) expect(progress_, run);
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
-  for (std::vector<LaunchResult> ended;;) {
+  for (;;) {
     stop_when_asked();
-    turn(ended);
-    if (running_.empty()) break;
+    const bool is_recorded = patience_.attempt([&] { turn(); });
+    if (is_recorded && running_.empty()) break;
     progress_.refresh();
-    ended = launcher_.wait(kIngestInterval);
+    if (runs_are_under_way()) {
+      patience_.runs_are_under_way();
+      hear(launcher_.wait(kIngestInterval));
+    } else if (!is_recorded) {
+      wait_without_runs();
+    }
   }
   progress_.refresh();
   if (stopping_) return ExitCode::kInterrupted;
   return some_failed_ ? ExitCode::kRunFailed : ExitCode::kOk;
 }
 
-// The end of a run and the start of the one that takes its place are one transaction: in a sweep of
-// short runs, waiting for the disk is most of what a run costs.
-void Sweep::turn(std::span<const LaunchResult> ended) {
-  std::optional<Store::Batch> batch;
-  if (!ended.empty()) batch.emplace(store_);
-  for (auto& [id, attempt] : running_) attempt.ingest();
-  for (const LaunchResult& result : ended) finish(result);
-  std::optional<Begun> begun = begin_next();
-  if (batch) batch->commit();
-  batch.reset();
-  for (; begun; begun = begin_next()) launch(std::move(*begun));
+void Sweep::wait_without_runs() {
+  stop_when_asked(kIngestInterval);
+  try {
+    patience_.wait_without_runs(user_waits_);
+  } catch (const GaveUp&) {
+    leave_ends_in_files();
+    throw;
+  }
 }
 
-void Sweep::stop_when_asked() {
-  const int signal_number = stop_signals_.take();
+void Sweep::turn() {
+  for (record(); begun_; record()) launch();
+}
+
+// The end of a run and the start of the one that takes its place are one transaction: in a sweep of
+// short runs, waiting for the disk is most of what a run costs.
+void Sweep::record() {
+  for (const Ended& ended : ended_) running_.at(ended.result.id).ingest_all_but_last();
+  std::optional<Store::Batch> batch;
+  if (!ended_.empty()) batch.emplace(store_);
+  for (auto& [id, attempt] : running_) attempt.give();
+  std::vector<Closed> closed;
+  for (const Ended& ended : ended_) closed.push_back(close(ended));
+  const RunToLaunch* next = begun_ ? nullptr : next_run(closed);
+  const int64_t next_id = next ? next->record.id : 0;
+  const int next_attempt = next ? begin(*next) : 0;
+  if (batch) batch->commit();
+  batch.reset();
+
+  for (auto& [id, attempt] : running_) attempt.keep();
+  ended_.clear();
+  for (Closed& each : closed) conclude(std::move(each));
+  if (next) begun_ = Begun{take_waiting(next_id), next_attempt};
+}
+
+void Sweep::stop_when_asked(std::chrono::milliseconds patience) {
+  const int signal_number = stop_signals_.take(patience);
   if (signal_number == 0) return;
   if (stopping_ && settings_.job) return;  // Slurm kills what takes too long
-  at_time_limit_ = signal_number == SIGUSR1;
+  at_time_limit_ = settings_.job && signal_number == SIGUSR1;
   if (at_time_limit_) {
     progress_.say("the job's time limit is near: stopping the runs");
-  } else if (!running_.empty()) {
+  } else if (runs_are_under_way()) {
     progress_.say(stopping_ ? "killing the runs" : "stopping the runs; once more kills them");
+  } else if (stopping_) {
+    user_waits_ = false;
+  } else if (!ended_.empty()) {
+    progress_.say("stopping when it is recorded how runs ended; once more stops at once");
   }
   stopping_ = true;
   launcher_.stop_all();
+  if (!begun_) return;
+  const int64_t id = begun_->run.record.id;
+  open(*std::exchange(begun_, std::nullopt));
+  hear({{.id = id, .outcome = LaunchOutcome::kInterrupted, .reason = "asked to stop"}});
 }
 
 LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
@@ -105,72 +138,105 @@ LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
   return request;
 }
 
-std::optional<Sweep::Begun> Sweep::begin_next() {
-  if (stopping_) return std::nullopt;
-  const auto next = std::ranges::find_if(waiting_, [&](const RunToLaunch& run) {
+const RunToLaunch* Sweep::next_run(std::span<const Closed> closed) const {
+  if (stopping_) return nullptr;
+  const auto has_room = [&](const RunToLaunch& run) {
     return launcher_.has_room(static_cast<size_t>(run.spec.strategy.ranks),
                               run.spec.device == DeviceKind::kCuda);
-  });
-  if (next == waiting_.end()) return std::nullopt;
-  RunToLaunch run = std::move(*next);
-  waiting_.erase(next);
-  // Recorded before it is started: a runner that is killed from here on leaves an attempt that the
-  // next one closes.
+  };
+  for (const Closed& each : closed | std::views::reverse) {
+    if (each.next && has_room(*each.next)) return &*each.next;
+  }
+  const auto next = std::ranges::find_if(waiting_, has_room);
+  return next == waiting_.end() ? nullptr : &*next;
+}
+
+RunToLaunch Sweep::take_waiting(int64_t id) {
+  const auto found =
+      std::ranges::find(waiting_, id, [](const RunToLaunch& run) { return run.record.id; });
+  RunToLaunch run = std::move(*found);
+  waiting_.erase(found);
+  return run;
+}
+
+// Recorded before it is started: a runner that is killed from here on leaves an attempt that the
+// next one closes.
+int Sweep::begin(const RunToLaunch& run) {
+  check_are_there(settings_.results);
   AttemptStart start;
   start.runner_process_id = getpid();
   start.started_unix_ms = now_unix_ms();
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
-  const int attempt = store_.begin_attempt(run.record.id, start, first_attempt(run.record));
-  return Begun{std::move(run), attempt};
+  return store_.begin_attempt(run.record.id, start, first_attempt(run.record));
 }
 
 // In a job, where others may begin attempts at the run as well, its folder is there.
-int Sweep::first_attempt(const RunRecord& run) const {
+int Sweep::first_attempt(const RunRecord& run) {
   const RunPaths paths(settings_.results / run.folder);
-  return settings_.job ? claim_attempt(paths, run.attempt + 1) : first_free_attempt(paths);
+  if (!settings_.job) return first_free_attempt(paths);
+  const auto claimed = claimed_.find(run.id);
+  if (claimed != claimed_.end()) return claimed->second;
+  return claimed_[run.id] = claim_attempt(paths, run.attempt + 1);
 }
 
-void Sweep::launch(Begun begun) {
-  const RunToLaunch& run = begun.run;
-  const RunPaths paths(settings_.results / run.record.folder);
-  show_start(progress_, run);
-  const int64_t id = run.record.id;
-  OpenAttempt attempt({store_, progress_, settings_.results}, run, begun.attempt);
+void Sweep::launch() {
+  const std::optional<std::string> problem = start(*begun_);
+  const int64_t id = begun_->run.record.id;
+  show_start(progress_, begun_->run);
+  open(*std::exchange(begun_, std::nullopt));
+  if (!problem) return;
+  ended_.push_back({{.id = id, .outcome = LaunchOutcome::kFailed, .reason = *problem},
+                    now_unix_ms(),
+                    /*was_started=*/false});
+}
+
+std::optional<std::string> Sweep::start(const Begun& begun) {
   try {
-    set_checkpoints_aside(paths, run.record);
-    write_spec(paths, run.spec);
-    std::filesystem::create_directory(paths.attempt(begun.attempt));
-    if (const auto& job = settings_.job) {
-      write_attempt_start(paths, begun.attempt,
-                          {.job = job->id,
-                           .node_list = job->node_list,
-                           .host = settings_.host,
-                           .started_unix_ms = now_unix_ms()});
-    }
-    launcher_.start(request(run, begun.attempt));
-  } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
-    record_end(attempt, {.outcome = LaunchOutcome::kFailed, .reason = error.what()});
-    return end(attempt, {RunStatus::kFailed, error.what(), -1});
+    check_are_there(settings_.results);
+    prepare_folder(begun);
+  } catch (const std::runtime_error& error) {
+    if (may_pass(error)) throw;
+    return error.what();
   }
-  running_.emplace(id, std::move(attempt));
+  try {
+    launcher_.start(request(begun.run, begun.attempt));
+  } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
+    return error.what();
+  }
+  return std::nullopt;
 }
 
-void Sweep::finish(LaunchResult result) {
-  const auto ended = running_.extract(result.id);
-  OpenAttempt& attempt = ended.mapped();
-  attempt.ingest_rest();
-  if (at_time_limit_ && result.outcome == LaunchOutcome::kInterrupted) {
-    result.outcome = LaunchOutcome::kTimeLimit;
-    result.reason = "the job's time limit was near";
+void Sweep::prepare_folder(const Begun& begun) const {
+  const RunPaths paths(settings_.results / begun.run.record.folder);
+  set_checkpoints_aside(paths, begun.run.record);
+  write_spec(paths, begun.run.spec);
+  std::filesystem::create_directory(paths.attempt(begun.attempt));
+  if (!settings_.job) return;
+  write_attempt_start(paths, begun.attempt,
+                      {.job = settings_.job->id,
+                       .node_list = settings_.job->node_list,
+                       .host = settings_.host,
+                       .started_unix_ms = now_unix_ms()});
+}
+
+void Sweep::open(Begun begun) {
+  const int64_t id = begun.run.record.id;
+  claimed_.erase(id);
+  running_.emplace(
+      id, OpenAttempt({store_, progress_, settings_.results}, std::move(begun.run), begun.attempt));
+}
+
+void Sweep::hear(std::vector<LaunchResult> results) {
+  for (LaunchResult& result : results) {
+    if (at_time_limit_ && result.outcome == LaunchOutcome::kInterrupted) {
+      result.outcome = LaunchOutcome::kTimeLimit;
+      result.reason = "the job's time limit was near";
+    }
+    if (settings_.job && !stopping_) stop_with_job(result.outcome);
+    ended_.push_back({std::move(result), now_unix_ms()});
   }
-  if (settings_.job && !stopping_) stop_with_job(result.outcome);
-  record_end(attempt, result);
-  const AttemptOutcome outcome =
-      attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
-  end(attempt, outcome);
-  if (settings_.follow_up && !stopping_) follow_up(attempt.run(), outcome.status);
 }
 
 // A run may be the first to know that Slurm is about to end the job.
@@ -183,26 +249,47 @@ void Sweep::stop_with_job(LaunchOutcome outcome) {
   launcher_.stop_all();
 }
 
-void Sweep::record_end(const OpenAttempt& attempt, const LaunchResult& result) const {
-  if (!settings_.job) return;
+Sweep::Closed Sweep::close(const Ended& ended) {
+  check_are_there(settings_.results);
+  const LaunchResult& result = ended.result;
+  OpenAttempt& attempt = running_.at(result.id);
+  if (settings_.job) write_end(attempt, ended);
+  AttemptOutcome outcome{RunStatus::kFailed, result.reason, -1};
+  if (ended.was_started) {
+    outcome = attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
+  }
+  attempt.record_end(outcome, ended.ended_unix_ms);
+  std::optional<RunToLaunch> next;
+  if (settings_.follow_up && !stopping_) next = settings_.follow_up(attempt.run(), outcome.status);
+  return {result.id, outcome, std::move(next)};
+}
+
+void Sweep::conclude(Closed closed) {
+  const RunStatus status = closed.outcome.status;
+  running_.extract(closed.run).mapped().show_end(closed.outcome);
+  some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
+  if (!closed.next) return;
+  expect(progress_, *closed.next);
+  waiting_.push_front(std::move(*closed.next));
+}
+
+void Sweep::write_end(const OpenAttempt& attempt, const Ended& ended) const {
+  const LaunchResult& result = ended.result;
   write_attempt_end(RunPaths(settings_.results / attempt.run().record.folder), attempt.attempt(),
-                    {.ended_unix_ms = now_unix_ms(),
+                    {.ended_unix_ms = ended.ended_unix_ms,
                      .outcome = result.outcome,
                      .reason = result.reason,
                      .first_rank = result.first_rank});
 }
 
-void Sweep::follow_up(const RunToLaunch& ended, RunStatus status) {
-  std::optional<RunToLaunch> next = settings_.follow_up(ended, status);
-  if (!next) return;
-  expect(progress_, *next);
-  waiting_.push_front(std::move(*next));
-}
-
-void Sweep::end(OpenAttempt& attempt, const AttemptOutcome& outcome) {
-  attempt.end(outcome, now_unix_ms());
-  some_failed_ |=
-      outcome.status != RunStatus::kFinished && outcome.status != RunStatus::kOutOfMemory;
+// What only this process knows goes to where the next one finds it, if that can be written.
+void Sweep::leave_ends_in_files() const {
+  for (const Ended& ended : ended_) {
+    try {
+      write_end(running_.at(ended.result.id), ended);
+    } catch (const std::system_error&) {
+    }
+  }
 }
 
 }  // namespace fsdp

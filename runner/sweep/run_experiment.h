@@ -14,6 +14,7 @@
 #include "runner/progress/progress.h"
 #include "runner/store/store.h"
 #include "runner/sweep/open_attempt.h"
+#include "runner/sweep/results_patience.h"
 #include "runner/sweep/stop_signals.h"
 #include "trainer/contract/exit_code.h"
 
@@ -42,14 +43,16 @@ struct SweepSettings {
 std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
 
 // The loop over an experiment's runs: starts each when the launcher has room, records what its
-// ranks report while it runs, and how it ended. A run that fails does not end the loop; SIGINT,
-// SIGTERM or SIGHUP does, keeping what was measured; in a job also SIGUSR1, which says that the
-// job's time limit is near.
+// ranks report while it runs, and how it ended. A run that fails does not end the loop; a signal
+// that asks to stop does, keeping what was measured; in a job SIGUSR1 says that the job's time
+// limit is near. Nor does a results folder that cannot be written: runs under way go on, none is
+// begun, and what happened is recorded when that is possible again.
 class Sweep {
  public:
   Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings);
 
-  // kOk when every run finished or did not fit, kRunFailed, or kInterrupted.
+  // kOk when every run finished or did not fit, kRunFailed, or kInterrupted. Throws GaveUp when
+  // what happened could not be recorded.
   ExitCode run(std::vector<RunToLaunch> runs);
   // Whether what is left is for the job to ask for, by a start of its own: its time limit was near,
   // or a preemption with a grace time asked its ranks to stop.
@@ -61,28 +64,56 @@ class Sweep {
     RunToLaunch run;
     int attempt;
   };
+  // A launch that is over, or never came about, which is not recorded yet.
+  struct Ended {
+    LaunchResult result;
+    int64_t ended_unix_ms;
+    bool was_started = true;
+  };
+  // Recorded as ended.
+  struct Closed {
+    int64_t run;
+    AttemptOutcome outcome;
+    std::optional<RunToLaunch> next;  // the run that follows
+  };
 
   LaunchRequest request(const RunToLaunch& run, int attempt) const;
   // Records what has happened and starts what there is room for.
-  void turn(std::span<const LaunchResult> ended);
-  std::optional<Begun> begin_next();
-  int first_attempt(const RunRecord& run) const;
-  void launch(Begun begun);
-  void finish(LaunchResult result);
-  void record_end(const OpenAttempt& attempt, const LaunchResult& result) const;
+  void turn();
+  // One transaction where runs have ended. What is in memory follows when it is kept.
+  void record();
+  Closed close(const Ended& ended);
+  void conclude(Closed closed);
+  const RunToLaunch* next_run(std::span<const Closed> closed) const;
+  int begin(const RunToLaunch& run);
+  RunToLaunch take_waiting(int64_t id);
+  int first_attempt(const RunRecord& run);
+  void launch();
+  void prepare_folder(const Begun& begun) const;
+  // Why it cannot be started, if so. Throws what may pass.
+  std::optional<std::string> start(const Begun& begun);
+  void open(Begun begun);
+  void hear(std::vector<LaunchResult> results);
+  void wait_without_runs();
+  void write_end(const OpenAttempt& attempt, const Ended& ended) const;
+  void leave_ends_in_files() const;
   void stop_with_job(LaunchOutcome outcome);
-  void follow_up(const RunToLaunch& ended, RunStatus status);
-  void end(OpenAttempt& attempt, const AttemptOutcome& outcome);
-  void stop_when_asked();
+  void stop_when_asked(std::chrono::milliseconds patience = {});
+  bool runs_are_under_way() const { return running_.size() > ended_.size(); }
 
   Store& store_;
   Launcher& launcher_;
   Progress& progress_;
   SweepSettings settings_;
   StopSignals stop_signals_;
+  ResultsPatience patience_;
   std::deque<RunToLaunch> waiting_;
-  std::map<int64_t, OpenAttempt> running_;  // by the run's id
+  std::optional<Begun> begun_;
+  std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
+  std::vector<Ended> ended_;
+  std::map<int64_t, int> claimed_{};  // in a job: attempts with a folder, not begun; by run
   bool stopping_ = false;
+  bool user_waits_ = true;  // for what is left to be recorded when all runs have ended
   bool at_time_limit_ = false;
   bool ranks_were_asked_alone_ = false;
   bool some_failed_ = false;

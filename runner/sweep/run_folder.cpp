@@ -3,9 +3,15 @@
 #include <algorithm>
 
 #include "runner/host/whole_file.h"
+#include "runner/store/results_unavailable.h"
 #include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
+
+void check_are_there(const std::filesystem::path& results) {
+  if (std::filesystem::exists(results)) return;
+  throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
+}
 
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
   std::filesystem::create_directories(paths.folder());

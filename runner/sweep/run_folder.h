@@ -7,6 +7,10 @@
 // What a run's folder holds before its ranks are started.
 namespace fsdp {
 
+// Throws ResultsUnavailable when the results folder is not: it may have been moved away for a
+// while, and nothing is made in its place.
+void check_are_there(const std::filesystem::path& results);
+
 // run.yaml: whoever reads it sees the old or the new text, never a part.
 void write_spec(const RunPaths& paths, const RunSpec& spec);
 

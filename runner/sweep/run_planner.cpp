@@ -68,9 +68,9 @@ bool RunPlanner::follows_from_ended(int64_t run) const {
 }
 
 std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus status) {
-  auto found = series_.extract(ended.record.id);
-  if (found.empty()) return std::nullopt;
-  Series& series = found.mapped();
+  const auto found = series_.find(ended.record.id);
+  if (found == series_.end()) return std::nullopt;
+  Series series = found->second;
   if (status == RunStatus::kFinished) {
     series.search.fits(series.value);
   } else if (status == RunStatus::kOutOfMemory) {
@@ -81,8 +81,7 @@ std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus
   for (Step& step : walk(series)) {
     const RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
     if (!is_to_launch(step, record)) continue;
-    found.key() = record.id;
-    series_.insert(std::move(found));
+    series_.insert_or_assign(record.id, std::move(series));
     return RunToLaunch{record, std::move(step.run.spec)};
   }
   return std::nullopt;

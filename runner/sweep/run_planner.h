@@ -38,7 +38,8 @@ class RunPlanner {
   // Whether a run to launch follows, in a doubled key, from one that has ended.
   bool follows_from_ended(int64_t run) const;
 
-  // The run that follows one that has ended, where a key is doubled.
+  // The run that follows one that has ended, where a key is doubled. May be asked again when what
+  // it recorded in the store was undone.
   std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
 
  private:

@@ -1,6 +1,7 @@
 #include "runner/sweep/slurm_sweep.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <thread>
 #include <utility>
@@ -53,7 +54,8 @@ SlurmSweep::SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster,
       submission_(submission),
       settings_(std::move(settings)),
       pauses_(std::move(pauses)),
-      follower_(listeners, pauses_.now) {}
+      follower_(listeners, pauses_.now),
+      results_patience_(listeners.store, listeners.progress) {}
 
 bool SlurmSweep::pick_up() {
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
@@ -80,13 +82,15 @@ bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
   for (const RunToLaunch& run : runs) expect(listeners_.progress, run);
   submission_.add(std::move(runs));
   for (;;) {
+    std::chrono::milliseconds pause = kLookInterval;
     try {
-      push();
-      return true;
+      if (results_patience_.attempt([&] { push(); })) return true;
+      is_stale_ = true;
     } catch (const SlurmUnavailable& error) {
       patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+      pause = patience_.pause();
     }
-    if (pauses_.wait(patience_.pause())) return false;
+    if (pauses_.wait(pause)) return false;
   }
 }
 
@@ -99,7 +103,7 @@ void SlurmSweep::push() {
   };
   try {
     submission_.push();
-  } catch (const SlurmUnavailable&) {
+  } catch (const std::exception&) {
     follow_submitted();
     throw;
   }
@@ -110,22 +114,47 @@ void SlurmSweep::push() {
 ExitCode SlurmSweep::follow() {
   for (bool stop = false;; stop = pauses_.wait(kLookInterval)) {
     if (stop) return ExitCode::kInterrupted;
+    const bool is_recorded = look();
+    listeners_.progress.refresh();
+    const bool is_done = follower_.tasks().empty() && ended_.empty() && submission_.waiting() == 0;
+    if (is_recorded && is_done) break;
+  }
+  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+}
+
+bool SlurmSweep::look() {
+  const bool is_recorded = results_patience_.attempt([&] {
+    if (is_stale_) begin_anew();
     if (pauses_.now() >= next_query_) {
       turn();
     } else {
       follower_.read_events();
     }
-    listeners_.progress.refresh();
-    if (follower_.tasks().empty() && submission_.waiting() == 0) break;
+  });
+  is_stale_ = !is_recorded;
+  if (is_recorded || !follower_.tasks().empty()) {
+    results_patience_.runs_are_under_way();
+  } else {
+    results_patience_.wait_without_runs(/*user_waits=*/true);
   }
-  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+  return is_recorded;
+}
+
+// As a runner does that is called while jobs are open.
+void SlurmSweep::begin_anew() {
+  listeners_.store.check_is_writable();
+  follower_.forget();
+  follow_open_jobs(follower_, listeners_, cluster_.config().cluster, settings_.experiment,
+                   submission_.unanswered());
 }
 
 void SlurmSweep::turn() {
   next_query_ = pauses_.now() + settings_.query_interval;
-  const std::vector<JobFollower::Ended> all_ended = follower_.pass(ask());
-  for (const JobFollower::Ended& ended : all_ended) after(ended);
-  const bool may_fit = !submission_.at_limit() || !all_ended.empty() || pauses_.now() >= next_push_;
+  settle();
+  std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));
+  const bool some_ended = !ended_.empty();
+  settle();
+  const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
   if (submission_.waiting() == 0 || !may_fit) return;
   next_push_ = pauses_.now() + kLongestPause;
   try {
@@ -134,6 +163,11 @@ void SlurmSweep::turn() {
     patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
     next_query_ = patience_.next();
   }
+}
+
+// Starts what follows from runs that have ended.
+void SlurmSweep::settle() {
+  for (; !ended_.empty(); ended_.pop_front()) after(ended_.front());
 }
 
 std::optional<std::vector<TaskState>> SlurmSweep::ask() {

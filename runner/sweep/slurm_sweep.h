@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "runner/sweep/job_follower.h"
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/open_attempt.h"
+#include "runner/sweep/results_patience.h"
 #include "trainer/contract/exit_code.h"
 
 namespace fsdp {
@@ -72,13 +74,18 @@ class SlurmSweep {
   // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.
   bool submit(std::vector<RunToLaunch> runs);
   // Until every run has ended and nothing follows: kOk when all finished or did not fit,
-  // kRunFailed, or kInterrupted.
+  // kRunFailed, or kInterrupted. While the results cannot be written the jobs go on, and what they
+  // wrote is recorded later.
   ExitCode follow();
 
  private:
   void pick_up_jobs(const std::string& here);
+  // Whether what happened could be recorded.
+  bool look();
   void turn();
+  void begin_anew();
   std::optional<std::vector<TaskState>> ask();
+  void settle();
   void after(const JobFollower::Ended& ended);
   bool restart(const JobFollower::Ended& ended);
   // Which restart in a row it would be of a run that ended so, at least `least`; absent: the run is
@@ -95,6 +102,9 @@ class SlurmSweep {
   Pauses pauses_;
   JobFollower follower_;
   SlurmPatience patience_;
+  ResultsPatience results_patience_;
+  bool is_stale_ = false;                   // the follower: what it recorded last was undone
+  std::deque<JobFollower::Ended> ended_{};  // recorded, and what follows is not
   SlurmPatience::TimePoint next_query_{};
   SlurmPatience::TimePoint next_push_{};   // when a limit was reached and no run has ended
   std::map<int64_t, int64_t> restarts_{};  // by run

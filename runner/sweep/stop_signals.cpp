@@ -4,9 +4,9 @@
 
 namespace fsdp {
 
-StopSignals::StopSignals(const std::vector<int>& signals) {
+StopSignals::StopSignals() {
   sigemptyset(&signals_);
-  for (const int signal_number : signals) {
+  for (const int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     struct sigaction action {};
     sigaction(signal_number, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&signals_, signal_number);

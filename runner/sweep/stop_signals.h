@@ -3,15 +3,14 @@
 #include <signal.h>
 
 #include <chrono>
-#include <vector>
 
 namespace fsdp {
 
-// Holds back signals that ask to stop (but those that this process ignores, as under nohup) so that
-// they are taken at a point of our choosing.
+// Holds back signals that ask to stop, of users and of batch systems (but those that this process
+// ignores, as under nohup), so that they are taken at a point of our choosing.
 class StopSignals {
  public:
-  explicit StopSignals(const std::vector<int>& signals = {SIGINT, SIGTERM, SIGHUP});
+  StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -3,7 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 
 #include "trainer/contract/json.h"
 #include "trainer/contract/unix_time.h"
@@ -14,6 +19,15 @@ namespace {
 bool is_last(const decltype(Event::body)& body) {
   return std::holds_alternative<RunFinished>(body) || std::holds_alternative<RunFailed>(body) ||
          std::holds_alternative<RunInterrupted>(body);
+}
+
+constexpr size_t kMostPendingBytes = size_t{64} << 20;
+constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::milliseconds kBetweenTries{500};
+
+bool may_pass(int error_number) {
+  constexpr std::array kPassing = {ENOSPC, EDQUOT, EROFS, EIO, ESTALE, EFBIG};
+  return std::ranges::find(kPassing, error_number) != kPassing.end();
 }
 
 }  // namespace
@@ -47,14 +61,38 @@ void EventWriter::write(decltype(Event::body) body) {
   const std::lock_guard lock(mutex_);
   if (ended_) return;
   ended_ = is_last(body);
-  const std::string line =
+  const bool may_wait = std::holds_alternative<RunFinished>(body);
+  pending_ +=
       to_json_line(
           Event{.sequence = sequence_++, .time_unix_ms = now_unix_ms(), .body = std::move(body)}) +
       '\n';
-  const ssize_t written = ::write(descriptor_, line.data(), line.size());
-  if (written != static_cast<ssize_t>(line.size())) {
-    throw std::system_error(written < 0 ? errno : ENOSPC, std::generic_category(), path_);
+  const auto patience_ends = std::chrono::steady_clock::now() + kPatience;
+  while (const int problem = write_pending()) {
+    if (!may_pass(problem)) fail(problem);
+    if (!ended_ && pending_.size() < kMostPendingBytes) return;
+    const bool waits = may_wait && problem != EFBIG;  // limits of processes are seldom raised
+    if (!waits || std::chrono::steady_clock::now() >= patience_ends) fail(problem);
+    std::this_thread::sleep_for(kBetweenTries);
   }
+}
+
+int EventWriter::write_pending() {
+  while (!pending_.empty()) {
+    const ssize_t written = ::write(descriptor_, pending_.data(), pending_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    if (written == 0) return ENOSPC;
+    pending_.erase(0, static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+void EventWriter::fail(int error_number) const {
+  const std::string advice = error_number == EFBIG
+                                 ? "raise the limit on the size of files (ulimit -f)"
+                                 : "free space on its file system, or make it writable";
+  throw std::system_error(error_number, std::generic_category(),
+                          path_ + ": cannot be written; " + advice);
 }
 
 }  // namespace fsdp

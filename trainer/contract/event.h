@@ -267,16 +267,23 @@ class EventWriter {
   EventWriter& operator=(const EventWriter&) = delete;
 
   // Fills in version, sequence and time. After run_finished, run_failed or run_interrupted, which
-  // are a rank's last, it does nothing: another thread may report too late. Throws
-  // std::system_error, for instance when the disk is full.
+  // are a rank's last, it does nothing: another thread may report too late. What a full or
+  // read-only disk does not take is kept in memory, up to 64 MiB, and written when it can be, so
+  // that training goes on; run_finished waits 10 minutes for that. Throws std::system_error when
+  // it is too much or too late.
   void write(decltype(Event::body) body);
 
  private:
+  // The errno of what could not be written, 0: all was.
+  int write_pending();
+  [[noreturn]] void fail(int error_number) const;
+
   int descriptor_;
   std::string path_;
   std::mutex mutex_;
   int64_t sequence_ = 0;
   bool ended_ = false;
+  std::string pending_;  // what is not in the file yet
 };
 
 }  // namespace fsdp

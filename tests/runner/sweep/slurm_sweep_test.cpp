@@ -51,6 +51,44 @@ TEST_CASE("an array's life: queued, running, finished, and nothing of it is left
   CHECK(lab.cluster.submissions == 1);
 }
 
+TEST_CASE("what a reader of the database keeps the follower from recording is recorded after it") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit(runs));
+  std::vector<FakeJob> jobs;
+  for (const RunToLaunch& run : runs) jobs.push_back(lab.job(run));
+  Database reader(lab.results.database());
+  life.happens = {
+      [&] {
+        lab.cluster.runs("100_0");
+        jobs[0].starts(1, "100_0");
+        jobs[0].steps(1);
+        reader.execute("begin; select count(*) from runs");
+      },
+      [&] {
+        jobs[0].steps(2);
+        jobs[0].finishes();
+        lab.cluster.ends("100_0");
+      },
+      [&] {
+        CHECK(life.attempts(runs[0].record.id).empty());
+        reader.execute("commit");
+        lab.cluster.runs("100_1");
+        jobs[1].starts(1, "100_1");
+      },
+      [&] {
+        jobs[1].finishes();
+        lab.cluster.ends("100_1");
+      },
+  };
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
+  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 9).size() == 2);
+  CHECK(life.store.open_jobs("").empty());
+  CHECK(lab.cluster.submissions == 1);
+}
+
 TEST_CASE("a requeued run is an attempt each time, and queued in between") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);

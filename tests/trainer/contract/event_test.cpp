@@ -1,6 +1,12 @@
 #include "trainer/contract/event.h"
 
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+
+#include "tests/temporary_folder.h"
 
 namespace fsdp {
 namespace {
@@ -89,6 +95,58 @@ TEST_CASE("what is not one whole JSON object is an error") {
     INFO(text);
     CHECK_THROWS_WITH(event_from_json_line(text), Catch::StartsWith("not an event: "));
   }
+}
+
+// Of this process, for as long as one lives: writes beyond it fail, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+StepDone step_number(int64_t number) {
+  StepDone step;
+  step.step = number;
+  return step;
+}
+
+TEST_CASE("events that a full disk does not take are written whole when there is room again") {
+  const TemporaryFolder folder;
+  EventWriter writer(folder / "events.jsonl");
+  {
+    const FileSizeLimit limit(100);  // in the middle of a line
+    for (int64_t step = 1; step <= 3; ++step) writer.write(step_number(step));
+  }
+  writer.write(step_number(4));
+  std::ifstream file(folder / "events.jsonl");
+  int64_t step = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::optional<Event> event = event_from_json_line(line);
+    CHECK(event.value().sequence == step);
+    CHECK(std::get<StepDone>(event->body).step == ++step);
+  }
+  CHECK(step == 4);
+}
+
+TEST_CASE("a run whose last events cannot be written does not end as finished") {
+  const TemporaryFolder folder;
+  EventWriter writer(folder / "events.jsonl");
+  const FileSizeLimit limit(0);
+  CHECK_NOTHROW(writer.write(step_number(1)));
+  CHECK_THROWS_WITH(writer.write(RunFinished{.steps = 1}),
+                    Catch::Contains("events.jsonl: cannot be written; ") &&
+                        Catch::Contains("ulimit -f") && Catch::Contains("File too large"));
 }
 
 }  // namespace

@@ -1,0 +1,115 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <thread>
+
+#include "runner/store/database.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// Sweeps whose results cannot be written for a while.
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// As `sqlite3 results.sqlite 'select ...' | less` does: nobody can write until it ends. This
+// process must not open the file meanwhile: closing it would give the lock away.
+class PausedReader {
+ public:
+  explicit PausedReader(const Workplace& workplace)
+      : database_(workplace.results() / "results.sqlite") {
+    database_.execute("begin; select count(*) from runs");
+  }
+  void end() { database_.execute("commit"); }
+
+ private:
+  Database database_;
+};
+
+void touch(const std::filesystem::path& file) { std::ofstream(file) << '\n'; }
+
+void check_all_finished_once(const Workplace& workplace) {
+  for (const ComparisonRow& row : rows(workplace)) {
+    CHECK(row.status == RunStatus::kFinished);
+    CHECK(row.attempt == 1);
+    CHECK(row.steps == 5);
+  }
+}
+
+bool has_ended(const Program& program) {
+  const std::string stat = text_of("/proc/" + std::to_string(program.process_id()) + "/stat");
+  return stat.find(") Z ") != std::string::npos;
+}
+
+TEST_CASE("a reader that holds the database does not end a sweep") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "point=first,step=3,await=go"}});
+  runner.wait_for_error_text("first: started");
+  std::vector<pid_t> ranks;
+  REQUIRE(soon([&] { return (ranks = workplace.reported_processes()).size() == 3; }));
+  PausedReader reader(workplace);
+  touch(workplace / "go");
+  for (const pid_t process : ranks) CHECK(gone_soon(process));
+  runner.wait_for_error_text("waits: ");
+  reader.end();
+  const Ended ended = runner.wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("results.sqlite: database is locked; another program") &&
+                               Contains("results are recorded again\n"));
+  check_all_finished_once(workplace);
+}
+
+TEST_CASE("Ctrl-C stops ranks though a reader holds the database; the next call records it") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "rank=0,step=3,spawn=marker; step=3,await=nothing"}});
+  first_line_of(workplace / "marker");
+  const std::vector<pid_t> ranks = workplace.reported_processes();
+  PausedReader reader(workplace);
+  runner.send(SIGINT);
+  for (const pid_t process : ranks) CHECK(gone_soon(process));
+  REQUIRE(soon([&] {  // the user does not want to wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    runner.send(SIGINT);
+    return has_ended(runner);
+  }));
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("database is locked") && Contains("nothing is lost"));
+  reader.end();
+
+  const Ended next = workplace.run();
+  CHECK(next.status == 0);
+  CHECK_THAT(next.errors, Contains("the runner of attempt 1 could not record its end; recorded as "
+                                   "interrupted"));
+  Database database(workplace.results() / "results.sqlite");
+  CHECK(Statement(database,
+                  "select status || ': ' || reason from attempts where attempt = 1 "
+                  "order by run limit 1")
+            .value<std::string>() == "interrupted: asked to stop, after step 2");
+  CHECK(rows(workplace)[0].attempt == 2);
+  CHECK(rows(workplace)[0].status == RunStatus::kFinished);
+}
+
+TEST_CASE("a results folder that is moved away and back is not made anew, and loses nothing") {
+  const Workplace workplace(kTwoPoints);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "point=first,step=3,await=go"}});
+  runner.wait_for_error_text("first: started");
+  REQUIRE(soon([&] { return workplace.reported_processes().size() == 3; }));
+  std::filesystem::rename(workplace.results(), workplace / "away");
+  touch(workplace / "go");
+  runner.wait_for_error_text("no longer where it was; put");
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+  std::filesystem::rename(workplace / "away", workplace.results());
+  const Ended ended = runner.wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  check_all_finished_once(workplace);
+}
+
+}  // namespace
+}  // namespace fsdp
