@@ -1,16 +1,21 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "runner/commands/commands.h"
 #include "runner/commands/help.h"
 #include "runner/commands/source_excerpt.h"
+#include "runner/sweep/results_patience.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/standard_streams.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace {
@@ -87,10 +92,8 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   return functions[chosen]();
 }
 
-}  // namespace
-
-int main(int argument_count, char** argument_values) {
-  std::vector<std::string> arguments(argument_values + 1, argument_values + argument_count);
+// Says on stderr what goes wrong; returns the exit status.
+int exit_status(std::vector<std::string> arguments) {
   const bool asks_for_help = arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h";
   if (arguments.empty()) arguments.push_back("--help");
   CLI::App app{"Runs an experiment's points one after another and compares them.", "fsdp-run"};
@@ -108,6 +111,9 @@ int main(int argument_count, char** argument_values) {
   } catch (const CLI::ParseError& error) {
     std::cerr << "fsdp-run: " << error.what() << "; see fsdp-run --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);
+  } catch (const GaveUp& error) {
+    std::cerr << "fsdp-run: " << error.what() << '\n';
+    return static_cast<int>(ExitCode::kRunFailed);
   } catch (const ConfigError& error) {
     std::cerr << "fsdp-run: " << error.what() << '\n' << source_excerpt(error.place());
     return static_cast<int>(ExitCode::kBadConfiguration);
@@ -115,4 +121,18 @@ int main(int argument_count, char** argument_values) {
     std::cerr << "fsdp-run: " << error.what() << '\n';
     return static_cast<int>(ExitCode::kBadConfiguration);
   }
+}
+
+}  // namespace
+
+int main(int argument_count, char** argument_values) {
+  open_standard_streams();
+  // A file that may not grow is an error of the write, which says what to do.
+  std::signal(SIGXFSZ, SIG_IGN);
+  StandardOutput output;
+  const int status = exit_status({argument_values + 1, argument_values + argument_count});
+  const std::optional<std::error_code> problem = output.finish();
+  if (!problem) return status;
+  std::cerr << "fsdp-run: standard output cannot be written: " << problem->message() << '\n';
+  return status == 0 ? static_cast<int>(ExitCode::kRunFailed) : status;
 }

@@ -10,6 +10,7 @@
 #include "trainer/comm/communication_error.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/contract/standard_streams.h"
 #include "trainer/train/run.h"
 
 namespace {
@@ -63,6 +64,7 @@ fsdp::RankRun* this_run = nullptr;
 }  // namespace
 
 int main(int argc, char** argv) {
+  fsdp::open_standard_streams();
   CLI::App app{
       "Trains one run, as one of its ranks. Rank, world size and rendezvous come from the\n"
       "environment as torchrun, mpirun and srun set them.",

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -140,7 +142,18 @@ void check_for_slurm(const RunArguments& options, const Expansion& expansion) {
   }
 }
 
+// Before runs are begun nothing is to be saved: batch systems' signals end this at once, as Ctrl-C
+// does. Those that are ignored stay so.
+void end_at_signals_of_batch_systems() {
+  for (const int signal_number : {SIGUSR1, SIGUSR2}) {
+    const auto before =
+        std::signal(signal_number, [](int) { _exit(static_cast<int>(ExitCode::kInterrupted)); });
+    if (before == SIG_IGN) std::signal(signal_number, SIG_IGN);
+  }
+}
+
 ExitCode run(const RunArguments& options) {
+  end_at_signals_of_batch_systems();
   // Now: whatever a build puts in its place while jobs are followed, the path is the same.
   const std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
   const Host host = find_host(options.choice.gpus);

@@ -12,6 +12,15 @@
 #include <system_error>
 
 namespace fsdp {
+namespace {
+
+std::string remedy(const StartReport& report) {
+  if (report.error_number != EAGAIN) return "";
+  return ": no more processes may be started here: end others, or raise the limit (ulimit -u, or "
+         "that of the container)";
+}
+
+}  // namespace
 
 SupervisedLaunches::~SupervisedLaunches() {
   for (const Running& running : running_) {
@@ -38,9 +47,9 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
     if (supervisor > 0) waitpid(supervisor, nullptr, 0);
     const std::string& what =
         report.log_failed ? plan.ranks[size_t(report.rank)].log : plan.program;
-    throw std::system_error(
-        report.error_number, std::generic_category(),
-        "cannot start rank " + std::to_string(std::max(report.rank, 0)) + ": " + what);
+    throw std::system_error(report.error_number, std::generic_category(),
+                            "cannot start rank " + std::to_string(std::max(report.rank, 0)) + ": " +
+                                what + remedy(report));
   }
   running_.push_back({.request = request,
                       .supervisor = supervisor,

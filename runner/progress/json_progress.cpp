@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "trainer/contract/json.h"
+#include "trainer/contract/standard_streams.h"
 
 namespace fsdp {
 namespace {
@@ -29,40 +30,40 @@ class JsonLine {
 }  // namespace
 
 void JsonProgress::say(std::string_view line) {
-  write(STDOUT_FILENO, JsonLine("message").field("text", line).text());
+  write_whole(STDOUT_FILENO, JsonLine("message").field("text", line).text());
 }
 
 void JsonProgress::warn(std::string_view line) {
-  write(STDOUT_FILENO, JsonLine("warning").field("text", line).text());
+  write_whole(STDOUT_FILENO, JsonLine("warning").field("text", line).text());
 }
 
 void JsonProgress::show_plan(const RunProgress& run) {
-  write(STDOUT_FILENO, JsonLine("run_planned")
-                           .field("point", run.point)
-                           .field("ranks", run.ranks)
-                           .field("steps", run.steps)
-                           .text());
+  write_whole(STDOUT_FILENO, JsonLine("run_planned")
+                                 .field("point", run.point)
+                                 .field("ranks", run.ranks)
+                                 .field("steps", run.steps)
+                                 .text());
 }
 
 void JsonProgress::show_queued(const RunProgress& run) {
-  write(STDOUT_FILENO,
-        JsonLine("run_queued").field("point", run.point).field("job", run.job).text());
+  write_whole(STDOUT_FILENO,
+              JsonLine("run_queued").field("point", run.point).field("job", run.job).text());
 }
 
 void JsonProgress::show_start(const RunProgress& run) {
-  write(STDOUT_FILENO, JsonLine("run_started").field("point", run.point).text());
+  write_whole(STDOUT_FILENO, JsonLine("run_started").field("point", run.point).text());
 }
 
 void JsonProgress::show_end(const RunProgress& run, const std::string& reason,
                             const std::filesystem::path& log) {
-  write(STDOUT_FILENO, JsonLine("run_ended")
-                           .field("point", run.point)
-                           .field("status", run.status)
-                           .field("reason", reason)
-                           .field("log", log)
-                           .field("step", run.step)
-                           .field("elapsed_s", run.elapsed_s)
-                           .text());
+  write_whole(STDOUT_FILENO, JsonLine("run_ended")
+                                 .field("point", run.point)
+                                 .field("status", run.status)
+                                 .field("reason", reason)
+                                 .field("log", log)
+                                 .field("step", run.step)
+                                 .field("elapsed_s", run.elapsed_s)
+                                 .text());
 }
 
 void JsonProgress::refresh() {
@@ -71,16 +72,17 @@ void JsonProgress::refresh() {
     const RunProgress& run = runs()[index];
     if (run.step == shown_steps_[index]) continue;
     shown_steps_[index] = run.step;
-    write(STDOUT_FILENO, JsonLine("run_progress")
-                             .field("point", run.point)
-                             .field("step", run.step)
-                             .field("steps", run.steps)
-                             .field("loss", run.loss)
-                             .field("step_time_ms", run.step_time_ms)
-                             .field("memory_allocated_bytes_max", run.memory_allocated_bytes_max)
-                             .field("seconds_left", seconds_left(run))
-                             .field("sweep_seconds_left", seconds_left(runs(), now))
-                             .text());
+    write_whole(STDOUT_FILENO,
+                JsonLine("run_progress")
+                    .field("point", run.point)
+                    .field("step", run.step)
+                    .field("steps", run.steps)
+                    .field("loss", run.loss)
+                    .field("step_time_ms", run.step_time_ms)
+                    .field("memory_allocated_bytes_max", run.memory_allocated_bytes_max)
+                    .field("seconds_left", seconds_left(run))
+                    .field("sweep_seconds_left", seconds_left(runs(), now))
+                    .text());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/standard_streams.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -15,7 +16,7 @@ std::string as_line(std::string_view text) { return display_cut(text, text.size(
 
 }  // namespace
 
-void LineProgress::say(std::string_view line) { write(STDERR_FILENO, as_line(line)); }
+void LineProgress::say(std::string_view line) { write_whole(STDERR_FILENO, as_line(line)); }
 
 void LineProgress::show_start(const RunProgress& run) {
   last_lines_[run.point] = {.time = *run.started};
@@ -50,7 +51,7 @@ void LineProgress::refresh() {
   }
 }
 
-void QuietProgress::warn(std::string_view line) { write(STDERR_FILENO, as_line(line)); }
+void QuietProgress::warn(std::string_view line) { write_whole(STDERR_FILENO, as_line(line)); }
 
 void QuietProgress::show_end(const RunProgress& run, const std::string& reason,
                              const std::filesystem::path& log) {

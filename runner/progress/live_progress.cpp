@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/standard_streams.h"
 
 namespace fsdp {
 namespace {
@@ -47,7 +48,7 @@ LiveProgress::~LiveProgress() { LiveProgress::close(); }
 void LiveProgress::close() {
   std::string out;
   clear(out);
-  write(STDERR_FILENO, out);
+  write_whole(STDERR_FILENO, out);
 }
 
 void LiveProgress::say(std::string_view line) {
@@ -55,7 +56,7 @@ void LiveProgress::say(std::string_view line) {
   clear(out);
   out += display_cut(line, line.size()) + '\n';
   draw(out);
-  write(STDERR_FILENO, out);
+  write_whole(STDERR_FILENO, out);
 }
 
 void LiveProgress::show_end(const RunProgress& run, const std::string& reason,
@@ -70,7 +71,7 @@ void LiveProgress::refresh() {
   std::string out;
   clear(out);
   draw(out);
-  write(STDERR_FILENO, out);
+  write_whole(STDERR_FILENO, out);
 }
 
 void LiveProgress::clear(std::string& out) {

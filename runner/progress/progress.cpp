@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 
 #include "runner/progress/json_progress.h"
@@ -61,15 +60,6 @@ void Progress::ended(int64_t id, RunStatus status, const std::string& reason,
   running_.erase(index);
   ended_order_.push_back(index);
   show_end(run, reason, log);
-}
-
-void Progress::write(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
 }
 
 std::string end_line(const RunProgress& run, const std::string& reason,

@@ -48,8 +48,6 @@ class Progress {
   const std::set<size_t>& running() const { return running_; }
   // Indices of those that ended, in that order.
   std::span<const size_t> ended_order() const { return ended_order_; }
-  // Whole, whatever signals come; quits where nobody reads: the runs go on.
-  static void write(int descriptor, std::string_view text);
 
  private:
   virtual void show_plan(const RunProgress&) {}

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -212,4 +213,48 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
     attempts_with_checkpoints += is_set_aside ? 1 : 0;
   }
   CHECK(attempts_with_checkpoints == 1);
+}
+
+TEST_CASE("SIGUSR1 to a local runner lets its run write a checkpoint, as SIGTERM does") {
+  const Workplace workplace("  - {name: saves, resume: auto, checkpoint.every_steps: 100}\n");
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "step=4,spawn=marker; step=4,await=nothing"}});
+  first_line_of(workplace / "marker");
+  runner.send(SIGUSR1);
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.errors, Contains("saves: step 3  checkpoint checkpoints/step-3"));
+  CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
+  CHECK(workplace.run().status == 0);
+  CHECK(rows(workplace)[0].steps == 2);
+}
+
+TEST_CASE("SIGUSR1 ends a runner that has begun nothing yet, as interrupted") {
+  const Workplace workplace(kTwoPoints);
+  const std::filesystem::path pipe = workplace / "pipe.yaml";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  Program runner(workplace / ".", workplace.command({"pipe.yaml"}));
+  const std::ofstream writer(pipe);  // waits for the runner to read
+  runner.send(SIGUSR1);
+  CHECK(runner.wait().status == 130);
+}
+
+TEST_CASE("a rank that cannot be forked fails its run with the remedy, and the sweep goes on") {
+  const Workplace workplace(kTwoPoints);
+  const Ended ended = workplace.run({"experiment.yaml"},
+                                    {{"LD_PRELOAD", FORK_FAILS_LIBRARY}, {"FORK_FAILS_AT", "4"}});
+  CHECK(ended.status == 1);
+  const std::vector<ComparisonRow> found = rows(workplace);
+  CHECK_THAT(found[0].reason, Contains("cannot start rank 2: ") && Contains("ulimit -u"));
+  CHECK_THAT(found[1].reason, Contains("cannot start rank 1: ") && Contains("ulimit -u"));
+}
+
+TEST_CASE("a limit on the size of files is an error that names the file, not the runner's end") {
+  const Workplace workplace(kTwoPoints);
+  std::ofstream(workplace / "run.sh") << "ulimit -f 16\nexec \"$@\"\n";
+  std::vector<std::string> command = workplace.command({"experiment.yaml"});
+  command.insert(command.begin(), {"/bin/sh", "run.sh"});
+  const Ended ended = Program(workplace / ".", command).wait();
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("results.sqlite: ") && Contains("ulimit -f"));
 }
