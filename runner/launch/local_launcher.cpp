@@ -74,6 +74,7 @@ SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
     place.visible_gpus += std::to_string(gpu.index);
   }
   std::map<std::string, std::string> variables = own_environment();
+  std::erase_if(variables, [](const auto& variable) { return is_of_a_launcher(variable.first); });
   SupervisorPlan plan{.program = request.trainer,
                       .arguments = request.arguments,
                       .ranks = {},

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "runner/launch/rank_variables.h"
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/program_environment.h"
@@ -123,6 +124,13 @@ bool exited_with(int wait_status, ExitCode code) {
   return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(code);
 }
 
+// Whether one of `assignments`, NAME=value, sets the variable.
+bool is_named(const std::vector<std::string>& assignments, const std::string& name) {
+  return std::ranges::any_of(assignments, [&](const std::string& assignment) {
+    return assignment.starts_with(name + '=');
+  });
+}
+
 // -1 where srun names none, or several at once.
 int rank_in(const std::string& error) {
   static const std::regex kTask(R"(^[^ ]+: task ([0-9]+): )");
@@ -185,6 +193,7 @@ SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step
   append(command.trainer);
   append(request.arguments);
   for (const auto& [name, value] : own_environment()) {
+    if (is_of_a_launcher(name) && !is_named(allocation_.slurm.environment, name)) continue;
     plan.ranks.front().environment.push_back(name + '=' + value);
   }
   return plan;

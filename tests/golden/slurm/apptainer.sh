@@ -22,7 +22,9 @@
 
 # Ranks and rendezvous come from srun, whatever the shell that submitted this had been told.
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OMP_NUM_THREADS
-unset "${!OMPI_COMM_WORLD_@}" "${!PMI_@}" "${!MPI_LOCAL@}"
+unset GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_RANK ROLE_NAME ROLE_WORLD_SIZE
+unset "${!TORCHELASTIC_@}" "${!TORCH_DISTRIBUTED_@}" "${!PET_@}" "${!OMPI_COMM_WORLD_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!MPI_LOCAL@}" "${!MV2_COMM_WORLD_@}"
 
 fail() {
   echo "fsdp-run: $*" >&2

@@ -99,6 +99,26 @@ const std::string kSpawn =
 
 }  // namespace
 
+TEST_CASE("what another launcher told the runner never reaches its ranks") {
+  const Folder folder;
+  const std::vector<std::string> strays = {"TORCHELASTIC_USE_AGENT_STORE",
+                                           "TORCHELASTIC_RESTART_COUNT",
+                                           "GROUP_RANK",
+                                           "ROLE_RANK",
+                                           "PET_NPROC_PER_NODE",
+                                           "OMPI_COMM_WORLD_RANK",
+                                           "PMI_RANK",
+                                           "TORCH_DISTRIBUTED_DEBUG"};
+  for (const std::string& name : strays) setenv(name.c_str(), "stray", 1);
+  setenv("NCCL_DEBUG", "INFO", 1);
+  run(shell(folder, 1, "env > $TEST_FOLDER/environment"));
+  for (const std::string& name : strays) unsetenv(name.c_str());
+  unsetenv("NCCL_DEBUG");
+  const std::string environment = '\n' + folder.text("environment");
+  for (const std::string& name : strays) CHECK_THAT(environment, !Contains('\n' + name + '='));
+  CHECK_THAT(environment, Contains("\nNCCL_DEBUG=INFO\n"));  // the user's own
+}
+
 TEST_CASE("ranks get the environment that torchrun would give them") {
   const Folder folder;
   setenv("RANK", "99", 1);

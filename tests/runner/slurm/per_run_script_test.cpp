@@ -58,6 +58,8 @@ class Job {
                                             "WORLD_SIZE=8",
                                             "MASTER_PORT=1234",
                                             "OMP_NUM_THREADS=99",
+                                            "TORCHELASTIC_USE_AGENT_STORE=True",
+                                            "GROUP_RANK=2",
                                             "PMI_RANK=7"};
     environment.insert(environment.end(), variables.begin(), variables.end());
     const ProgramResult result =
@@ -118,7 +120,8 @@ TEST_CASE("A task runs its run as the first attempt") {
         std::vector<std::string>{job.script.working_directory.string()});
   const std::string environment = text_of(job.fake.folder() / "environment");
   CHECK(environment.find("OMP_NUM_THREADS=3\n") != std::string::npos);
-  for (const std::string gone : {"\nRANK=", "\nWORLD_SIZE=", "\nMASTER_PORT=", "\nPMI_RANK="}) {
+  for (const std::string gone : {"\nRANK=", "\nWORLD_SIZE=", "\nMASTER_PORT=", "\nPMI_RANK=",
+                                 "\nTORCHELASTIC_USE_AGENT_STORE=", "\nGROUP_RANK="}) {
     CHECK(('\n' + environment).find(gone) == std::string::npos);
   }
   CHECK(job.fake.calls("scontrol").empty());

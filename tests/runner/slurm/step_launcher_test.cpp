@@ -123,6 +123,21 @@ TEST_CASE("a step is told its size, its name, where ranks write, and the trainer
   CHECK_THAT(words, EndsWith("\n/opt/fsdp-train\n--attempt\n2\n"));
 }
 
+TEST_CASE("of launchers' variables a step has those that slurm.environment names") {
+  const FakeSlurm slurm;
+  slurm.program("srun", "env > $TEST_FOLDER/environment");
+  setenv("TORCHELASTIC_RUN_ID", "stray", 1);
+  setenv("MASTER_PORT", "23456", 1);
+  Allocation job = allocation(1, 1);
+  job.slurm.environment = {"MASTER_PORT=23456"};
+  StepLauncher launcher(job, kEndless);
+  launcher.start(slurm.request(7, "lab", 1));
+  wait_for_one(launcher);
+  for (const char* name : {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}) unsetenv(name);
+  CHECK_THAT(slurm.text("environment"), !Contains("TORCHELASTIC_RUN_ID"));
+  CHECK_THAT(slurm.text("environment"), Contains("MASTER_PORT=23456\n"));
+}
+
 TEST_CASE("srun's exit status says how ranks ended, and what it says first which one") {
   const FakeSlurm slurm;
   SECTION("a task that srun names") {
