@@ -56,6 +56,13 @@ def event_of(line: bytes) -> dict | None:
     return event
 
 
+def last(contents: bytes, kind: str, member: str):
+    """What the last event of this kind says, of events that are whole; None: there is none."""
+    events = [event_of(line) for line in contents.split(b"\n")[:-1]]
+    values = [event.get(member) for event in events if event and event["kind"] == kind]
+    return values[-1] if values else None
+
+
 def is_whole(contents: bytes, steps: int) -> bool:
     """Whether every line is an event, none is missing between them, each of `steps` was done once,
     and the rank finished. An event that is there twice counts once."""

@@ -57,7 +57,8 @@ def become_ordinary() -> None:
     os.setuid(nobody.pw_uid)
 
 
-def attack(seed: int, number: int, scratch: pathlib.Path, programs: Programs) -> Outcome:
+def attack(seed: int, number: int, scratch: pathlib.Path, programs: Programs,
+           keeps_folder: bool) -> Outcome:
     kind = kind_of(number)
     folder = scratch / f"case-{number}"
     remove(folder)
@@ -67,7 +68,7 @@ def attack(seed: int, number: int, scratch: pathlib.Path, programs: Programs) ->
         importlib.import_module(f"tests.hostile.kinds.{kind}").attack(case)
     except Exception:
         case.fail("the case itself: " + traceback.format_exc())
-    if not case.failures:
+    if not case.failures and not keeps_folder:
         remove(folder)
     return Outcome(number, kind, time.monotonic() - begin, case.notes, case.failures)
 
@@ -142,7 +143,8 @@ def main() -> int:
     outcomes = []
     with concurrent.futures.ProcessPoolExecutor(arguments.jobs) as workers:
         futures = [
-            workers.submit(attack, arguments.seed, number, scratch, programs) for number in numbers
+            workers.submit(attack, arguments.seed, number, scratch, programs, bool(arguments.case))
+            for number in numbers
         ]
         for future in concurrent.futures.as_completed(futures):
             outcomes.append(future.result())
@@ -150,7 +152,9 @@ def main() -> int:
                 report(outcomes[-1], arguments, scratch)
     summarise(outcomes)
     failed = any(outcome.failures for outcome in outcomes)
-    if not failed and not arguments.scratch:
+    if arguments.case:
+        print(f"folders: {scratch}")
+    elif not failed and not arguments.scratch:
         remove(scratch)
     return 1 if failed else 0
 

@@ -93,6 +93,10 @@ def judge_finished(case: Case, row: dict, warnings: list[dict], contents: list[b
         case.fail(
             f"finished without a warning, but its events are not whole; {row['steps']} steps, "
             f"loss {row['loss_last']}")
+    for name, kind in (("loss_last", "step"), ("validation_loss_last", "evaluation")):
+        said = event_model.last(contents[0], kind, "loss")
+        if whole and not figures.equal(row[name], said):
+            case.fail(f"{name} is {row[name]}, its events say {said}")
     if whole and row["steps"] != STEPS:
         case.fail(f"its events are whole, but it has {row['steps']} steps")
 
