@@ -3,8 +3,6 @@
 import json
 import math
 
-# Members that a step cannot do without; others were added later, and may be absent.
-STEP_MEMBERS = ("step", "loss", "step_time_ms", "tokens", "memory_allocated_bytes_max")
 INTEGERS = {
     "version", "sequence", "time_unix_ms", "step", "steps", "rank", "world_size", "local_rank",
     "process_id", "threads", "steps_planned", "parameter_count", "resumed_from_step", "tokens",
@@ -18,6 +16,15 @@ OPTIONAL_REALS = {
 }
 OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes"}
 FLAGS = {"non_finite", "skipped"}
+# Of which 0 would be taken for a figure that was measured.
+REQUIRED = {
+    "step": ("step", "step_time_ms", "tokens", "label_count", "learning_rate",
+             "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
+             "memory_allocated_bytes_max", "memory_reserved_bytes_max"),
+    "evaluation": ("step", "label_count", "evaluation_time_ms"),
+    "checkpoint": ("step", "size_bytes", "write_time_ms"),
+    "run_finished": ("steps",),
+}
 TEXTS = {
     "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
     "nccl_version", "driver_version", "gpu", "path", "reason"
@@ -51,7 +58,7 @@ def event_of(line: bytes) -> dict | None:
         return None
     if not all(fits(name, value) for name, value in event.items()):
         return None
-    if event["kind"] == "step" and not all(name in event for name in STEP_MEMBERS):
+    if not all(name in event for name in REQUIRED.get(event["kind"], ())):
         return None
     return event
 

@@ -72,10 +72,10 @@ def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
     assert list(snapshot.take(tmp_path / "folder")) == ["link"]
 
 
-STEP = (
-    b'{"version":1,"kind":"step","sequence":%d,"time_unix_ms":1,"step":%d,"loss":1.5,'
-    b'"step_time_ms":1,"tokens":1,'
-    b'"memory_allocated_bytes_max":1}\n')
+STEP = (b'{"version":1,"kind":"step","sequence":%d,"time_unix_ms":1,"step":%d,"loss":1.5,'
+        b'"step_time_ms":1,"tokens":1,"label_count":1,"learning_rate":1,'
+        b'"memory_allocated_bytes_forward":1,"memory_reserved_bytes_forward":1,'
+        b'"memory_allocated_bytes_max":1,"memory_reserved_bytes_max":1}\n')
 END = b'{"version":1,"kind":"run_finished","sequence":%d,"time_unix_ms":1,"steps":2}\n'
 
 
@@ -86,6 +86,7 @@ END = b'{"version":1,"kind":"run_finished","sequence":%d,"time_unix_ms":1,"steps
     (STEP % (0, 1) + STEP % (2, 2) + END % 3, False),
     (STEP % (0, 1) + b"torn\n" + STEP % (1, 2) + END % 2, False),
     (STEP % (0, 1) + STEP % (1, 2), False),
+    (STEP.replace(b"tokens", b"other") % (0, 1) + STEP % (1, 2) + END % 2, False),
     (STEP.replace(b"1.5", b"Infinity") % (0, 1) + STEP % (1, 2) + END % 2, False),
 ])
 def test_whole_events_are_told_from_others(contents: bytes, is_whole: bool) -> None:
