@@ -168,6 +168,18 @@ echo $status > full.status
 cp small/results/results.sqlite after.sqlite
 )sh";
 
+// The script full_disk.sh, with words that are fsdp-run and its trainer.
+Ended in_mount_namespace(const Workplace& workplace, const Variables& variables = {}) {
+  const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
+  const std::string trainer = STUB_TRAINER_PROGRAM;
+  std::ofstream(workplace / "run.sh")
+      << "#!/bin/sh\nexec " FSDP_RUN_PROGRAM " \"$@\" --trainer " << trainer << "\n";
+  std::filesystem::permissions(workplace / "run.sh", std::filesystem::perms::owner_all);
+  return Program(workplace / ".", {"/bin/sh", "-c", unshare + " sh full_disk.sh ./run.sh"},
+                 variables)
+      .wait();
+}
+
 TEST_CASE("a full disk is told and waited for, and nothing is lost") {
   const Workplace workplace("  - {name: one}\n");
   std::filesystem::create_directory(workplace / "small");
@@ -179,13 +191,7 @@ TEST_CASE("a full disk is told and waited for, and nothing is lost") {
   write("first", 100);
   write("second", 5'000);
   std::ofstream(workplace / "full_disk.sh") << kFullDisk;
-  const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
-  const std::string trainer = STUB_TRAINER_PROGRAM;
-  std::ofstream(workplace / "run.sh")
-      << "#!/bin/sh\nexec " FSDP_RUN_PROGRAM " \"$@\" --trainer " << trainer << "\n";
-  std::filesystem::permissions(workplace / "run.sh", std::filesystem::perms::owner_all);
-  const Ended ended =
-      Program(workplace / ".", {"/bin/sh", "-c", unshare + " sh full_disk.sh ./run.sh"}).wait();
+  const Ended ended = in_mount_namespace(workplace);
   if (!std::filesystem::exists(workplace / "big")) {
     WARN("skipped: a file system cannot be mounted here: " << ended.errors);
     return;
@@ -204,6 +210,39 @@ TEST_CASE("a full disk is told and waited for, and nothing is lost") {
   CHECK(number(workplace / "after.sqlite",
                "select min(steps) from comparison where status = 'finished'") == 100);
   CHECK(number(workplace / "after.sqlite", "select max(steps) from comparison") == 5'000);
+}
+
+// The same, but that the ranks write to it as well.
+constexpr const char* kFullDiskOfRanks = R"sh(
+set -eu
+mount -t tmpfs -o size=3m none small || exit 99
+mkdir big
+"$@" experiment.yaml --results small/results 2> full.txt & runner=$!
+until grep -q 'one: started' full.txt || ! kill -0 $runner; do sleep 0.05; done
+cat /dev/zero > small/filler 2>/dev/null || true
+until grep -q 'waits: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
+rm small/filler
+status=0
+wait $runner || status=$?
+cp -r small/results results
+exit $status
+)sh";
+
+TEST_CASE("ranks train on while their disk is full, and lose no event") {
+  const Workplace workplace("  - {name: one, strategy: {kind: ddp, ranks: 2}}\n",
+                            "{device: cpu, train.steps: 1500}");
+  std::filesystem::create_directory(workplace / "small");
+  std::ofstream(workplace / "full_disk.sh") << kFullDiskOfRanks;
+  const Ended ended = in_mount_namespace(workplace, {{"STUB_STEP_MS", "2"}});
+  if (!std::filesystem::exists(workplace / "big")) {
+    WARN("skipped: a file system cannot be mounted here: " << ended.errors);
+    return;
+  }
+  INFO(text_of(workplace / "full.txt"));
+  CHECK(ended.status == 0);
+  CHECK(rows(workplace)[0].status == RunStatus::kFinished);
+  CHECK(rows(workplace)[0].steps == 1500);
+  check_holds_all_events(workplace.results());
 }
 
 }  // namespace
