@@ -57,6 +57,13 @@ class Calls:
         self._pause_until = time.monotonic() + (PAUSE_AFTER_REFUSAL_S if status == 2 else PAUSE_S)
         self.main = None
 
+    def let_end(self):
+        """Waits for the sweep's call that still goes on; none follows."""
+        while self.main is not None and self._look(self.main) is None:
+            self.end_at_standstill()
+            time.sleep(PAUSE_S)
+        self.main = None
+
     def end_at_standstill(self):
         if time.monotonic() - self.news < STANDSTILL_S or self.lasting():
             return

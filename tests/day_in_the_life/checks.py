@@ -103,7 +103,7 @@ def figures_follow_from_events(results, database):
             name = f"attempt {number} of {run['experiment']}/{run['point']}"
             yield from _summary(database, run, number, ranks, name)
             for rank, events in enumerate(ranks):
-                yield from _rank(database, run, number, rank, events, name)
+                yield from _rank(results, database, run, number, rank, events, name)
 
 
 def _summary(database, run, number, ranks, name):
@@ -124,20 +124,24 @@ def _summary(database, run, number, ranks, name):
             yield f"{name}: {figure} is {stored[figure]}"
 
 
-def _rank(database, run, number, rank, events, name):
+def _rank(results, database, run, number, rank, events, name):
     key = run["id"], number, rank
     of_rank = " where run = ? and attempt = ? and rank = ?"
     for table, kind in (("steps", "step"), ("evaluations", "evaluation"),
                         ("checkpoints", "checkpoint")):
-        stored = rows(database, f"select * from {table}{of_rank} order by sequence", *key)
-        reported = of_kind(kind, events)
-        if len(stored) != len(reported):
-            yield f"{name}: rank {rank} reported {len(reported)} {table}, {len(stored)} are stored"
-        for row, event in zip(stored, reported):
-            different = [column for column in row.keys() & event.keys()
-                         if row[column] != event[column]]
-            if different:
+        stored = {row["sequence"]: row
+                  for row in rows(database, f"select * from {table}{of_rank}", *key)}
+        for event in of_kind(kind, events):
+            row = stored.pop(event["sequence"], None)
+            if row is None:
+                # `prune --checkpoints` removes a checkpoint and its row.
+                if table != "checkpoints" or (results / run["folder"] / event["path"]).exists():
+                    yield f"{name}: rank {rank} reported {event}, which is not stored"
+            elif different := [column for column in row.keys() & event.keys()
+                               if row[column] != event[column]]:
                 yield f"{name}: {different} of {table} {row} is not what was reported: {event}"
+        if stored:
+            yield f"{name}: rank {rank} did not report these {table}: {stored}"
     stored = rows(database, "select * from ranks" + of_rank, *key)
     if bool(stored) != bool(events):
         yield f"{name}: rank {rank} has {len(events)} events and {len(stored)} rows"

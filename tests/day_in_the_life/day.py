@@ -23,8 +23,7 @@ class Day:
         self._awaited_since = self._due = None
 
     def live(self):
-        """Until all faults have happened and what they began is over. Returns the sweep's call that
-        still goes on, or None."""
+        """Until all faults have happened and what they began is over."""
         while (self._next < len(self.faults) or self.happenings.lasting() or self.calls.others):
             self.happenings.undo_what_is_over()
             self.calls.follow()
@@ -32,7 +31,7 @@ class Day:
                 self._meet(self.faults[self._next])
             self.calls.end_at_standstill()
             time.sleep(PAUSE_S)
-        return self.calls.main
+        self.calls.let_end()
 
     def _meet(self, fault):
         """Lets the fault happen when its moment has come, or has not come for long."""

@@ -59,10 +59,8 @@ def undisturbed_sweeps(place):
     return checks.losses_of(place.undisturbed), *at_the_end
 
 
-def call_until_finished(day, place, last):
+def call_until_finished(day, place):
     """Plainly, without faults. Returns how many calls it took."""
-    if last is not None:
-        last.runner.wait(120)
     place.set_clock(0)
     calls = 0
     for name in (NAME, OTHER):
@@ -119,8 +117,8 @@ def live(options, place):
     faults = draw(options.seed, options.faults, options.runs, STEPS, options.longest,
                   place.has_disk, place.has_clock)
     day = Day(place, faults, options.runs, say)
-    last = day.live()
-    calm = call_until_finished(day, place, last)
+    day.live()
+    calm = call_until_finished(day, place)
     check(day, place, undisturbed, *(later if day.happenings.is_replaced else first))
     report(day, place, calm, begin)
     return not day.calls.findings
