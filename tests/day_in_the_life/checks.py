@@ -50,7 +50,7 @@ def losses_of(results):
     database = open_results(results)
     found = {}
     for run in rows(database, "select * from runs where status = 'finished'"):
-        finished = rows(database, "select max(attempt) as last from attempts "
+        finished = rows(database, "select coalesce(max(attempt), 0) as last from attempts "
                         "where run = ? and status = 'finished'", run["id"])[0]["last"]
         attempts = [ranks for number, ranks in attempts_of(results, database, run).items()
                     if number <= finished]

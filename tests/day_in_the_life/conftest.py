@@ -1,0 +1,26 @@
+"""The programs under test, and the modules of this folder and of tests/slurm."""
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "slurm"))  # host_processes
+
+
+def pytest_addoption(parser):
+    for option in ("--runner", "--trainer"):
+        parser.addoption(option, type=Path, required=True)
+
+
+@pytest.fixture(scope="session")
+def place(request, tmp_path_factory):
+    """With the results of a sweep of two runs, and what they were merged into."""
+    from workplace import Workplace
+
+    place = Workplace(tmp_path_factory.mktemp("day") / "day", 2, request.config.getoption("runner"),
+                      request.config.getoption("trainer"))
+    assert place.call(*place.run_arguments()).returncode == 0
+    merged = place.call("merge", f"mine={place.results}", "--results", place.merged)
+    assert merged.returncode == 0
+    yield place
+    place.end(kept=False)
