@@ -9,6 +9,8 @@ from processes import Watch
 STANDSTILL_S = 90
 PAUSE_S = 0.02
 PAUSE_AFTER_REFUSAL_S = 0.5
+# What a call may rightly be told, whatever happened.
+REFUSALS = ("another fsdp-run", "was not started yet, so it has no log")
 STOPS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
 
 
@@ -119,7 +121,7 @@ class Calls:
             return
         if status == 130 and watch.sent & STOPS:
             return
-        is_refused = "another fsdp-run" in errors
+        is_refused = any(refusal in errors for refusal in REFUSALS)
         could_not_begin = watch.disturbed_by and ": started," not in errors
         if status == 2 and (is_refused or could_not_begin):
             return
