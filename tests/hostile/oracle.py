@@ -11,7 +11,7 @@ from tests.hostile.sandbox import Ended
 RUNNER_STATUSES = (0, 1, 2, 130)
 TRAINER_STATUSES = (0, 1, 2, 3, 4, 130)
 
-ERROR_LIMIT_BYTES = 64 << 10
+ERROR_LIMIT_BYTES = 64 << 10  # besides what is quoted of the command line
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 SANITIZER = re.compile(rb"(?:Address|Leak|UndefinedBehavior|Thread)Sanitizer|: runtime error: ")
 CRASH = re.compile(
@@ -37,7 +37,7 @@ def problems(ended: Ended,
     said = ended.errors or b'"kind":"report"' in ended.output or b"missing  " in ended.output
     if ended.status != 0 and not (said or mute):
         found.append(f"exit status {ended.status} without a word on stderr")
-    if len(ended.errors) > ERROR_LIMIT_BYTES:
+    if len(ended.errors) > ERROR_LIMIT_BYTES + sum(map(len, ended.command)):
         found.append(f"{len(ended.errors)} bytes on stderr")
     if ended.left_behind:
         found.append(f"left behind: {ended.left_behind}")

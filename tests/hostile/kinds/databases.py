@@ -234,6 +234,6 @@ def run_again(case: Case, results: pathlib.Path) -> None:
     ended = case.train("sweep/experiment.yaml",
                        *case.random.choice([[], ["--rerun"], ["--only", "one"]]),
                        results=str(results.relative_to(case.work)),
-                       also_changes=(BEHIND_A_LINK,))
+                       also_changes=(BEHIND_A_LINK, BEHIND_A_LINK + "-journal"))
     if ended.status in (0, 1):
         figures.check_report(case, results, may_change=may_change(case))
