@@ -58,7 +58,8 @@ Header read_header(const path& file, std::string_view text) {
   }
   const size_t header_offset = length_offset + length_bytes;
   if (header_bytes == 0 || header_bytes > kMaxHeaderBytes ||
-      header_offset + header_bytes > text.size()) {
+      header_offset + header_bytes > text.size() ||
+      text.substr(header_offset, header_bytes).find('\0') != text.npos) {
     refuse_file(file, "has a damaged header; it is cut short, or no .npy file");
   }
   const json fields =

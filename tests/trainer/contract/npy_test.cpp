@@ -83,6 +83,9 @@ TEST_CASE("files that are no .npy, of an unknown version, or without a proper he
   CHECK_THAT(refusal_of(npy_bytes("{}", "", 4)), Contains("version 4; allowed: 1, 2, 3"));
   CHECK_THAT(refusal_of(npy_bytes("{}", "")), Contains("without descr"));
   CHECK_THAT(refusal_of(npy_bytes("{'descr': ", "")), Contains("is not JSON"));
+  std::string zeros = header("'<i4'", "False", "(0, 2)");  // which NumPy does not read either
+  zeros[zeros.size() - 2] = '\0';
+  CHECK_THAT(refusal_of(npy_bytes(zeros, "")), Contains("damaged header"));
   CHECK_THAT(refusal([] { TokenArray tokens("/nowhere.npy"); }), Contains("cannot be read"));
 }
 
