@@ -46,7 +46,7 @@ void tell_of_runners(const Store& store, const CancelArguments& arguments,
 
 ExitCode cancel_command(const CancelArguments& arguments) {
   require_results(arguments.results);
-  Store store(arguments.results);
+  Store store(arguments.results, StoreUse::kExisting);
   const auto end = std::chrono::steady_clock::now() + kPatience;
   const Pauses pauses = real_pauses();
   SlurmPrograms cluster;

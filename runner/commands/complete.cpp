@@ -84,7 +84,7 @@ std::optional<Store> store_of(const Situation& situation) {
   const auto named = situation.values.find("--results");
   const std::filesystem::path results = named == situation.values.end() ? "results" : named->second;
   if (!has_results(results)) return std::nullopt;
-  return std::optional<Store>(std::in_place, results);
+  return std::optional<Store>(std::in_place, results, StoreUse::kExisting);
 }
 
 std::vector<Candidate> runs(const Situation& situation) {

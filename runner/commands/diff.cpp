@@ -102,7 +102,7 @@ std::string table_of(const std::array<RunRecord, 2>& runs, std::vector<Differenc
 
 ExitCode diff(const DiffArguments& arguments) {
   require_results(arguments.results);
-  const Store store(arguments.results);
+  const Store store(arguments.results, StoreUse::kExisting);
   const std::array runs{find_run(store, arguments.words[0]), find_run(store, arguments.words[1])};
   std::vector<Difference> different;
   add_differences(different, keys_and_values(store.spec(runs[0].id)),

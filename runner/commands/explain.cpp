@@ -18,7 +18,7 @@ struct ExplainArguments {
 
 ExitCode explain(const ExplainArguments& arguments) {
   require_results(arguments.results);
-  Store store(arguments.results);
+  Store store(arguments.results, StoreUse::kExisting);
   refresh_open_jobs(store, arguments.results);
   const RunRecord run = find_run(store, arguments.word);
   std::string text =

@@ -83,7 +83,7 @@ std::optional<std::string> variable(const char* name) {
 ExitCode export_command(const ExportArguments& arguments) {
   require_results(arguments.results);
   check_place(arguments);
-  Store store(arguments.results);
+  Store store(arguments.results, StoreUse::kExisting);
   const std::vector<ComparisonRow> rows = chosen_runs(store, arguments.words);
   PublishedFolder place(arguments.to);
   export_runs(

@@ -199,7 +199,7 @@ void follow(const LoggedRun& run, LogTail tail, const LogsArguments& arguments,
 
 ExitCode logs(const LogsArguments& arguments) {
   require_results(arguments.results);
-  Store store(arguments.results);
+  Store store(arguments.results, StoreUse::kExisting);
   Refresher refresher(store, arguments.results);
   const RunRecord record = find_run(store, arguments.word);
   const LoggedRun run(store, record, arguments.results);

@@ -41,7 +41,8 @@ void add_results_option(CLI::App& command, std::filesystem::path& results) {
 }
 
 bool has_results(const std::filesystem::path& results) {
-  return std::filesystem::exists(results / "results.sqlite");
+  std::error_code not_there;
+  return std::filesystem::exists(results / "results.sqlite", not_there);
 }
 
 std::filesystem::path find_trainer(const std::filesystem::path& option) {

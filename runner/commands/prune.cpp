@@ -111,7 +111,7 @@ ExitCode prune_command(PruneArguments arguments) {
   if (!arguments.older_than.empty()) {
     wish.older_than_unix_ms = moment_unix_ms(arguments.older_than, now_unix_ms(), "--older-than");
   }
-  Store store(arguments.results);
+  Store store(arguments.results, StoreUse::kExisting);
   wish.runs = find_runs(store, arguments.words);
   std::optional<FreeExperiments> held;
   if (!arguments.dry_run) held.emplace(store, arguments.results, wish);

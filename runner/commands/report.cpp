@@ -57,7 +57,7 @@ ExitCode report(ReportArguments arguments) {
     options.since_unix_ms = moment_unix_ms(arguments.since, now_unix_ms(), "--since");
   }
   require_results(options.results);
-  Store store(options.results);
+  Store store(options.results, StoreUse::kExisting);
   refresh_open_jobs(store, options.results);
   const auto [text, code] = answer(arguments.question, store);
   if (arguments.output.empty()) {

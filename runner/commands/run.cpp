@@ -18,6 +18,7 @@
 #include "runner/host/git_state.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
+#include "runner/store/results_database.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/recovery.h"
@@ -165,9 +166,11 @@ ExitCode run(const RunArguments& options) {
   if (on_slurm) check_for_slurm(options, expansion);
   const std::filesystem::path trainer = find_trainer(options.trainer);
 
+  check_results_path(options.results);
   std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
   std::optional<Store> results;   // nothing is created before all is planned
   if (has_results(options.results)) results.emplace(options.results);
+  if (results) results->require_own(experiment.name());
   Digests computed;
   const FileDigest digest = digest_of(results, computed);
   std::vector<Store::PlannedRun> chosen = planned_runs(experiment, expansion.runs, digest);

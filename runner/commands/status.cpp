@@ -55,7 +55,7 @@ std::vector<ComparisonRow> comparison_of(const Store& store, std::span<const Sta
 
 ExitCode status(const StatusArguments& arguments) {
   require_results(arguments.results);
-  Store store(arguments.results);
+  Store store(arguments.results, StoreUse::kExisting);
   refresh_open_jobs_now_and_then(store, arguments.results);
   std::vector<StatusRow> rows;
   if (arguments.experiments.empty()) rows = store.statuses("");

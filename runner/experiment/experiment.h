@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/contract/digest.h"
 #include "trainer/contract/run_spec.h"
 
 // A YAML experiment and its expansion into runs. Pure: reads the file, starts and stores nothing.
@@ -94,11 +95,7 @@ class Experiment {
 // Digest of a file's bytes; a caller may remember digests between calls.
 using FileDigest = std::function<std::string(const std::filesystem::path&)>;
 
-// Digest (XXH3, 128 bits, 32 hex digits) of a file's bytes.
-std::string file_digest(const std::filesystem::path& file);
-
-// The same of a text, and of the contents of all the run's input files.
-std::string text_digest(std::string_view text);
+// Of the contents of all the run's input files.
 std::string data_digest(const RunSpec& spec, const FileDigest& digest);
 
 // Equal for runs whose losses must be equal: whatever the number of ranks, the strategy and the

@@ -39,12 +39,23 @@ Section read_section(const YamlEntry& entry, std::string_view section) {
 
 std::string read_line(const YamlEntry& entry) {
   std::string text = read_text(entry);
-  if (text.empty() || holds_control_characters(text)) {
+  if (text.empty() || holds_control_characters(text) || !is_utf8(text)) {
     refuse_value(entry,
                  "is not a line of text; allowed: one line that is not empty, without control "
                  "characters");
   }
   return text;
+}
+
+// Names stand in tables and begin the names of files.
+std::string read_name(const YamlEntry& entry) {
+  constexpr size_t kMostCharacters = 200;
+  std::string name = read_line(entry);
+  if (const size_t characters = utf8_count(name); characters > kMostCharacters) {
+    refuse_value(entry, "is a name of " + std::to_string(characters) +
+                            " characters; allowed: at most " + std::to_string(kMostCharacters));
+  }
+  return name;
 }
 
 Overrides read_overrides(const YamlEntry& entry) {
@@ -97,7 +108,7 @@ Point read_point(const YAML::Node& node, const YamlEntry& list) {
   if (name == keys.end()) {
     throw ConfigError(place, "points", "a point has no name; allowed: a map with name: TEXT");
   }
-  point.name = read_line(*name);
+  point.name = read_name(*name);
   point.place = name->value_place();
   for (const YamlEntry& key : keys) {
     if (key.path == "sweep") {
@@ -162,7 +173,7 @@ ExperimentFile experiment_file_from(const std::filesystem::path& path, std::stri
   };
   const YamlEntry* name = find("experiment");
   if (!name) throw ConfigError(origin.name, "experiment", "is missing; allowed: experiment: NAME");
-  file.name = read_line(*name);
+  file.name = read_name(*name);
   if (const YamlEntry* title = find("title")) file.title = read_line(*title);
   if (const YamlEntry* compare = find("compare")) {
     read_value(file.compare, *compare, any_value());

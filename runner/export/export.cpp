@@ -7,9 +7,6 @@
 namespace fsdp {
 namespace {
 
-// A file's name is at most 255 bytes.
-constexpr size_t kLongestPoint = 120;
-
 Origin origin_of(const Store& store, const ComparisonRow& row) {
   Origin origin;
   if (!row.attempt) return origin;
@@ -31,8 +28,8 @@ Origin origin_of(const Store& store, const ComparisonRow& row) {
 
 // Below the export's folder, as tensorboard names its runs.
 std::filesystem::path folder_of(const ComparisonRow& row) {
-  return std::filesystem::path(safe_file_name(row.experiment)) /
-         (safe_file_name(row.point).substr(0, kLongestPoint) + '-' + row.hash8);
+  return std::filesystem::path(file_name_of(row.experiment)) /
+         (file_name_of(row.point) + '-' + row.hash8);
 }
 
 void write_run(const Store& store, const ExportedRun& run, const std::filesystem::path& folder,

@@ -15,8 +15,9 @@ std::optional<KnownOutOfMemory> Store::known_out_of_memory(std::string_view fami
                                                            std::string_view device_kind) const {
   std::optional<KnownOutOfMemory> known;
   Statement(contents_->database,
-            "select r.id, r.experiment, r.point, r.family_value from runs r join attempts a "
-            "on a.run = r.id and a.attempt = (select max(attempt) from attempts "
+            "select r.id, r.experiment, r.point, r.family_value from runs r "
+            "join experiments e on e.name = r.experiment and e.source = '' "
+            "join attempts a on a.run = r.id and a.attempt = (select max(attempt) from attempts "
             "  where run = r.id and status not in " +
                 std::string(kCutShortStatuses) +
                 ") "

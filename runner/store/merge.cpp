@@ -5,19 +5,33 @@
 #include <stdexcept>
 
 #include "runner/store/database.h"
-#include "runner/store/migrations.h"
+#include "runner/store/merge_source.h"
+#include "runner/store/results_database.h"
 #include "runner/store/store.h"
 
 namespace fsdp {
 namespace {
 
+// Whether a value may stand in a column that is declared as `type`.
+bool is_of_type(const SqlValue& value, const std::string& type) {
+  if (std::holds_alternative<std::monostate>(value)) return true;  // the column says whether it may
+  if (type == "text") return std::holds_alternative<std::string>(value);
+  if (std::holds_alternative<int64_t>(value)) return true;
+  return type == "real" && std::holds_alternative<double>(value);
+}
+
 // The rows of a source's table on their way into the table of the same name and columns, where they
 // replace those with their keys.
 class TableCopy {
  public:
-  TableCopy(Database& from, Database& into, const std::string& table) : from_(from) {
-    Statement(from, "select name from pragma_table_info(?)")
-        .query([&](Statement& row) { columns_.push_back(row.next<std::string>()); }, table);
+  TableCopy(Database& from, Database& into, const std::string& table) : from_(from), table_(table) {
+    Statement(into, "select name, lower(type) from pragma_table_info(?)")
+        .query(
+            [&](Statement& row) {
+              columns_.push_back(row.next<std::string>());
+              types_.push_back(row.next<std::string>());
+            },
+            table);
     for (const std::string& column : columns_) {
       names_ += (names_.empty() ? "" : ", ") + column;
       parameters_ += parameters_.empty() ? "?" : ", ?";
@@ -34,6 +48,10 @@ class TableCopy {
     Statement(from_, select_).query([&](Statement& row) {
       for (size_t i = 0; i < columns_.size(); ++i) {
         values[i] = row.next<SqlValue>();
+        if (!is_of_type(values[i], types_[i])) {
+          throw std::runtime_error("is damaged: the column " + columns_[i] + " of its table " +
+                                   table_ + " holds something else than " + types_[i]);
+        }
         change(columns_[i], values[i]);
       }
       insert_->run(values);
@@ -42,7 +60,8 @@ class TableCopy {
 
  private:
   Database& from_;
-  std::vector<std::string> columns_;
+  std::string table_;
+  std::vector<std::string> columns_, types_;
   std::string names_, parameters_, select_;
   std::optional<Statement> insert_;
 };
@@ -77,15 +96,17 @@ class Merge {
   MergedSource run() {
     MergedSource merged;
     merged.experiments = merge_experiments();
+    require_equal_texts();
     TableCopy(from_, into_, "experiment_texts").run([](const std::string&, SqlValue&) {});
     match_runs(merged);
     for (const std::string& table : tables_of_runs(into_)) {
       Statement remove(into_, "delete from " + table + " where run = ?");
       for (const auto& [from, into] : runs_) remove.run(into);
       TableCopy(from_, into_, table).run([&](const std::string& column, SqlValue& value) {
-        if (column == "run") value = runs_.at(std::get<int64_t>(value));
+        if (column == "run") value = run_numbered(std::get<int64_t>(value), table);
       });
     }
+    require_readable();
     return merged;
   }
 
@@ -134,12 +155,54 @@ class Merge {
           merged.new_runs += found ? 0 : 1;
         });
     TableCopy(from_, into_, "runs").run([&](const std::string& column, SqlValue& value) {
-      if (column == "id") value = runs_.at(std::get<int64_t>(value));
+      if (column == "id") value = run_numbered(std::get<int64_t>(value), "runs");
       if (column == "experiment") value = experiment_name(std::get<std::string>(value));
       if (column == "folder") {
         value = (prefix_ / std::get<std::string>(value)).lexically_normal().string();
       }
     });
+  }
+
+  int64_t run_numbered(int64_t number, const std::string& table) const {
+    const auto found = runs_.find(number);
+    if (found != runs_.end()) return found->second;
+    throw std::runtime_error("is damaged: its table " + table + " names the run " +
+                             std::to_string(number) + ", which is not there");
+  }
+
+  // A text of the digest may be there already, of another experiment.
+  void require_equal_texts() {
+    Statement known(into_, "select text from experiment_texts where digest = ?");
+    Statement(from_, "select digest, text from experiment_texts").query([&](Statement& row) {
+      const std::string digest = row.next<std::string>();
+      const std::string text = row.next<std::string>();
+      if (known.value<std::string>(digest).value_or(text) == text) return;
+      throw std::runtime_error("holds another text of the digest " + digest + " than " +
+                               into_.file().string());
+    });
+  }
+
+  // One row that cannot be read would take every report down.
+  void require_readable() {
+    Statement(from_, "select name from experiments").query([&](Statement& row) {
+      const std::string name = experiment_name(row.next<std::string>());
+      read<ComparisonRow>("comparison where experiment = ?", name);
+      read<RankRow>("comparison_per_rank where experiment = ?", name);
+      read<StatusRow>("statuses where experiment = ?", name);
+      read<AttemptRecord>("attempts where run in (select id from runs where experiment = ?)", name);
+      Statement(into_, "select status from runs where experiment = ?")
+          .query([](Statement& run) { run.next<RunStatus>(); }, name);
+      Statement(
+          into_,
+          "select end_kind from ranks where run in (select id from runs where experiment = ?)")
+          .query([](Statement& rank) { rank.next<RankEndKind>(); }, name);
+    });
+  }
+
+  template <typename Row>
+  void read(const std::string& rows, const std::string& experiment) {
+    Statement(into_, "select " + field_columns<Row>() + " from " + rows)
+        .query([](Statement& row) { row.next<Row>(); }, experiment);
   }
 
   Database& from_;
@@ -149,10 +212,16 @@ class Merge {
   std::map<int64_t, int64_t> runs_;  // by the source's number
 };
 
-void require_sound(Database& database) {
-  const auto found = Statement(database, "pragma quick_check(1)").value<std::string>();
-  if (found != "ok") {
-    throw std::runtime_error(database.file().string() + ": is damaged: " + found.value_or(""));
+// Names the source in an error that does not.
+template <typename Work>
+auto of_source(const MergeSource& source, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    const std::string name = (source.results / "results.sqlite").string();
+    const std::string what = error.what();
+    throw std::runtime_error(
+        what.find(source.results.string()) == std::string::npos ? name + ": " + what : what);
   }
 }
 
@@ -160,17 +229,17 @@ void require_sound(Database& database) {
 
 std::vector<MergedSource> merge_results(const std::filesystem::path& results,
                                         std::span<const MergeSource> sources) {
-  { const Store created_and_migrated(results); }
-  Database into(results / "results.sqlite");
+  std::vector<Database> copies;  // nothing is created before all of them are sound
+  for (const MergeSource& source : sources) {
+    copies.push_back(of_source(source, [&] { return sound_copy(source); }));
+  }
+  Database into = open_results(results, StoreUse::kCreate);
   std::vector<MergedSource> merged;
   Transaction transaction(into);
   into.execute("pragma defer_foreign_keys = on");
-  for (const MergeSource& source : sources) {
-    Database from = Database::copy_of(source.results / "results.sqlite");
-    require_ours(from);
-    require_sound(from);
-    migrate(from);
-    merged.push_back(Merge(from, into, source, results).run());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    merged.push_back(
+        of_source(sources[i], [&] { return Merge(copies[i], into, sources[i], results).run(); }));
   }
   transaction.commit();
   return merged;

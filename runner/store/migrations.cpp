@@ -33,10 +33,10 @@ bool holds_nothing(Database& database) {
 }
 
 bool is_ours(Database& database) {
-  const int64_t version = user_version(database);
-  if (application_id(database) == kApplicationId) return version > 0;
+  const int64_t id = application_id(database);
+  if (!may_be_ours(id, user_version(database))) return false;
   constexpr int64_t kTables = 5;
-  return application_id(database) == 0 && version > 0 && version <= kLastWithoutId &&
+  return id == kApplicationId ||
          number(database,
                 "select count(*) from sqlite_master where type = 'table' "
                 "and name in ('experiments', 'runs', 'attempts', 'ranks', 'steps')") == kTables;
@@ -44,15 +44,28 @@ bool is_ours(Database& database) {
 
 }  // namespace
 
-void require_ours(Database& database) {
-  if (is_ours(database)) return;
-  throw std::runtime_error(database.file().string() +
+bool may_be_ours(int64_t application_id, int64_t user_version) {
+  if (user_version <= 0) return false;
+  return application_id == kApplicationId ||
+         (application_id == 0 && user_version <= kLastWithoutId);
+}
+
+bool is_current(int64_t application_id, int64_t user_version) {
+  return application_id == kApplicationId && user_version == kCurrent;
+}
+
+void refuse_foreign(const std::filesystem::path& file) {
+  throw std::runtime_error(file.string() +
                            ": is not a database of fsdp-run; move it away, or choose another " +
                            "folder with --results");
 }
 
+void require_ours(Database& database) {
+  if (!is_ours(database)) refuse_foreign(database.file());
+}
+
 void migrate(Database& database) {
-  if (is_ours(database) && user_version(database) == kCurrent) return;
+  if (is_current(application_id(database), user_version(database))) return;
   Transaction transaction(database);
   if (!holds_nothing(database)) require_ours(database);
   const int64_t found = user_version(database);

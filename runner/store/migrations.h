@@ -4,8 +4,15 @@
 
 namespace fsdp {
 
-// Throws std::runtime_error when `database` was not written by this program: by its application_id,
-// which a run sets when it creates or migrates, or, for versions 1 to 5, by its tables.
+// Whether a database with this application_id and user_version may be this program's. One of
+// versions 1 to 5 has no id, and is when it holds its tables.
+bool may_be_ours(int64_t application_id, int64_t user_version);
+bool is_current(int64_t application_id, int64_t user_version);
+
+// Throws std::runtime_error that says of `file` that another program wrote it.
+[[noreturn]] void refuse_foreign(const std::filesystem::path& file);
+
+// Throws std::runtime_error when `database` was not written by this program.
 void require_ours(Database& database);
 
 // Brings the schema of `database`, which is ours or holds nothing, to this program's version

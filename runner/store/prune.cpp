@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "runner/store/run_folders.h"
 #include "trainer/contract/run_paths.h"
 
 namespace fsdp {
@@ -31,11 +33,41 @@ int64_t size_of(const path& folder) {
   return size_bytes;
 }
 
+// The folders of all runs, of these results and of others, with links followed.
+class NamedFolders {
+ public:
+  NamedFolders(const path& results, const std::vector<RunRecord>& runs) : results_(results) {
+    for (const RunRecord& run : runs) folders_.emplace(name_of_folder(run.folder), run.id);
+  }
+
+  // Whether a run that is not in `but` has the folder, one in it, or one that holds it.
+  bool is_named(const path& folder, const std::set<int64_t>& but) const {
+    const std::string name = name_of_folder(folder);
+    const auto is_other = [&](const auto& named) {
+      return named.first != name || !but.contains(named.second);
+    };
+    for (auto in_it = folders_.lower_bound(name);
+         in_it != folders_.end() && in_it->first.starts_with(name); ++in_it) {
+      if (is_other(*in_it)) return true;
+    }
+    for (size_t end = name.find('/'); end + 1 < name.size(); end = name.find('/', end + 1)) {
+      if (folders_.contains(name.substr(0, end + 1))) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::string name_of_folder(const path& folder) const {
+    return std::filesystem::weakly_canonical(results_ / folder).string() + '/';
+  }
+
+  const path& results_;
+  std::multimap<std::string, int64_t> folders_;
+};
+
 // A merged run's folder belongs to the results it came from.
-bool is_of_these_results(const path& folder) {
-  const path normal = folder.lexically_normal();
-  return !normal.empty() && *normal.begin() == "runs" &&
-         std::distance(normal.begin(), normal.end()) > 2;
+bool has_own_folder(const path& results, const RunRecord& run) {
+  return run.source.empty() && is_own_run_folder(results, run.folder);
 }
 
 struct Checkpoint {
@@ -65,13 +97,14 @@ std::optional<double> validation_loss_of(const path& checkpoint) {
   return loss->get<double>();
 }
 
-// Those of most steps first.
+// Those of most steps first. A link may lead to a checkpoint of another run.
 std::vector<Checkpoint> checkpoints_of(const RunPaths& paths) {
   std::vector<Checkpoint> found;
   std::error_code not_there;
+  if (std::filesystem::is_symlink(paths.checkpoints(), not_there)) return {};
   for (const auto& entry : std::filesystem::directory_iterator(paths.checkpoints(), not_there)) {
     const auto step = step_in(entry.path().filename().string());
-    if (!step) continue;
+    if (!step || entry.is_symlink(not_there)) continue;
     found.push_back({.step = *step,
                      .folder = entry.path(),
                      .validation_loss = validation_loss_of(entry.path()),
@@ -123,15 +156,14 @@ bool is_being_removed(const path& folder) {
 }
 
 // Folders of runs that the database no longer knows, because a call was killed in between.
-std::vector<PruneItem> leftovers(const path& results, const std::vector<RunRecord>& known) {
-  std::set<path> folders;
-  for (const RunRecord& run : known) folders.insert(run.folder.lexically_normal());
+std::vector<PruneItem> leftovers(const path& results, const NamedFolders& named) {
   std::vector<PruneItem> items;
   std::error_code not_there;
   for (const auto& experiment : std::filesystem::directory_iterator(results / "runs", not_there)) {
     for (const auto& run : std::filesystem::directory_iterator(experiment.path(), not_there)) {
-      if (folders.contains(run.path().lexically_relative(results)) ||
-          !is_being_removed(run.path())) {
+      const path folder = run.path().lexically_relative(results);
+      if (!is_own_run_folder(results, folder) || !is_being_removed(run.path()) ||
+          named.is_named(folder, {})) {
         continue;
       }
       items.push_back({.run = std::nullopt,
@@ -165,11 +197,13 @@ void mark(const path& folder) {
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                                      const PruneWish& wish) {
   const std::vector<RunRecord> runs = store.runs();
+  const NamedFolders named(results, runs);
   std::vector<PruneItem> items;
   for (const RunRecord& run : runs) {
     if (!is_wanted(store, run, wish)) continue;
-    const bool has_folder =
-        is_of_these_results(run.folder) && std::filesystem::exists(results / run.folder);
+    const std::set<int64_t> itself{run.id};
+    const bool has_folder = has_own_folder(results, run) &&
+                            !named.is_named(run.folder, wish.checkpoints ? itself : wish.runs);
     if (!wish.checkpoints) {
       const path folder = has_folder ? results / run.folder : path();
       items.push_back({.run = run,
@@ -187,7 +221,7 @@ std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                        .size_bytes = size_of(checkpoint.folder)});
     }
   }
-  std::ranges::move(leftovers(results, runs), std::back_inserter(items));
+  std::ranges::move(leftovers(results, named), std::back_inserter(items));
   return items;
 }
 
@@ -208,12 +242,15 @@ bool prune(Store& store, const path& results, const PruneItem& item) {
     std::filesystem::remove_all(partial);
     return true;
   }
-  if (!item.folder.empty()) mark(item.folder);
+  // The last of the runs that share a folder takes it along.
+  const bool has_folder =
+      !item.folder.empty() && has_own_folder(results, *item.run) && !store.shares_folder(*item.run);
+  if (has_folder) mark(item.folder);
   if (!store.delete_run(item.run->id)) {
-    if (!item.folder.empty()) std::filesystem::remove(item.folder / kMark);
+    if (has_folder) std::filesystem::remove(item.folder / kMark);
     return false;
   }
-  if (!item.folder.empty()) remove_run_folder(item.folder);
+  if (has_folder) remove_run_folder(item.folder);
   return true;
 }
 

@@ -18,4 +18,9 @@ std::vector<RunRecord> Store::runs() const {
   return records;
 }
 
+bool Store::shares_folder(const RunRecord& run) const {
+  return Statement(contents_->database, "select count(*) from runs where folder = ? and id <> ?")
+             .value<int64_t>(run.folder, run.id) != 0;
+}
+
 }  // namespace fsdp

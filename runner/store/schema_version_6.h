@@ -2,9 +2,11 @@
 
 namespace fsdp {
 
-// Lines of events that could not be read, and digests of files known by all that stat(2) says of a
-// file; what was remembered by less is dropped.
+// Runs found by their folder, which no two share; lines of events that could not be read; digests of
+// files known by all that stat(2) says of a file, without those that were known by less.
 inline constexpr const char* kSchemaVersion6 = R"sql(
+create index runs_of_folders on runs (folder);
+
 alter table ranks add column skipped_lines integer not null default 0;
 
 drop table file_digests;

@@ -1,25 +1,12 @@
 #include "runner/store/store.h"
 
-#include <system_error>
-
-#include "runner/store/migrations.h"
+#include "runner/store/results_database.h"
+#include "runner/store/run_folders.h"
 #include "runner/store/store_contents.h"
 #include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {
-
-Database open_migrated(const std::filesystem::path& results) {
-  std::error_code error;
-  std::filesystem::create_directories(results, error);
-  if (error) {
-    throw std::runtime_error(results.string() + ": cannot be created: " + error.message() +
-                             "; choose another folder with --results");
-  }
-  Database database(results / "results.sqlite");
-  migrate(database);
-  return database;
-}
 
 constexpr const char* kPlanRun = R"sql(
 insert into runs (experiment, point, hash, folder, position, current, status, reason,
@@ -64,21 +51,27 @@ class RunPlanning {
  public:
   explicit RunPlanning(Database& database)
       : plan_run_(database, kPlanRun),
+        recorded_folder_(database,
+                         "select folder from runs where (experiment, point, hash) = (?, ?, ?)"),
+        others_of_folder_(database,
+                          "select count(*) from runs r join experiments e on e.name = r.experiment "
+                          "where r.folder = ? and e.source = '' "
+                          "and (r.experiment, r.point, r.hash) <> (?, ?, ?)"),
         keep_spec_(database, "insert or replace into specs (run, text) values (?, ?)"),
         select_run_(database, std::string("select ") + kRunRecordColumns +
                                   " from runs r where experiment = ? and point = ? and hash = ?") {}
 
   RunRecord plan(std::string_view experiment, const Store::PlannedRun& run) {
     const RunSpec& spec = run.spec;
-    plan_run_.run(experiment, run.point, run.hash, run.folder, run.position, run.series, run.repeat,
-                  run.data_digest, run.loss_digest, run.family, run.family_key, run.family_value,
-                  spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
-                  wrap_name(spec.strategy.wrap), spec.strategy.prefetch,
-                  spec.strategy.limit_all_gathers, spec.strategy.offload, spec.strategy.ranks,
-                  spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps,
-                  total_batch(spec), precision_name(spec.precision), spec.optimizer.kind,
-                  spec.schedule.kind, spec.device, spec.data.sequence_length,
-                  spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
+    plan_run_.run(
+        experiment, run.point, run.hash, folder_of(experiment, run), run.position, run.series,
+        run.repeat, run.data_digest, run.loss_digest, run.family, run.family_key, run.family_value,
+        spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
+        wrap_name(spec.strategy.wrap), spec.strategy.prefetch, spec.strategy.limit_all_gathers,
+        spec.strategy.offload, spec.strategy.ranks, spec.batch.size_per_rank,
+        spec.batch.gradient_accumulation_steps, total_batch(spec), precision_name(spec.precision),
+        spec.optimizer.kind, spec.schedule.kind, spec.device, spec.data.sequence_length,
+        spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
     RunRecord record;
     select_run_.query([&](Statement& row) { record = row.next<RunRecord>(); }, experiment,
                       run.point, run.hash);
@@ -87,15 +80,33 @@ class RunPlanning {
   }
 
  private:
+  // The one that is recorded, else the one that the run wants, if need be with a number: no other
+  // run of these results has it.
+  std::filesystem::path folder_of(std::string_view experiment, const Store::PlannedRun& run) {
+    const auto is_free = [&](const std::filesystem::path& folder) {
+      return others_of_folder_.value<int64_t>(folder, experiment, run.point, run.hash) == 0;
+    };
+    const auto recorded =
+        recorded_folder_.value<std::filesystem::path>(experiment, run.point, run.hash);
+    if (recorded && is_run_folder(*recorded) && is_free(*recorded)) return *recorded;
+    std::filesystem::path folder = run.folder;
+    for (int number = 2; !is_free(folder); ++number) {
+      folder = run.folder.string() + '~' + std::to_string(number);
+    }
+    return folder;
+  }
+
   Statement plan_run_;
+  Statement recorded_folder_;
+  Statement others_of_folder_;
   Statement keep_spec_;
   Statement select_run_;
 };
 
 }  // namespace
 
-Store::Contents::Contents(const std::filesystem::path& results)
-    : database(open_migrated(results)),
+Store::Contents::Contents(const std::filesystem::path& results, StoreUse use)
+    : database(open_results(results, use)),
       last_sequences(database,
                      "select rank, last_sequence from ranks where run = ? and attempt = ?"),
       insert_rank(database,
@@ -122,8 +133,8 @@ Store::Contents::Contents(const std::filesystem::path& results)
       write_task(database, "insert or replace into job_tasks (job, " + field_columns<JobTask>() +
                                ") values (?, " + field_parameters<JobTask>() + ")") {}
 
-Store::Store(const std::filesystem::path& results)
-    : contents_(std::make_unique<Contents>(results)) {}
+Store::Store(const std::filesystem::path& results, StoreUse use)
+    : contents_(std::make_unique<Contents>(results, use)) {}
 
 Store::~Store() = default;
 
@@ -161,6 +172,7 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   RunPlanning planning(database);
 
   Transaction transaction(database);
+  require_own(experiment.name);
   plan_experiment.run(experiment.name, experiment.title, experiment.file, experiment.text,
                       experiment.profile, experiment.compare);
   if (!experiment.text_digest.empty()) keep_text.run(experiment.text_digest, experiment.text);
@@ -176,9 +188,21 @@ RunRecord Store::plan_one_more(std::string_view experiment, const PlannedRun& ru
   Database& database = contents_->database;
   RunPlanning planning(database);
   Transaction transaction(database);
+  require_own(experiment);
   RunRecord record = planning.plan(experiment, run);
   transaction.commit();
   return record;
+}
+
+void Store::require_own(std::string_view experiment) const {
+  const auto source =
+      Statement(contents_->database, "select source from experiments where name = ?")
+          .value<std::string>(experiment);
+  if (!source || source->empty()) return;
+  throw std::runtime_error(contents_->database.file().string() + ": the runs of '" +
+                           std::string(experiment) + "' were merged from '" + *source +
+                           "', whose files are not written to; rename `experiment:`, or choose "
+                           "another folder with --results");
 }
 
 std::optional<std::filesystem::path> Store::experiment_file(std::string_view experiment) const {

@@ -14,6 +14,7 @@
 #include "runner/store/comparison.h"
 #include "runner/store/job_record.h"
 #include "runner/store/run_status.h"
+#include "runner/store/store_use.h"
 #include "trainer/contract/event.h"
 #include "trainer/contract/run_spec.h"
 
@@ -41,6 +42,7 @@ struct RunRecord {
   RunStatus status = RunStatus::kPlanned;
   std::string reason;         // one line, empty when there is nothing to say
   int attempt = 0;            // the newest, 0: none
+  std::string source{};       // whose results it was merged from; empty: it is of these
   bool current = true;        // whether it is in its experiment's list as last planned
   std::string data_digest{};  // of the contents of all input files
 
@@ -54,6 +56,7 @@ struct RunRecord {
     visit("status", self.status);
     visit("reason", self.reason);
     visit("attempt", self.attempt);
+    visit("source", self.source);
     visit("current", self.current);
     visit("data_digest", self.data_digest);
   }
@@ -101,9 +104,8 @@ struct Recorded {
 // again.
 class Store {
  public:
-  // Opens or creates <results>/results.sqlite and migrates its schema (PRAGMA user_version). Throws
-  // std::runtime_error when it was written by a newer version or is not a database.
-  explicit Store(const std::filesystem::path& results);
+  // Opens <results>/results.sqlite, or makes it, as open_results says.
+  explicit Store(const std::filesystem::path& results, StoreUse use = StoreUse::kCreate);
   ~Store();
 
   // How long a call waits for another process's transaction.
@@ -125,11 +127,14 @@ class Store {
 
   // Records the experiment and its runs in one transaction; runs that are there (same experiment,
   // point and hash) keep what was recorded. Other runs of the experiment stay in the database and
-  // leave its current list.
+  // leave its current list. Throws std::runtime_error when the experiment was merged from
+  // elsewhere.
   struct PlannedRun {
     std::string point;
     RunSpec spec;  // resolved
     std::string hash;
+    // What it wants; the record says what it has: no other run has that, and a run that is there
+    // keeps the one that was recorded.
     std::filesystem::path folder;
     int64_t position = 0;       // in the experiment's list
     std::string series{};       // the point without the number of the repeat
@@ -158,6 +163,11 @@ class Store {
   std::optional<RunRecord> run(int64_t run_id) const;
   // Every run of every experiment, also those that left their experiment's list.
   std::vector<RunRecord> runs() const;
+  // Whether another run has the folder of this one, as runs of versions up to 5 may.
+  bool shares_folder(const RunRecord& run) const;
+  // Throws std::runtime_error when the experiment's runs were merged from elsewhere: nothing is
+  // planned, started or written there.
+  void require_own(std::string_view experiment) const;
   // The file that the experiment was last planned from, if it ever was.
   std::optional<std::filesystem::path> experiment_file(std::string_view experiment) const;
 

@@ -13,14 +13,15 @@ namespace fsdp {
 // RunRecord's fields, of the table `runs r`.
 inline constexpr const char* kRunRecordColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
-    "coalesce((select max(attempt) from attempts where run = r.id), 0), r.current, r.data_digest";
+    "coalesce((select max(attempt) from attempts where run = r.id), 0), "
+    "(select source from experiments where name = r.experiment), r.current, r.data_digest";
 
 // Those of is_cut_short.
 inline constexpr const char* kCutShortStatuses =
     "('interrupted', 'time_limit', 'preempted', 'node_failed', 'cancelled', 'unknown')";
 
 struct Store::Contents {
-  explicit Contents(const std::filesystem::path& results);
+  Contents(const std::filesystem::path& results, StoreUse use);
 
   // An attempt and what is computed from its events so far.
   struct Figures {

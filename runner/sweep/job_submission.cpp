@@ -123,7 +123,7 @@ JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
                 .submitted_unix_ms = now_unix_ms(),
                 .provenance = settings_.provenance};
   job.folder =
-      std::filesystem::path("slurm") / (safe_file_name(settings_.experiment) + '-' + job.token);
+      std::filesystem::path("slurm") / (file_name_of(settings_.experiment) + '-' + job.token);
   SlurmScript script;
   script.slurm = first.slurm;
   script.request = largest_request(runs);

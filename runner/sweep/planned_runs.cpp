@@ -16,16 +16,6 @@
 namespace fsdp {
 namespace {
 
-// A file's name is at most 255 bytes; the rest is for the repeat, the hash and for comfort.
-constexpr size_t kLongestSeriesInFolder = 120;
-
-// What tells a run from others of its series is kept, however long the series' name.
-std::string folder_name(const Run& run) {
-  std::string name = safe_file_name(run.series).substr(0, kLongestSeriesInFolder);
-  const std::string of_run = run.point.substr(run.series.size());
-  return of_run.empty() ? name : name + '-' + safe_file_name(of_run);
-}
-
 // In all files that are checked, but for the total batch.
 bool has_same_inputs(const RunSpec& one, const RunSpec& other) {
   return one.model == other.model && one.data == other.data && one.resume == other.resume &&
@@ -61,14 +51,14 @@ bool is_of_one_job(const Run& run) { return run.spec.slurm.mode == SlurmMode::kA
 
 Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
   const std::string hash = run_hash(run.spec, digest);
-  const std::string name = folder_name(run) + '-' + hash.substr(0, 8);
+  const std::string name = file_name_of(run.point) + '-' + hash.substr(0, 8);
   const std::string data = data_digest(run.spec, digest);
   const std::string losses = loss_digest(run.spec, digest);
   Store::PlannedRun planned{
       .point = std::move(run.point),
       .spec = std::move(run.spec),
       .hash = hash,
-      .folder = std::filesystem::path("runs") / safe_file_name(experiment.name()) / name,
+      .folder = std::filesystem::path("runs") / file_name_of(experiment.name()) / name,
       .position = run.position,
       .series = std::move(run.series),
       .repeat = run.repeat,
@@ -127,18 +117,7 @@ std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::v
                                             const FileDigest& digest) {
   std::vector<Store::PlannedRun> planned;
   planned.reserve(runs.size());
-  std::map<std::filesystem::path, size_t> owner_of_folder;
-  for (Run& run : runs) {
-    Store::PlannedRun next = planned_run(experiment, std::move(run), digest);
-    const auto [owner, is_new] = owner_of_folder.emplace(next.folder, planned.size());
-    if (!is_new) {
-      throw ConfigError(experiment.file().string(), "",
-                        "the runs '" + planned[owner->second].point + "' and '" + next.point +
-                            "' are the same and would share the folder " + next.folder.string() +
-                            "; change or rename one");
-    }
-    planned.push_back(std::move(next));
-  }
+  for (Run& run : runs) planned.push_back(planned_run(experiment, std::move(run), digest));
   return planned;
 }
 

@@ -19,10 +19,10 @@ void check_jobs_of(const Expansion& expansion);
 // Whether check_inputs has nothing to say of `spec` when it had nothing to say of `checked`.
 bool reads_the_same(const RunSpec& spec, const RunSpec& checked);
 
-// A run with its identity and folder, runs/<experiment>/<point>-<hash8> below the results.
+// A run with its identity and the folder that it wants, runs/<experiment>/<point>-<hash8> below the
+// results.
 Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
 
-// Throws ConfigError when two of them would share a folder.
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest);
 

@@ -21,6 +21,7 @@ void write_spec(const RunPaths& paths, const RunSpec& spec) {
 void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
   if (record.status != RunStatus::kFinished || !std::filesystem::exists(paths.checkpoints()))
     return;
+  std::filesystem::create_directories(paths.attempt(record.attempt));  // it may have been deleted
   std::filesystem::rename(paths.checkpoints(), paths.attempt(record.attempt) / "checkpoints");
 }
 

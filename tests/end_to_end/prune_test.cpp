@@ -114,6 +114,33 @@ TEST_CASE("prune takes what is old, or what left its experiment's list, with all
   CHECK(names_in(workplace.results() / "runs").empty());
 }
 
+TEST_CASE("names that are alike are of runs with folders of their own, which prune tells apart") {
+  const Workplace workplace(
+      "  - {name: 2 layers, checkpoint.every_steps: 2}\n"
+      "  - {name: 2-layers, checkpoint.every_steps: 2}\n");
+  CHECK(workplace.run().status == 0);
+  for (const std::string name : {"my trial", "my-trial", "実験", "试验"}) {
+    std::ofstream(workplace / "experiment.yaml")
+        << "experiment: " << name << "\nbase: {device: cpu, train.steps: 5}\n"
+        << "points: [{name: one, checkpoint.every_steps: 2, resume: auto}]\n";
+    const Ended ended = workplace.run();
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.errors, Contains("one: started"));
+  }
+  std::vector<path> folders;
+  for (const RunRecord& run : runs(workplace)) folders.push_back(workplace.results() / run.folder);
+  REQUIRE(folders.size() == 6);
+  for (const path& folder : folders) {
+    CHECK(names_in(folder) == std::vector<std::string>{"attempt-1", "checkpoints", "run.yaml"});
+  }
+  CHECK(workplace.call({"prune", "2 layers", "my trial", "実験", "--yes"}).status == 0);
+  const std::vector<RunRecord> left = runs(workplace);
+  REQUIRE(left.size() == 3);
+  for (const RunRecord& run : left) {
+    CHECK(std::filesystem::exists(workplace.results() / run.folder / "checkpoints/step-4"));
+  }
+}
+
 TEST_CASE("prune keeps the newest and the best checkpoints, and the runs' figures") {
   const Workplace workplace(kWithCheckpoints);
   CHECK(workplace.run().status == 0);

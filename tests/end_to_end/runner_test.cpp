@@ -230,7 +230,7 @@ TEST_CASE("a hostile name stays inside the results") {
   const Workplace workplace("  - {name: \"../../../escape $(touch x)\"}\n");
   CHECK(workplace.run().status == 0);
   const std::string folder = rows(workplace).at(0).folder.string();
-  CHECK_THAT(folder, Catch::StartsWith("runs/trial/escape-touch-x-"));
+  CHECK_THAT(folder, Catch::StartsWith("runs/trial/escape-touch-x~"));
   CHECK(std::filesystem::exists(workplace.results() / folder / "run.yaml"));
 }
 

@@ -42,7 +42,12 @@ int first_free_attempt(const RunPaths& paths);
 inline constexpr const char* kTrainerStateName = "trainer.json";
 
 // A name for a file: everything but letters, digits, '.', '_' and '-' becomes '-', runs of '-' are
-// joined, and a leading '.' or '-' goes; never empty.
+// joined, and a leading '.' or '-' goes; never empty. Names that differ may come to the same.
 std::string safe_file_name(std::string_view name);
+
+// A file's name for `name` that no other name has: a short safe name is its own; of any other it is
+// the beginning of the safe form, '~', which no safe name has, and 8 digits of the name's digest.
+// At most 129 bytes long.
+std::string file_name_of(std::string_view name);
 
 }  // namespace fsdp

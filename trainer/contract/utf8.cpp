@@ -34,6 +34,17 @@ bool begins_with_control_character(std::string_view text) {
   return first == 0xc2 && byte_at(text, 1) >= 0x80 && byte_at(text, 1) < 0xa0;
 }
 
+bool is_utf8(std::string_view text) {
+  while (const size_t length = utf8_length(text)) text.remove_prefix(length);
+  return text.empty();
+}
+
+size_t utf8_count(std::string_view text) {
+  size_t count = 0;
+  for (; !text.empty(); ++count) text.remove_prefix(std::max<size_t>(utf8_length(text), 1));
+  return count;
+}
+
 bool holds_control_characters(std::string_view text) {
   for (; !text.empty(); text.remove_prefix(std::max<size_t>(utf8_length(text), 1))) {
     if (begins_with_control_character(text)) return true;

@@ -247,6 +247,11 @@ std::filesystem::path read_path(const YamlEntry& entry) {
   if (text.empty()) return {};
   if (text.find('\0') != std::string::npos) refuse_value(entry, "a path cannot hold a NUL");
   const auto path = std::filesystem::absolute(entry.origin.folder / text).lexically_normal();
+  if (!is_utf8(path.native())) {
+    refuse_value(entry,
+                 "is, with the folder that it starts from, a path that is not UTF-8; allowed: what "
+                 "run.yaml can hold, UTF-8; rename the file or folder");
+  }
   return path.has_filename() ? path : path.parent_path();
 }
 

@@ -25,6 +25,20 @@ TEST_CASE("an experiment without points is one point named after it") {
   CHECK(expansion.profile_reason.empty());
 }
 
+TEST_CASE("a path that is not UTF-8 with its folder is refused at its place, not by the trainer") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "caf\xe9");
+  const auto file = folder.write("caf\xe9/lab.yaml", "experiment: lab\nbase:\n  resume: step-1\n");
+  const std::filesystem::path other = folder.write("lab.yaml", "experiment: lab\n");
+  const auto expand = [](const std::filesystem::path& yaml, std::vector<std::string> set) {
+    Experiment::load(yaml).expand({.set = std::move(set)}, {});
+  };
+  CHECK_THROWS_WITH(expand(file, {}), Catch::Contains("lab.yaml:3:11") &&
+                                          Catch::Contains("a path that is not UTF-8"));
+  CHECK_THROWS_WITH(expand(other, {"resume=/caf\xe9"}),
+                    Catch::Contains("--set") && Catch::Contains("not UTF-8"));
+}
+
 TEST_CASE("an experiment remembers what it was read from") {
   const TemporaryFolder folder;
   const std::string text = "experiment: lab\ntitle: A title\n";

@@ -137,3 +137,13 @@ TEST_CASE("a job that runs its experiment comes to the values of keys that it do
     CHECK_FALSE(store.allocation_that_comes_to(plan("one", 4)));
   }
 }
+
+TEST_CASE("what ran out of memory in results that were merged says nothing of this machine") {
+  const ResultsFolder results;
+  Store store(results.path());
+  store.plan(experiment("lab"), {});
+  ended(store, "lab", run_of_family("one", 4), RunStatus::kOutOfMemory);
+  REQUIRE(store.known_out_of_memory("one", "cpu"));
+  Database(results.database()).execute("update experiments set source = 'eve'");
+  CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
+}

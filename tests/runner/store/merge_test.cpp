@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tests/runner/store/store_fixture.h"
+#include "trainer/contract/digest.h"
 
 namespace fsdp {
 namespace {
@@ -196,6 +197,73 @@ TEST_CASE("an experiment of the results' own is not overwritten by one that is m
   { Store(all.path()).plan(experiment("alice/lab"), {}); }
   CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}}),
                     Contains("has an experiment 'alice/lab' of its own"));
+}
+
+// What a source's database is refused for, in which `sql` was executed.
+std::string refusal_after(const std::string& sql) {
+  const ResultsFolder eve, all;
+  fill(eve);
+  Database(eve.database()).execute("pragma foreign_keys = off;" + sql);
+  const std::filesystem::path target = all.path() / "results";
+  std::string refusal;
+  try {
+    merge_results(target, std::vector<MergeSource>{{"eve", eve.path()}});
+  } catch (const std::runtime_error& error) {
+    refusal = error.what();
+  }
+  CHECK_THAT(refusal, Contains(eve.path().string()));
+  if (std::filesystem::exists(target)) CHECK(Store(target).runs().empty());
+  return refusal;
+}
+
+TEST_CASE("a source with folders outside of its results is refused") {
+  const std::string folder =
+      GENERATE("../../runs/lab/own", "/etc", "runs/../../own", "..", "runs/lab/../../../own");
+  CHECK_THAT(refusal_after("update runs set folder = '" + folder + "' where id = 1"),
+             Contains("a run whose folder lies outside of its results: '" + folder + "'"));
+}
+
+TEST_CASE("a text that is not the one of its digest overwrites no other one") {
+  CHECK_THAT(
+      refusal_after("insert into experiment_texts values ('" + text_digest("mine") + "', 'yours')"),
+      Contains("its text of the digest " + text_digest("mine")));
+}
+
+TEST_CASE("a text that differs from another of its digest is refused, and that one stays") {
+  const ResultsFolder alice, all;
+  const std::string digest = text_digest("hers");
+  fill(alice);
+  Database(alice.database())
+      .execute("insert into experiment_texts values ('" + digest + "', 'hers')");
+  { const Store store(all.path()); }
+  Database(all.database()).execute("insert into experiment_texts values ('" + digest + "', 'x')");
+  CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}}),
+                    Contains(alice.path().string()) && Contains("another text of the digest"));
+  CHECK(sqlite3(all, "select text from experiment_texts") == "x\n");
+}
+
+TEST_CASE("a source whose rows refer to rows that are not there is refused by name") {
+  CHECK_THAT(refusal_after("insert into specs values (7, '')"),
+             Contains("rows of its table specs refer to rows of runs that are not there"));
+  CHECK_THAT(refusal_after("delete from attempts"), Contains("refer to rows of attempts"));
+  CHECK_THAT(refusal_after("create table s as select * from specs; drop table specs;"
+                           "alter table s rename to specs; insert into specs values (7, '')"),
+             Contains("its table specs names the run 7, which is not there"));
+}
+
+TEST_CASE("a source with values that no report could read is refused by name") {
+  CHECK_THAT(refusal_after("update runs set status = 'perfect'"),
+             Contains("'perfect' is not a known value"));
+  CHECK_THAT(refusal_after("update runs set strategy = 'magic'"), Contains("'magic'"));
+  CHECK_THAT(refusal_after("update attempts set status = 'perfect'"), Contains("'perfect'"));
+  CHECK_THAT(refusal_after("update ranks set end_kind = 'well'"), Contains("'well'"));
+  CHECK_THAT(refusal_after("update summaries set loss_last = 'low'"),
+             Contains("the column loss_last of its table summaries"));
+  CHECK_THAT(refusal_after("update runs set ranks = 4611686018427387904"), Contains("ranks"));
+  CHECK_THAT(refusal_after("update attempts set attempt = -1"), Contains("refer to rows"));
+  CHECK_THAT(refusal_after("drop view comparison_per_rank; drop view comparison;"
+                           "drop view statuses; alter table ranks rename column host to hosts"),
+             Contains("host"));
 }
 
 TEST_CASE("merged results can be merged once more; names tell the way") {

@@ -1,0 +1,112 @@
+#include "runner/store/results_database.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <system_error>
+
+#include "runner/store/migrations.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/yaml_value.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+// What the first bytes of a database file say, which are read without SQLite: that would lock the
+// file and may change it.
+struct Header {
+  int64_t user_version = 0;
+  int64_t application_id = 0;
+  bool has_wal = false;
+};
+
+int64_t big_endian(std::string_view bytes) {
+  uint32_t number = 0;
+  for (const char byte : bytes) number = number << 8 | static_cast<unsigned char>(byte);
+  return static_cast<int32_t>(number);
+}
+
+// Absent: the file holds no database.
+std::optional<Header> header_of(const path& file) {
+  std::array<char, 100> bytes{};
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), bytes.size());
+  const std::string_view header(bytes.data(), static_cast<size_t>(stream.gcount()));
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  if (header.size() < bytes.size() || !header.starts_with(kMagic)) return std::nullopt;
+  return Header{.user_version = big_endian(header.substr(60, 4)),
+                .application_id = big_endian(header.substr(68, 4)),
+                .has_wal = header[18] == 2};
+}
+
+bool can_write(const path& file) {
+  return access(file.c_str(), W_OK) == 0 && access(file.parent_path().c_str(), W_OK) == 0;
+}
+
+Database opened(const path& file) {
+  Database database(file);
+  migrate(database);
+  return database;
+}
+
+bool holds_nothing(const path& file, const std::filesystem::file_status& status) {
+  if (!std::filesystem::exists(status)) return true;
+  return std::filesystem::is_regular_file(status) && std::filesystem::file_size(file) == 0;
+}
+
+Database created(const path& file) {
+  const path folder = file.parent_path();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) return opened(file);
+  throw std::runtime_error(folder.string() + ": cannot be created: " + error.message() +
+                           "; choose another folder with --results");
+}
+
+// Ours have no write-ahead log, and to look into one that has would leave files beside it. Without
+// an application_id, its tables tell a database of ours from another program's.
+Database migrated(const path& file, const Header& header, StoreUse use) {
+  if (header.has_wal) refuse_foreign(file);
+  Database copy = Database::copy_of(file);
+  require_ours(copy);
+  if (use == StoreUse::kCreate || can_write(file)) return opened(file);
+  migrate(copy);
+  return copy;
+}
+
+}  // namespace
+
+void check_results_path(const path& results) {
+  constexpr size_t kLongestBytes = 512;  // of SQLite, for the name of the journal
+  const path file = std::filesystem::absolute(results) / "results.sqlite";
+  const size_t bytes = file.native().size() + std::string_view("-journal").size();
+  if (bytes <= kLongestBytes) return;
+  throw ConfigError(
+      "--results", "",
+      "the folder's path is " + counted(static_cast<int64_t>(bytes - kLongestBytes), "byte") +
+          " too long for SQLite; choose a folder with a shorter path: " + results.string());
+}
+
+Database open_results(const path& results, StoreUse use) {
+  check_results_path(results);
+  const path file = results / "results.sqlite";
+  std::error_code not_there;
+  const auto status = std::filesystem::status(file, not_there);
+  if (holds_nothing(file, status)) {
+    if (use == StoreUse::kCreate) return created(file);
+    throw std::runtime_error(file.string() +
+                             ": holds no results yet; run an experiment first, or " +
+                             "name another folder with --results");
+  }
+  if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
+  if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not
+  const std::optional<Header> header = header_of(file);
+  if (!header || !may_be_ours(header->application_id, header->user_version)) refuse_foreign(file);
+  if (is_current(header->application_id, header->user_version)) return opened(file);
+  return migrated(file, *header, use);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+#include "runner/store/database.h"
+#include "runner/store/store_use.h"
+
+namespace fsdp {
+
+// results.sqlite of a results folder, of this program's schema. One of an older version is
+// migrated; where it cannot be written, a copy of it is, which goes with the object. Throws
+// std::runtime_error that says what to do when it is another program's or a newer version's, which
+// is left as it is, and with kExisting when there is none.
+Database open_results(const std::filesystem::path& results, StoreUse use);
+
+// Throws ConfigError when the folder's path is longer than SQLite can open a database in.
+void check_results_path(const std::filesystem::path& results);
+
+}  // namespace fsdp

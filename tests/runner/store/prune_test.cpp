@@ -1,0 +1,119 @@
+#include "runner/store/prune.h"
+
+#include "tests/runner/store/store_fixture.h"
+
+// What prune must not remove, whatever the database says.
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+// A run of the experiment with a checkpoint in its folder.
+RunRecord run_with_files(Store& store, const ResultsFolder& results, const std::string& name) {
+  Store::PlannedRun run = planned_run("a", 1);
+  run.folder = path("runs") / name / "a-01234567";
+  const RunRecord record = store.plan(experiment(name), std::vector{run}).front();
+  std::filesystem::create_directories(results.path() / run.folder / "checkpoints/step-1");
+  results.write(run.folder / "checkpoints/step-1/trainer.json", "{}");
+  return record;
+}
+
+PruneWish wish_for(std::set<int64_t> runs, bool checkpoints = false) {
+  PruneWish wish;
+  wish.runs = std::move(runs);
+  wish.checkpoints = checkpoints;
+  return wish;
+}
+
+void prune_all(Store& store, const ResultsFolder& results, const PruneWish& wish) {
+  for (const PruneItem& item : find_prunable(store, results.path(), wish)) {
+    prune(store, results.path(), item);
+  }
+}
+
+TEST_CASE("a folder that two runs share goes with the last of them") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord one = run_with_files(store, results, "lab");
+  const RunRecord two = run_with_files(store, results, "other");
+  Database(results.database()).execute("update runs set folder = '" + one.folder.string() + "'");
+  const path weights = results.path() / one.folder / "checkpoints/step-1/trainer.json";
+  SECTION("checkpoints of both stay") {
+    prune_all(store, results, wish_for({one.id, two.id}, true));
+    CHECK(std::filesystem::exists(weights));
+  }
+  SECTION("one after the other") {
+    prune_all(store, results, wish_for({one.id}));
+    CHECK(store.runs().size() == 1);
+    CHECK(std::filesystem::exists(weights));
+    prune_all(store, results, wish_for({two.id}));
+    CHECK(store.runs().empty());
+    CHECK_FALSE(std::filesystem::exists(weights));
+  }
+  SECTION("both at once") {
+    prune_all(store, results, wish_for({one.id, two.id}));
+    CHECK(store.runs().empty());
+    CHECK_FALSE(std::filesystem::exists(weights));
+  }
+}
+
+TEST_CASE("a merged run is forgotten, and no file goes with it, whatever folder it names") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord own = run_with_files(store, results, "lab");
+  const RunRecord merged = run_with_files(store, results, "eve");
+  const std::string folder =
+      GENERATE("runs/eve/a-01234567", "runs/lab/a-01234567", "alice/../runs/lab/a-01234567",
+               "runs/lab", ".", "runs/lab/a-01234567/checkpoints");
+  Database(results.database())
+      .execute(
+          "update experiments set source = 'eve' where name = 'eve';"
+          "update runs set folder = '" +
+          folder + "' where experiment = 'eve'");
+  PruneWish wish = wish_for({merged.id});
+  wish.checkpoints = GENERATE(false, true);
+  prune_all(store, results, wish);
+  for (const RunRecord& run : {own, merged}) {
+    CHECK(std::filesystem::exists(results.path() / run.folder / "checkpoints/step-1/trainer.json"));
+  }
+  CHECK(store.runs().size() == (wish.checkpoints ? 2 : 1));
+}
+
+TEST_CASE("links lead prune nowhere") {
+  const ResultsFolder results, elsewhere;
+  Store store(results.path());
+  const RunRecord run = run_with_files(store, results, "lab");
+  const path folder = results.path() / run.folder;
+  const path target = elsewhere / "precious";
+  PruneWish wish = wish_for({run.id});
+  std::filesystem::create_directories(target / "step-1");
+  elsewhere.write("precious/step-1/trainer.json", "{}");
+  SECTION("the run's folder") {
+    std::filesystem::rename(folder, elsewhere / "run");
+    std::filesystem::create_directory_symlink(target, folder);
+  }
+  SECTION("the experiment's folder") {
+    std::filesystem::rename(folder.parent_path(), elsewhere / "lab");
+    std::filesystem::create_directory_symlink(elsewhere.path(), folder.parent_path());
+    std::filesystem::rename(target, elsewhere / "a-01234567");
+    std::filesystem::create_directory_symlink(elsewhere / "a-01234567", target);
+  }
+  SECTION("all checkpoints") {
+    wish.checkpoints = true;
+    std::filesystem::remove_all(folder / "checkpoints");
+    std::filesystem::create_directory_symlink(target, folder / "checkpoints");
+  }
+  SECTION("one checkpoint") {
+    wish.checkpoints = true;
+    std::filesystem::create_directory_symlink(target / "step-1", folder / "checkpoints/step-2");
+  }
+  SECTION("what an earlier call left") {
+    elsewhere.write("precious/.pruned", "");
+    std::filesystem::create_directory_symlink(target, results / "runs/lab/left");
+  }
+  prune_all(store, results, wish);
+  CHECK(std::filesystem::exists(target / "step-1/trainer.json"));
+}
+
+}  // namespace
+}  // namespace fsdp

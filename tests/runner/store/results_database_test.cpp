@@ -1,0 +1,113 @@
+#include "runner/store/results_database.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/runner/store/store_fixture.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string bytes_of(const std::filesystem::path& file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST_CASE("a file of another program is refused, and stays as it is") {
+  const ResultsFolder results;
+  const std::string tables =
+      GENERATE("create table notes (text); ", "create table runs (id); pragma user_version = 3;",
+               "create table runs (id); pragma user_version = 3; pragma journal_mode = wal;",
+               "create table notes (text); pragma application_id = 7; pragma user_version = 6;",
+               "vacuum; pragma user_version = 9;", "pragma user_version = -2;");
+  CAPTURE(tables);
+  Database(results.database()).execute(tables);
+  const std::string before = bytes_of(results.database());
+  const std::vector<std::string> names_before = names_in(results.path());
+  REQUIRE_FALSE(before.empty());
+  const StoreUse use = GENERATE(StoreUse::kCreate, StoreUse::kExisting);
+  CHECK_THROWS_WITH(Store(results.path(), use), Contains(results.database().string()) &&
+                                                    Contains("is not a database of fsdp-run") &&
+                                                    Contains("--results"));
+  CHECK(bytes_of(results.database()) == before);
+  CHECK(names_in(results.path()) == names_before);
+}
+
+TEST_CASE("what is no file is not opened as a database") {
+  const ResultsFolder results;
+  SECTION("a folder") { std::filesystem::create_directory(results.database()); }
+  SECTION("a pipe, which would be waited for") {
+    REQUIRE(mkfifo(results.database().c_str(), 0600) == 0);
+  }
+  CHECK_THROWS_WITH(Store(results.path()), Contains("is not a database of fsdp-run"));
+}
+
+TEST_CASE("only a run makes a database") {
+  const TemporaryFolder folder;
+  const std::filesystem::path results = folder / "results";
+  CHECK_THROWS_WITH(Store(results, StoreUse::kExisting),
+                    Contains("holds no results yet; run an experiment first"));
+  CHECK_FALSE(std::filesystem::exists(results));
+  std::filesystem::create_directory(results);
+  folder.write("results/results.sqlite", "");
+  CHECK_THROWS_WITH(Store(results, StoreUse::kExisting), Contains("holds no results yet"));
+  CHECK(std::filesystem::file_size(results / "results.sqlite") == 0);
+  { Store(results, StoreUse::kCreate).plan(experiment("lab"), {}); }
+  CHECK(Store(results, StoreUse::kExisting).experiments().size() == 1);
+}
+
+TEST_CASE("results that cannot be written are read, also of an older version") {
+  const ResultsFolder results;
+  const bool is_older = GENERATE(false, true);
+  if (is_older) {
+    Database(results.database())
+        .execute(bytes_of(std::string(FSDP_GOLDEN_FOLDER) + "/results_version4.sql"));
+  } else {
+    Store store(results.path());
+    running_run(store, 1);
+  }
+  const auto read_only = std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec;
+  std::filesystem::permissions(results.database(), std::filesystem::perms::owner_read);
+  std::filesystem::permissions(results.path(), read_only);
+  CHECK(Store(results.path(), StoreUse::kExisting).comparison("lab").size() == (is_older ? 8 : 1));
+  std::filesystem::permissions(results.path(), std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("a folder too deep for SQLite is refused, with what to do, and nothing is created") {
+  const TemporaryFolder folder;
+  const int64_t folders = GENERATE(3, 30);
+  std::filesystem::path results = folder.path();
+  for (int64_t i = 0; i < folders; ++i) results /= std::string(200, 'd');
+  const StoreUse use = GENERATE(StoreUse::kCreate, StoreUse::kExisting);
+  CHECK_THROWS_WITH(Store(results, use), Contains("too long for SQLite") &&
+                                             Contains("choose a folder with a shorter path"));
+  CHECK(names_in(folder.path()).empty());
+}
+
+TEST_CASE("a path of the length that SQLite can just open is opened") {
+  const TemporaryFolder folder;
+  std::filesystem::path results = folder.path() / std::string(150, 'd') / std::string(150, 'd');
+  constexpr size_t kLongest = 512;
+  const size_t others = results.native().size() + std::string("//results.sqlite-journal").size();
+  results /= std::string(kLongest - others, 'd');
+  CHECK_NOTHROW(Store(results));
+  results += 'd';
+  CHECK_THROWS_WITH(Store(results), Contains("1 byte too long"));
+}
+
+}  // namespace
+}  // namespace fsdp
