@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Drives the built programs with hostile inputs, seeded and reproducible.
 
-    .venv/bin/python tests/hostile/run.py --cases 5000                 at night
-    .venv/bin/python tests/hostile/run.py --seed 7 --case 123          one case again, its folder kept
+    .venv/bin/python tests/hostile/run.py --cases 5000             at night
+    .venv/bin/python tests/hostile/run.py --seed 7 --case 123      once more, and keep the folder
     .venv/bin/python tests/hostile/run.py --build build/asan --only events
 
 A case is known by seed and number alone. Of one that fails, the folder stays and the command that
@@ -47,14 +47,26 @@ def kind_of(number: int) -> str:
     return KINDS[number % len(KINDS)]
 
 
-def become_ordinary() -> None:
-    """What is wrong with a program under test must not hurt this machine."""
+def become_ordinary(needed: tuple[str, ...]) -> None:
+    """What is wrong with a program under test must not hurt this machine. Root stays root only
+    where nobody may not use what is `needed`."""
     if os.geteuid() != 0:
         return
     nobody = pwd.getpwnam("nobody")
-    os.setgroups([])
-    os.setgid(nobody.pw_gid)
-    os.setuid(nobody.pw_uid)
+
+    def drop() -> None:
+        os.setgroups([])
+        os.setgid(nobody.pw_gid)
+        os.setuid(nobody.pw_uid)
+
+    child = os.fork()
+    if child == 0:
+        drop()
+        os._exit(0 if all(os.access(path, os.R_OK | os.X_OK) for path in needed) else 1)
+    if os.waitpid(child, 0)[1] == 0:
+        drop()
+    else:
+        print(f"as root: nobody may not use all of {', '.join(needed)}", file=sys.stderr)
 
 
 def attack(seed: int, number: int, scratch: pathlib.Path, programs: Programs,
@@ -92,7 +104,8 @@ def report(outcome: Outcome, arguments: argparse.Namespace, scratch: pathlib.Pat
         print("  " + failure)
     print(
         f"  folder: {scratch}/case-{outcome.number}\n"
-        f"  again: .venv/bin/python tests/hostile/run.py --build {arguments.build} --seed {arguments.seed} "
+        f"  again: .venv/bin/python tests/hostile/run.py --build {arguments.build} "
+        f"--seed {arguments.seed} "
         f"--case {outcome.number}",
         flush=True)
 
@@ -132,7 +145,8 @@ def main() -> int:
     programs = Programs(str(build / "fsdp-run"), str(build / "fsdp-train"),
                         str(build / "stub_trainer"),
                         re.search(r"^FSDP_SANITIZE:\w+=.", cache, re.M) is not None)
-    become_ordinary()
+    become_ordinary(
+        (programs.runner, programs.trainer, programs.stub_trainer, sys.prefix, str(ROOT)))
     os.umask(0o022)
     scratch = pathlib.Path(arguments.scratch or tempfile.mkdtemp(prefix="fsdp-hostile-"))
     artefacts.make(scratch / "artefacts", programs)
