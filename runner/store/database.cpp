@@ -76,12 +76,22 @@ std::filesystem::path copy_with_journal(const std::filesystem::path& source,
   return file;
 }
 
+// Opening a pipe waits for whoever writes to it.
+void refuse_what_is_no_file(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw std::runtime_error(file.string() +
+                           ": is no file; move it away, or choose another folder with --results");
+}
+
 }  // namespace
 
 void Database::Close::operator()(sqlite3* connection) const { sqlite3_close(connection); }
 
 Database::Database(const std::filesystem::path& name, const std::filesystem::path& file, int flags)
     : file_(name) {
+  refuse_what_is_no_file(file);
   sqlite3* connection = nullptr;
   const int code = sqlite3_open_v2(file.c_str(), &connection, flags, nullptr);
   connection_.reset(connection);

@@ -11,6 +11,8 @@ from tests.hostile.case import Case
 TABLES = ("experiments", "runs", "attempts", "ranks", "steps", "summaries", "evaluations",
           "checkpoints", "jobs", "specs", "experiment_texts", "file_digests")
 
+NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
+                  ("checkpoints", "path"), ("experiments", "name"), ("experiments", "file"))
 BEHIND_A_LINK = "behind_a_link"  # where a run makes its database, when its user linked it there
 
 
@@ -22,7 +24,8 @@ def attack(case: Case) -> None:
         damage, change_values, change_values, change_values, change_pragma, change_schema, replace,
         add_journal
     ])(case, database)
-    for command in case.random.sample([report, others, merge, prune, export, run_again], 2):
+    for command in case.random.sample(
+        [report, others, merge, merge_into_my_own, prune, export, run_again], 2):
         command(case, results)
 
 
@@ -42,12 +45,15 @@ def connect(database: pathlib.Path) -> sqlite3.Connection:
 def change_values(case: Case, database: pathlib.Path) -> None:
     with connect(database) as connection:
         for _ in range(case.random.choice([1, 1, 2, 5])):
-            table = case.random.choice(TABLES)
-            columns = [row[1] for row in connection.execute(f"pragma table_info({table})")]
-            column = case.random.choice(columns)
+            if case.random.random() < 0.3:
+                table, column = case.random.choice(NAMES_OF_FILES)
+            else:
+                table = case.random.choice(TABLES)
+                columns = [row[1] for row in connection.execute(f"pragma table_info({table})")]
+                column = case.random.choice(columns)
             value = odd_value(case, column)
             where = case.random.choice(
-                ["1", f"rowid % 2" if table in ("experiments", "runs") else "1"])
+                ["1", "rowid % 2" if table in ("experiments", "runs") else "1"])
             try:
                 connection.execute(f"update {table} set {column} = {value[0]} where {where}",
                                    value[1])
@@ -59,11 +65,14 @@ def change_values(case: Case, database: pathlib.Path) -> None:
 
 def odd_value(case: Case, column: str) -> tuple[str, tuple]:
     """An expression of SQL with its parameters."""
-    if column == "folder" and case.random.random() < 0.7:
+    if column in ("folder", "path") and case.random.random() < 0.7:
+        runs = sorted((case.artefacts / "sweep/results").glob("runs/*/*"))
+        own = runs[case.random.randrange(len(runs))].relative_to(case.artefacts / "sweep/results")
         return "?", (case.random.choice([
             "../../..", "..", "/",
             str(case.work),
-            str(case.folder / "home"), ".", "", "runs", "runs/trial", "../../work", "runs/../.."
+            str(case.folder / "home"), ".", "", "runs", f"../{own}", f"../{own}",
+            str(own.parent), "../../work", "runs/../.."
         ]),)
     if case.random.random() < 0.1:
         return "cast(x'fffe80ff1b' as text)", ()
@@ -205,6 +214,26 @@ def merge(case: Case, results: pathlib.Path) -> None:
                           may_change=("all", "sweep/results/results.sqlite-shm"))
     if ended.ok:
         figures.check_report(case, case.work / "all")
+
+
+def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
+    """Of a folder that lies in one's results; pruning what came from it touches no file of a run."""
+    mine = case.take("sweep/results", "mine")
+    shutil.move(results, mine / "theirs")
+    database = ("mine/results.sqlite", "mine/results.sqlite-journal",
+                "mine/theirs/results.sqlite-shm")
+    ended = case.fsdp_run("merge", "alice=mine/theirs", "--results", "mine", may_change=database)
+    shutil.move(mine / "theirs", results)
+    if not ended.ok:
+        return
+    shutil.copytree(results, mine / "theirs", symlinks=True)
+    locks = tuple(f"mine/{lock.name}" for lock in mine.glob(".*.lock"))
+    case.fsdp_run("prune",
+                  "--yes",
+                  *case.random.choice([["alice/trial"], ["--checkpoints", "alice/trial"]]),
+                  "--results",
+                  "mine",
+                  may_change=(*database, *locks, "mine/.alice-trial.lock"))
 
 
 def prune(case: Case, results: pathlib.Path) -> None:

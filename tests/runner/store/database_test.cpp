@@ -38,6 +38,14 @@ TEST_CASE("a copy that fails leaves no temporary files") {
   CHECK(std::filesystem::is_empty(temporary.path()));
 }
 
+TEST_CASE("a pipe in the place of a database is refused, not waited for") {
+  const TemporaryFolder folder;
+  const std::filesystem::path pipe = folder / "results.sqlite";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(Database::copy_of(pipe), Catch::Contains("is no file"));
+  CHECK_THROWS_WITH(Database(pipe), Catch::Contains("is no file"));
+}
+
 // SQLite reads text as 0, cuts 2.5 to 2, and a column holds whatever was put there.
 TEST_CASE("what is no number is not read as one") {
   const TemporaryFolder folder;
