@@ -12,10 +12,12 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/help.h"
+#include "runner/commands/safe_streams.h"
 #include "runner/commands/source_excerpt.h"
 #include "runner/sweep/results_patience.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/standard_streams.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace {
@@ -94,6 +96,7 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
 
 // Says on stderr what goes wrong; returns the exit status.
 int exit_status(std::vector<std::string> arguments) {
+  const SafeStreams safe_streams;
   const bool asks_for_help = arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h";
   if (arguments.empty()) arguments.push_back("--help");
   CLI::App app{"Runs an experiment's points one after another and compares them.", "fsdp-run"};
@@ -109,16 +112,17 @@ int exit_status(std::vector<std::string> arguments) {
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "fsdp-run: " << error.what() << "; see fsdp-run --help\n";
+    std::cerr << "fsdp-run: " << visible_line(error.what()) << "; see fsdp-run --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const GaveUp& error) {
-    std::cerr << "fsdp-run: " << error.what() << '\n';
+    std::cerr << "fsdp-run: " << visible_line(error.what()) << '\n';
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const ConfigError& error) {
-    std::cerr << "fsdp-run: " << error.what() << '\n' << source_excerpt(error.place());
+    std::cerr << "fsdp-run: " << visible_line(error.what()) << '\n'
+              << source_excerpt(error.place());
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
-    std::cerr << "fsdp-run: " << error.what() << '\n';
+    std::cerr << "fsdp-run: " << visible_line(error.what()) << '\n';
     return static_cast<int>(ExitCode::kBadConfiguration);
   }
 }

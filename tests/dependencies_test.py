@@ -58,3 +58,10 @@ def test_the_runner_knows_neither_libtorch_nor_the_trainer():
         text = folder.read_text()
         assert "torch/" not in text and "ATen/" not in text and "c10/" not in text, folder
         assert not re.search(r'#include "trainer/(?!contract/)', text), folder
+
+
+def test_nothing_prints_around_the_streams_that_are_made_safe():
+    prints = re.compile(r"(?<![\w:])(?:std::)?(?:v?f?printf|f?puts|f?putc|putchar|perror|fwrite|clog)\b")
+    for file in (ROOT / "runner").glob("**/*.cpp"):
+        code = re.sub(r"//.*", "", file.read_text())
+        assert not prints.search(code), file

@@ -21,6 +21,7 @@
 #include "runner/sweep/planned_allocation.h"
 #include "runner/sweep/run_experiment.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 
 // What the job of an experiment with slurm.mode: allocation runs. Hidden: job scripts call it.
 namespace fsdp {
@@ -122,7 +123,7 @@ ExitCode allocation(const std::filesystem::path& folder) {
   try {
     requeue(job.id);
   } catch (const std::exception& error) {
-    std::cerr << "fsdp-run: Slurm does not start the job again (" << error.what()
+    std::cerr << "fsdp-run: Slurm does not start the job again (" << visible_line(error.what())
               << "); what is left is submitted by the next `fsdp-run FILE --launcher slurm`\n";
   }
   return outcome.code;

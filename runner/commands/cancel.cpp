@@ -13,6 +13,7 @@
 #include "runner/sweep/jobs_to_cancel.h"
 #include "runner/sweep/open_jobs.h"
 #include "runner/sweep/refresh_jobs.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -39,7 +40,7 @@ void tell_of_runners(const Store& store, const CancelArguments& arguments,
   for (const std::string& experiment : experiments) {
     std::string owner;
     if (ExperimentLock::if_free(arguments.results, experiment, owner)) continue;
-    std::cout << "another fsdp-run (" << owner << ") is at work on '" << experiment
+    std::cout << visible_line("another fsdp-run (" + owner + ") is at work on '" + experiment)
               << "': interrupt that one (Ctrl-C, or kill)\n";
   }
 }
@@ -58,7 +59,9 @@ ExitCode cancel_command(const CancelArguments& arguments) {
       refresh_free_jobs(store, arguments.results, cluster, pauses);
     }
     const JobsToCancel chosen = jobs_to_cancel(store, runs, here);
-    if (!chosen.other_clusters.empty()) std::cout << left_alone(chosen.other_clusters) << '\n';
+    if (!chosen.other_clusters.empty()) {
+      std::cout << visible_line(left_alone(chosen.other_clusters)) << '\n';
+    }
     if (chosen.names.empty()) {
       std::cout << "no job to cancel\n";
       tell_of_runners(store, arguments, runs);
@@ -66,7 +69,8 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     }
     cluster.cancel(chosen.names);
     for (const JobsToCancel::Task& task : chosen.tasks) {
-      std::cout << "cancelled job " << task.name << ": " << run_label(task.run) << '\n';
+      std::cout << "cancelled job " << visible_line(task.name) << ": " << run_label(task.run)
+                << '\n';
     }
     std::cout << std::flush;
   } catch (const SlurmUnavailable& error) {

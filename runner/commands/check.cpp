@@ -6,6 +6,7 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/sweep/planned_runs.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -18,12 +19,14 @@ ExitCode check(const Choice& choice) {
   if (choice.expand.on_cluster) check_jobs_of(expansion);
   const std::vector<Store::PlannedRun> planned =
       planned_runs(experiment, expansion.runs, remembered(file_digest));
-  std::cout << choice.file.string() << ": " << counted(std::ssize(planned), "run")
+  std::cout << visible_line(choice.file.string()) << ": " << counted(std::ssize(planned), "run")
             << ", no mistake found\n";
   if (!expansion.profile_reason.empty())
     std::cout << "profile " << expansion.profile_reason << '\n';
   for (const Run& run : expansion.runs) {
-    if (run.doubling) std::cout << run.point << ": " << run.doubling->outlook() << '\n';
+    if (run.doubling) {
+      std::cout << visible_line(run.point + ": " + run.doubling->outlook()) << '\n';
+    }
   }
   return ExitCode::kOk;
 }

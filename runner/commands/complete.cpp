@@ -11,6 +11,7 @@
 #include "runner/host/host.h"
 #include "runner/store/store.h"
 #include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/utf8.h"
 
 // The hidden command `complete`: what a shell offers for the last of some words. The shells'
 // scripts only ask it.
@@ -214,8 +215,10 @@ ExitCode complete(const std::vector<std::string>& words) {
   std::string text;
   try {
     for (const Candidate& candidate : candidates(app, words)) {
-      if (!candidate.word.starts_with(word)) continue;
-      text += candidate.word + (candidate.meaning.empty() ? "" : '\t' + candidate.meaning) + '\n';
+      const bool can_be_typed = !holds_control_characters(candidate.word);
+      if (!candidate.word.starts_with(word) || !can_be_typed) continue;
+      const std::string meaning = visible_line(candidate.meaning);
+      text += candidate.word + (meaning.empty() ? "" : '\t' + meaning) + '\n';
     }
   } catch (const std::exception&) {
   }

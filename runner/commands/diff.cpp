@@ -11,6 +11,7 @@
 #include "runner/commands/options.h"
 #include "runner/report/terminal_text.h"
 #include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -86,6 +87,10 @@ void add_differences(std::vector<Difference>& different, const KeysAndValues& le
 
 std::string table_of(const std::array<RunRecord, 2>& runs, std::vector<Difference> rows) {
   rows.insert(rows.begin(), {"", {run_label(runs[0]), run_label(runs[1])}});
+  for (Difference& row : rows) {
+    row.key = visible_line(row.key);
+    std::ranges::transform(row.values, row.values.begin(), visible_line);
+  }
   size_t key_columns = 0;
   size_t value_columns = 0;
   for (const Difference& row : rows) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runner/report/doubling_notes.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -27,8 +28,9 @@ std::string outlook(const Series& series) {
     return "";
   }
   const ComparisonRow& known = open == series.end() ? last : **open;
-  const std::string value = known.experiment + ": " + name_without_value(known) + ": " +
-                            known.family_key + '=' + std::to_string(*known.family_value);
+  const std::string value =
+      visible_line(known.experiment + ": " + name_without_value(known) + ": " + known.family_key) +
+      '=' + std::to_string(*known.family_value);
   if (open == series.end()) {
     return value +
            " fits; the next call of fsdp-run with --launcher slurm submits the next value, if "

@@ -8,6 +8,7 @@
 #include "runner/sweep/planned_runs.h"
 #include "trainer/contract/json.h"
 #include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -27,10 +28,11 @@ ExitCode dry_run(const RunArguments& options) {
     const Store::PlannedRun& run = planned[i];
     text += "---\n# point: ";
     append_json_string(text, run.point);  // a name may hold line feeds
-    text +=
-        "\n# hash: " + run.hash + "\n# folder: " + (options.results / run.folder).string() + '\n';
-    if (const auto& doubling = expansion.runs[i].doubling)
-      text += "# " + doubling->outlook() + '\n';
+    text += "\n# hash: " + run.hash +
+            "\n# folder: " + visible_line((options.results / run.folder).string()) + '\n';
+    if (const auto& doubling = expansion.runs[i].doubling) {
+      text += "# " + visible_line(doubling->outlook()) + '\n';
+    }
     text += to_yaml(run.spec);
   }
   std::cout << text;

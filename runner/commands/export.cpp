@@ -13,6 +13,7 @@
 #include "runner/commands/options.h"
 #include "runner/export/published_folder.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -94,7 +95,8 @@ ExitCode export_command(const ExportArguments& arguments) {
   place.publish();
   const auto without_attempt = std::ranges::count_if(
       rows, [](const ComparisonRow& row) { return !row.attempt.has_value(); });
-  std::cout << counted(std::ssize(rows), "run") << " written to " << arguments.to.string();
+  std::cout << counted(std::ssize(rows), "run") << " written to "
+            << visible_line(arguments.to.string());
   if (without_attempt > 0) std::cout << ", " << without_attempt << " of them not yet run";
   std::cout << '\n';
   return ExitCode::kOk;

@@ -5,6 +5,7 @@
 
 #include "runner/experiment/experiment.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -118,8 +119,9 @@ std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& 
 }
 
 std::string run_label(const RunRecord& run) {
-  return std::to_string(run.id) + " (" + run.experiment + '/' + run.point + ", " +
-         run.hash.substr(0, kShortestHash) + ')';
+  return std::to_string(run.id) + " (" +
+         visible_line(run.experiment + '/' + run.point + ", " + run.hash.substr(0, kShortestHash)) +
+         ')';
 }
 
 RunRecord find_run(const Store& store, const std::string& word) {

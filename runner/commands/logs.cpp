@@ -10,8 +10,10 @@
 #include "runner/commands/job_text.h"
 #include "runner/commands/options.h"
 #include "runner/commands/refresh.h"
+#include "runner/commands/safe_streams.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/run_paths.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -119,7 +121,7 @@ class LoggedRun {
 class LogTail {
  public:
   LogTail(int attempt, std::filesystem::path log) : attempt_(attempt), log_(std::move(log)) {
-    std::cerr << "==> " << log_.string() << " <==\n";
+    std::cerr << "==> " << visible_line(log_.string()) << " <==\n";
   }
 
   int attempt() const { return attempt_; }
@@ -129,7 +131,7 @@ class LogTail {
     std::ifstream file(log_, std::ios::binary);
     file.seekg(printed_);
     const std::string text(std::istreambuf_iterator<char>(file), {});
-    std::cout << text << std::flush;
+    SafeStreams::write_program_output(text);
     printed_ += std::ssize(text);
   }
 
@@ -156,7 +158,7 @@ int first_attempt(const LoggedRun& run, const RunRecord& record, const LogsArgum
     if (attempts.empty()) {
       const std::string why = run.why_there_is_no_attempt();
       if (!may_come) throw ConfigError("", record.point, why);
-      if (why != said) std::cerr << record.point << ": " << why << '\n';
+      if (why != said) std::cerr << visible_line(record.point + ": " + why) << '\n';
       said = why;
       refresher.pause();
       continue;

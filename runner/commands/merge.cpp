@@ -9,6 +9,7 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -66,7 +67,8 @@ ExitCode merge(const MergeArguments& arguments) {
   const std::vector<MergeSource> sources = sources_of(arguments);
   const std::vector<MergedSource> merged = merge_results(arguments.results, sources);
   for (size_t i = 0; i < sources.size(); ++i) {
-    std::cout << sources[i].name << ": " << counted(merged[i].experiments, "experiment") << ", "
+    std::cout << visible_line(sources[i].name) << ": "
+              << counted(merged[i].experiments, "experiment") << ", "
               << counted(merged[i].runs, "run") << ", " << merged[i].new_runs << " of them new\n";
   }
   return ExitCode::kOk;

@@ -9,6 +9,7 @@
 #include "runner/progress/run_progress.h"
 #include "runner/report/figures.h"
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -67,9 +68,10 @@ std::vector<TextColumn> node_columns() {
 
 std::string gpu_text(const DeviceSample& gpu) {
   constexpr size_t kPercent = 5;  // "100 %"
-  std::string text = gpu.device + ' ' + display_right(percent(gpu.utilization_percent), kPercent) +
-                     " busy " + gibibytes(gpu.memory_used_bytes) + '/' +
-                     gibibytes(gpu.memory_total_bytes) + " GiB";
+  std::string text = visible_line(gpu.device) + ' ' +
+                     display_right(percent(gpu.utilization_percent), kPercent) + " busy " +
+                     gibibytes(gpu.memory_used_bytes) + '/' + gibibytes(gpu.memory_total_bytes) +
+                     " GiB";
   const auto part = part_percent(gpu.memory_used_bytes, gpu.memory_total_bytes);
   return part ? text + ' ' + percent(part) : text;
 }

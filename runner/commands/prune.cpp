@@ -16,6 +16,7 @@
 #include "runner/sweep/experiment_lock.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/unix_time.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -84,7 +85,7 @@ class FreeExperiments {
     std::string owner;
     locks_[experiment] = ExperimentLock::if_free(results, experiment, owner);
     if (locks_[experiment]) return;
-    std::cerr << "left alone: '" << experiment << "', another fsdp-run (" << owner
+    std::cerr << visible_line("left alone: '" + experiment + "', another fsdp-run (" + owner)
               << ") is at work on it\n";
   }
 
@@ -122,7 +123,7 @@ ExitCode prune_command(PruneArguments arguments) {
   }
   int64_t size_bytes = 0;
   for (const PruneItem& item : items) {
-    std::cout << line_of(item) << '\n';
+    std::cout << visible_line(line_of(item)) << '\n';
     size_bytes += item.size_bytes;
   }
   std::cout << counted(std::ssize(items), wish.checkpoints ? "checkpoint" : "run") << ", "

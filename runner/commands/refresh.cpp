@@ -9,6 +9,7 @@
 
 #include "runner/sweep/open_jobs.h"
 #include "runner/sweep/refresh_jobs.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -41,14 +42,15 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results) {
     const std::set<std::string> not_asked =
         refresh_free_jobs(store, results, cluster, real_pauses());
     for (const std::string& experiment : not_asked) {
-      std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << experiment
+      std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
                 << "' this tells what they wrote\n";
     }
     if (!not_asked.empty()) return;
     const std::set<std::string> others = other_clusters(store, cluster.config().cluster, "");
-    if (!others.empty()) std::cerr << "fsdp-run: " << left_alone(others) << '\n';
+    if (!others.empty()) std::cerr << "fsdp-run: " << visible_line(left_alone(others)) << '\n';
   } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
-    std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: " << error.what() << '\n';
+    std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: "
+              << visible_line(error.what()) << '\n';
   }
 }
 

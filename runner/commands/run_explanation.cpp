@@ -14,6 +14,7 @@
 #include "runner/launch/shell_quoted.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -66,13 +67,14 @@ std::string attempt_line(const Store& store, const RunRecord& run, const Attempt
   line += ", " + std::string(name_of(attempt.status));
   if (attempt.ended_unix_ms) line += ' ' + local_time(*attempt.ended_unix_ms);
   if (!attempt.reason.empty()) line += ": " + attempt.reason;
-  return line + '\n';
+  return visible_line(line) + '\n';
 }
 
 std::string what_is_next(const Store& store, const RunRecord& run) {
   if (has_open_job(store, run)) {
     return "It " + std::string(run.status == RunStatus::kRunning ? "runs" : "waits") + " in " +
-           job_text(*newest_job(store, run)) + ", so a call of fsdp-run does not run it again.";
+           visible_line(job_text(*newest_job(store, run))) +
+           ", so a call of fsdp-run does not run it again.";
   }
   if (!run.current) {
     return "It left its experiment's list: the file has other runs now.";
@@ -125,13 +127,14 @@ std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
 std::string explain_status(const Store& store, const RunRecord& run,
                            const std::filesystem::path& results) {
   std::string text(name_of(run.status));
-  if (!run.reason.empty()) text += ": " + run.reason;
+  if (!run.reason.empty()) text += ": " + visible_line(run.reason);
   text.append("\n").append(what_is_next(store, run)).append("\n");
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
   if (attempts.empty()) text += "  no attempt was started\n";
   for (const AttemptRecord& attempt : attempts) text += attempt_line(store, run, attempt);
   if (const auto job = newest_job(store, run)) {
-    text += "The output of " + job_text(*job) + ": " + job_output(*job, results).string() + '\n';
+    text += "The output of " +
+            visible_line(job_text(*job) + ": " + job_output(*job, results).string()) + '\n';
   }
   return text;
 }
@@ -152,17 +155,21 @@ std::string explain_failure(const Store& store, const RunRecord& run,
     if (lines.size() > kLogLines) lines.pop_front();
   }
   std::string text = "First cause, in attempt " + std::to_string(failed->attempt) + ": " +
-                     failed->reason + "\n  the end of " + log.string() + ":\n";
-  for (const std::string& line : lines) text += "  | " + line + '\n';
+                     visible_line(failed->reason) + "\n  the end of " + visible_line(log.string()) +
+                     ":\n";
+  for (const std::string& line : lines) text += "  | " + visible_line(line) + '\n';
   return text;
 }
 
 std::string explain_identity(const Store& store, const RunRecord& run) {
   const Keys keys = identity_of(store, run);
-  std::string text = "Identity " + run.hash + ", made of the keys that differ from the defaults:\n";
-  for (const auto& [key, value] : keys) text += "  " + key + ": " + value + '\n';
-  text += "and of the contents of its input files (digest " + run.data_digest + "):\n";
-  for (const auto& file : input_files(store.spec(run.id))) text += "  " + file.string() + '\n';
+  std::string text =
+      "Identity " + visible_line(run.hash) + ", made of the keys that differ from the defaults:\n";
+  for (const auto& [key, value] : keys) text += visible_line("  " + key + ": " + value) + '\n';
+  text +=
+      "and of the contents of its input files (digest " + visible_line(run.data_digest) + "):\n";
+  for (const auto& file : input_files(store.spec(run.id)))
+    text += visible_line("  " + file.string()) + '\n';
 
   std::optional<RunRecord> nearest;
   std::vector<Difference> least;
@@ -173,15 +180,16 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
     least = std::move(found);
   }
   if (!nearest) return text + "It is the first of its experiment.\n";
-  text += "The nearest earlier run is " + std::to_string(nearest->id) + " (" + nearest->point +
-          ", " + std::string(name_of(nearest->status)) + "), which differs in ";
+  text += "The nearest earlier run is " + std::to_string(nearest->id) + " (" +
+          visible_line(nearest->point) + ", " + std::string(name_of(nearest->status)) +
+          "), which differs in ";
   if (least.empty()) {
     const bool same_data = nearest->data_digest == run.data_digest;
     return text + (same_data ? "its name alone.\n" : "the contents of its input files.\n");
   }
   const Difference& first = least.front();
-  return text + counted(std::ssize(least), "key") + "; the first: " + first.key + ", there " +
-         first.before + ", here " + first.now + ".\n";
+  return text + counted(std::ssize(least), "key") + "; the first: " +
+         visible_line(first.key + ", there " + first.before + ", here " + first.now) + ".\n";
 }
 
 std::string reproduction(const Store& store, const RunRecord& run, int rank,
@@ -201,9 +209,8 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
   }
   std::string command;
   for (const auto& [name, value] : variables) command += name + '=' + shell_quoted(value) + ' ';
-  return command + shell_quoted(trainer.string()) + " --spec " +
-         shell_quoted(paths.spec().string()) + " --attempt " +
-         std::to_string(first_free_attempt(paths));
+  command += shell_quoted(trainer.string()) + " --spec " + shell_quoted(paths.spec().string());
+  return visible_line(command) + " --attempt " + std::to_string(first_free_attempt(paths));
 }
 
 }  // namespace fsdp

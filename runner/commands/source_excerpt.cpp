@@ -70,10 +70,8 @@ std::vector<std::string> shown(std::string_view text, size_t column) {
     const size_t length = utf8_length(text);
     if (text.front() == '\t') {
       characters.emplace_back(kTabColumns - column % kTabColumns, ' ');
-    } else if (length == 0 || begins_with_control_character(text)) {
-      characters.emplace_back("?");
     } else {
-      characters.emplace_back(text.substr(0, length));
+      characters.push_back(visible_character(text));
     }
     column += display_width(characters.back());
     text.remove_prefix(std::max<size_t>(length, 1));

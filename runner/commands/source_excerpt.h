@@ -11,7 +11,7 @@ namespace fsdp {
 //
 // `place` is file:line:column as ConfigError has it, columns counted in bytes. Empty when it is
 // another place, or there is no such line to be read. A long line is cut around the column; tabs
-// become spaces, and what a terminal would obey or is not UTF-8 becomes '?'.
+// become spaces, and what a terminal would obey or is not UTF-8 is shown as visible_line does.
 std::string source_excerpt(const std::string& place);
 
 }  // namespace fsdp

@@ -13,6 +13,7 @@
 #include "runner/commands/refresh.h"
 #include "runner/commands/run_statuses.h"
 #include "trainer/contract/unix_time.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -35,8 +36,8 @@ std::string why_they_wait(std::span<const StatusRow> rows) {
   std::string text;
   for (const StatusRow& row : rows) {
     if (row.status != RunStatus::kQueued || row.reason.empty()) continue;
-    text +=
-        (text.empty() ? "\n" : "") + row.experiment + '/' + row.point + ": " + row.reason + '\n';
+    text += text.empty() ? "\n" : "";
+    text += visible_line(row.experiment + '/' + row.point + ": " + row.reason) + '\n';
   }
   return text;
 }

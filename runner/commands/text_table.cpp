@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -41,6 +42,7 @@ bool leave_one_out(std::vector<ShownColumn>& shown, const std::vector<TextColumn
 std::vector<std::string> text_table(std::vector<TextColumn> columns,
                                     std::vector<std::vector<std::string>> rows, size_t width,
                                     const CellStyle& style) {
+  for (auto& row : rows) std::ranges::transform(row, row.begin(), visible_line);
   std::vector<ShownColumn> shown;
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto is_unknown = [&](const auto& row) { return row[i] == "-"; };

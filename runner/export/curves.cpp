@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "trainer/contract/utf8.h"
+
 namespace fsdp {
 namespace {
 
@@ -95,7 +97,8 @@ void add_device_samples(std::vector<CurvePoint>& points, const std::vector<Curve
   for (const Recorded<DeviceSample>& sample : samples) {
     const DeviceSample& device = sample.body;
     const std::string name =
-        "device/" + (hosts.size() > 1 ? device.host + '/' : std::string()) + device.device + '/';
+        "device/" +
+        visible_line((hosts.size() > 1 ? device.host + '/' : std::string()) + device.device) + '/';
     CurvePoint point{.step = step_done_by(steps, sample.time_unix_ms),
                      .time_unix_ms = sample.time_unix_ms,
                      .figures = {}};

@@ -1,6 +1,7 @@
 #include "runner/export/curves.h"
 #include "runner/export/exported_run.h"
 #include "runner/export/tensorboard_file.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 
@@ -10,7 +11,8 @@ void write_tensorboard(const Store& store, const ExportedRun& run,
   TensorboardFile file(
       folder / ("events.out.tfevents." + std::to_string(started_unix_ms / 1000) + ".fsdp-run"),
       started_unix_ms);
-  file.add_text(started_unix_ms, "specification", "```yaml\n" + run.spec_text + "```\n");
+  file.add_text(started_unix_ms, "specification",
+                "```yaml\n" + visible_lines(run.spec_text) + "```\n");
   for (const CurvePoint& point :
        curves(store, run.row.run, static_cast<int>(run.row.attempt.value()))) {
     file.add_scalars(point.step, point.time_unix_ms, point.figures);

@@ -90,7 +90,7 @@ void write_wandb(const Store& store, const ExportedRun& run, const std::filesyst
     if (!checkpoint.empty()) about["checkpoint"] = checkpoint.string();
   }
   OutputFile about_file(folder / "wandb.json");
-  about_file.write(about.dump(2) + '\n');
+  about_file.write(about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
   about_file.close();
 
   OutputFile history(folder / "history.jsonl");

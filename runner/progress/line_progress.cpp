@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "runner/report/terminal_text.h"
 #include "trainer/contract/standard_streams.h"
+#include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
@@ -12,7 +12,7 @@ namespace {
 constexpr std::chrono::seconds kLineInterval{10};
 constexpr int64_t kLinesPerRun = 10;
 
-std::string as_line(std::string_view text) { return display_cut(text, text.size()) + '\n'; }
+std::string as_line(std::string_view text) { return visible_line(text) + '\n'; }
 
 }  // namespace
 

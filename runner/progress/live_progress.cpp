@@ -8,6 +8,7 @@
 
 #include "runner/report/terminal_text.h"
 #include "trainer/contract/standard_streams.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -54,7 +55,7 @@ void LiveProgress::close() {
 void LiveProgress::say(std::string_view line) {
   std::string out;
   clear(out);
-  out += display_cut(line, line.size()) + '\n';
+  out += visible_line(line) + '\n';
   draw(out);
   write_whole(STDERR_FILENO, out);
 }

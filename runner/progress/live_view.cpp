@@ -6,6 +6,7 @@
 
 #include "runner/report/figures.h"
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -59,7 +60,7 @@ Row row_of(const RunProgress& run, ProgressClock::time_point now) {
     row.cells[kTime] =
         duration_text(std::chrono::duration<double>(now - run.started.value_or(now)).count());
   } else if (!run.job.empty()) {
-    row.cells[kTime] = "job " + run.job;
+    row.cells[kTime] = "job " + visible_line(run.job);
   }
   if (run.step == 0) return row;
   row.cells[kSteps] = steps_text(run);
@@ -100,7 +101,8 @@ class RowWriter {
  public:
   RowWriter(std::span<const Row> rows, size_t width, bool colour) : colour_(colour) {
     for (const Row& row : rows) {
-      name_width_ = std::max(name_width_, std::min(display_width(row.run->point), kWidestName));
+      name_width_ =
+          std::max(name_width_, std::min(display_width(visible_line(row.run->point)), kWidestName));
       for (size_t cell = 0; cell < kCellCount; ++cell) {
         widths_[cell] = std::max(widths_[cell], display_width(row.cells[cell]));
       }

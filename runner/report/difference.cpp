@@ -7,6 +7,7 @@
 #include "runner/report/figures.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -40,7 +41,7 @@ std::optional<double> second_to_first(const ReportRow& row) {
 // The column of one of the two runs.
 Column column_of(const std::string& name, ReportRow Difference::*side, const ComparisonRow& run) {
   return {name,
-          run.point,
+          visible_line(run.point),
           "Its figure.",
           kRight,
           [side](auto& row) { return row.difference->column.value(row.difference->*side); },

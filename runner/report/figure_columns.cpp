@@ -52,9 +52,9 @@ std::string step_time(const ReportRow& row) {
   const ComparisonRow& run = *row.run;
   if (!run.step_time_ms_median) return "-";
   std::string text = three_digits(*run.step_time_ms_median);
-  if (run.step_time_ms_p25 && run.step_time_ms_p75) {
-    text += " ±" + three_digits(*run.step_time_ms_p75 - *run.step_time_ms_p25);
-  }
+  if (!run.step_time_ms_p25 || !run.step_time_ms_p75) return text;
+  const double spread = *run.step_time_ms_p75 - *run.step_time_ms_p25;
+  if (!std::isnan(spread)) text += " ±" + three_digits(spread);
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
 #include "trainer/contract/json.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -194,9 +195,9 @@ std::string page_data(const PreparedReport& prepared) {
 }  // namespace
 
 std::string render_html(const PreparedReport& prepared) {
-  const std::string title =
-      escaped_html(prepared.report.title.empty() ? "Runs in " + prepared.report.results.string()
-                                                 : prepared.report.title);
+  const std::string title = escaped_html(
+      visible_line(prepared.report.title.empty() ? "Runs in " + prepared.report.results.string()
+                                                 : prepared.report.title));
   std::string page;
   std::string_view rest = kHtmlPage;
   for (size_t begin; (begin = rest.find("{{")) != std::string_view::npos;) {

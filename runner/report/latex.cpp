@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "runner/report/formats.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -33,8 +34,6 @@ std::string_view escape_of(char c) {
       return "\\textgreater{}";
     case '|':
       return "\\textbar{}";
-    case '\n':
-      return " ";
     default:
       return {};
   }
@@ -44,7 +43,7 @@ std::string_view escape_of(char c) {
 // taken for an option of the line before, so brackets stand in braces.
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : visible_line(text)) {
     if (c == '[' || c == ']') {
       result += std::string("{") + c + '}';
     } else if (const std::string_view escape = escape_of(c); !escape.empty()) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "runner/report/formats.h"
+#include "runner/report/names.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -8,15 +10,20 @@ namespace {
 // Text inside a cell or a paragraph, without meaning to Markdown.
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : text) {
-    if (c == '\n') {
-      result += ' ';
-      continue;
-    }
+  for (const char c : visible_line(text)) {
     if (std::string_view("|*_`<[\\~").find(c) != std::string_view::npos) result += '\\';
     result += c;
   }
   return result;
+}
+
+// One that begins no heading, list or quotation.
+std::string paragraph(const std::string& text) {
+  const bool is_mark =
+      !text.empty() && std::string_view("#>+-=").find(text[0]) != std::string::npos;
+  std::string result;
+  if (is_mark) result += '\\';
+  return result.append(escaped(text));
 }
 
 void append_headings(std::string& text, const std::vector<Column>& columns) {
@@ -24,7 +31,7 @@ void append_headings(std::string& text, const std::vector<Column>& columns) {
   text += '|';
   for (const Column& column : columns) {
     if (column.heading.empty()) continue;
-    text += ' ' + escaped(column.heading) + " |";
+    text += ' ' + escaped(in_one_line(column.heading)) + " |";
     rule += column.alignment == Alignment::kRight ? " ---: |" : " --- |";
   }
   text += '\n' + rule + '\n';
@@ -55,7 +62,7 @@ std::string render_markdown(const PreparedReport& prepared) {
   for (const Warning& warning : prepared.warnings) {
     text += "\n**Warning:** " + escaped(warning.text) + ".\n";
   }
-  for (const std::string& line : prepared.lines) text += '\n' + escaped(line) + '\n';
+  for (const std::string& line : prepared.lines) text += '\n' + paragraph(line) + '\n';
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runner/report/formats.h"
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -11,6 +12,7 @@ std::vector<std::string> split_lines(const std::string& text) {
   for (const char c : text) {
     c == '\n' ? lines.emplace_back() : lines.back() += c;
   }
+  for (std::string& line : lines) line = visible_line(line);
   return lines;
 }
 
@@ -27,7 +29,9 @@ std::vector<Cells> cells_of(const PreparedReport& prepared) {
   for (const Column& column : prepared.columns) {
     if (column.heading.empty()) continue;
     Cells cells{.column = &column, .heading = split_lines(column.heading), .texts = {}};
-    for (const ReportRow& row : prepared.rows) cells.texts.push_back(column.text(row));
+    for (const ReportRow& row : prepared.rows) {
+      cells.texts.push_back(visible_line(column.text(row)));
+    }
     for (const auto& lines : {cells.heading, cells.texts}) {
       for (const std::string& line : lines)
         cells.columns = std::max(cells.columns, display_width(line));
@@ -53,12 +57,13 @@ class TableWriter {
     text_ += line_ + '\n';
     line_.clear();
   }
-  void line(const std::string& text) { text_ += text + '\n'; }
+  void line(const std::string& text) { text_ += visible_line(text) + '\n'; }
   void heading(const std::string& text) {
-    line("");
-    line(styled(text, kBold));
+    text_ += '\n' + styled(visible_line(text), kBold) + '\n';
   }
-  void warning(const std::string& text) { line(styled("Warning: ", kYellow) + text + "."); }
+  void warning(const std::string& text) {
+    text_ += styled("Warning: ", kYellow) + visible_line(text) + ".\n";
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -77,7 +82,10 @@ class TableWriter {
 std::string render_table(const PreparedReport& prepared) {
   const std::vector<Cells> all = cells_of(prepared);
   TableWriter writer(prepared.report.colour);
-  if (!prepared.report.title.empty()) writer.line(prepared.report.title + "\n");
+  if (!prepared.report.title.empty()) {
+    writer.line(prepared.report.title);
+    writer.line("");
+  }
 
   size_t heading_lines = 0;
   for (const Cells& cells : all) heading_lines = std::max(heading_lines, cells.heading.size());

@@ -6,8 +6,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "trainer/contract/utf8.h"
+
 namespace fsdp {
 namespace {
+
+constexpr std::string_view kGreen = "\033[32m";
+constexpr std::string_view kRed = "\033[31m";
 
 // Makes wcwidth and mbrtowc read UTF-8 in this thread, whatever the user's locale is.
 class Utf8Locale {
@@ -62,14 +67,6 @@ size_t width_of(const std::vector<Character>& characters) {
   return columns;
 }
 
-std::string without_control_characters(std::string_view text) {
-  std::string shown(text);
-  for (char& c : shown) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  }
-  return shown;
-}
-
 }  // namespace
 
 size_t display_width(std::string_view text) {
@@ -77,7 +74,7 @@ size_t display_width(std::string_view text) {
 }
 
 std::string display_cut(std::string_view text, size_t columns) {
-  const std::string shown = without_control_characters(text);
+  const std::string shown = visible_line(text);
   if (display_width(shown) <= columns) return shown;
   if (columns == 0) return "";
   const std::vector<Character> characters = characters_of(shown);
@@ -108,18 +105,25 @@ std::string display_right(std::string_view text, size_t columns) {
   return std::string(columns - std::min(columns, display_width(text)), ' ') + std::string(text);
 }
 
+std::string_view own_escape_sequence(std::string_view text) {
+  for (const std::string_view own : {kBold, kDim, kYellow, kPlain, kGreen, kRed}) {
+    if (text.starts_with(own)) return own;
+  }
+  return {};
+}
+
 std::string_view colour_of(RunStatus status) {
   switch (status) {
     case RunStatus::kFinished:
-      return "\033[32m";  // green
+      return kGreen;
     case RunStatus::kOutOfMemory:
-      return "\033[33m";  // yellow
+      return kYellow;
     case RunStatus::kPlanned:
     case RunStatus::kQueued:
     case RunStatus::kRunning:
       return "";
     default:
-      return "\033[31m";  // red
+      return kRed;
   }
 }
 

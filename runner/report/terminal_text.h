@@ -15,10 +15,14 @@ inline constexpr std::string_view kDim = "\033[2m";
 inline constexpr std::string_view kYellow = "\033[33m";
 inline constexpr std::string_view kPlain = "\033[0m";
 
+// The escape sequence of this program's own that `text` begins with; empty: none. They set a style
+// and nothing else.
+std::string_view own_escape_sequence(std::string_view text);
+
 size_t display_width(std::string_view text);
 
 // `text` in at most `columns` columns: what is too much goes from the middle, because names of a
-// sweep's runs differ at their ends, and a '…' stands for it. Control characters become '?'.
+// sweep's runs differ at their ends, and a '…' stands for it. Shown as visible_line does.
 std::string display_cut(std::string_view text, size_t columns);
 
 // Spaces added, up to `columns`, behind the text or before it.

@@ -1,8 +1,12 @@
 #include "trainer/contract/csv.h"
 
+#include "trainer/contract/utf8.h"
+
 namespace fsdp {
 
-void append_csv_text(std::string& out, std::string_view text) {
+namespace {
+
+void append_quoted(std::string& out, std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
     out += text;
     return;
@@ -15,4 +19,14 @@ void append_csv_text(std::string& out, std::string_view text) {
   out += '"';
 }
 
+}  // namespace
+
+void append_csv_text(std::string& out, std::string_view text) {
+  std::string shown = visible_lines(text);
+  constexpr std::string_view kBeginnings = "=+-@\t\r\n";
+  if (!text.empty() && kBeginnings.find(text.front()) != std::string_view::npos) {
+    shown.insert(0, 1, '\'');
+  }
+  append_quoted(out, shown);
+}
 }  // namespace fsdp

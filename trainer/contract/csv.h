@@ -9,7 +9,9 @@
 // Writes values as CSV (RFC 4180).
 namespace fsdp {
 
-// Quoted where it holds a comma, a quote or a line's end.
+// Quoted where it holds a comma, a quote or a line's end. Text that a spreadsheet would take for a
+// formula, as it begins with = + - @ or white space, has a ' before it; what a terminal would obey
+// is shown as visible_lines does.
 void append_csv_text(std::string& out, std::string_view text);
 
 // A value as SQLite would print it: numbers in full, nothing for what is absent, truth as 0 or 1.

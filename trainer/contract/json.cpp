@@ -1,36 +1,19 @@
 #include "trainer/contract/json.h"
 
+#include "trainer/contract/utf8.h"
+
 namespace fsdp {
 
 void append_json_string(std::string& out, std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
+  const std::string valid = valid_utf8(text);
   out += '"';
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += "\\u00";
-          out += kHex[c >> 4];
-          out += kHex[c & 15];
-        } else {
-          out += c;
-        }
-    }
+  for (std::string_view rest = valid; !rest.empty();) {
+    const bool is_plain = rest.front() >= ' ' && rest.front() <= '~';
+    if (rest.front() == '"' || rest.front() == '\\') out += '\\';
+    const std::string shown = is_plain ? std::string(1, rest.front()) : visible_character(rest);
+    // "\x1b" is no escape of JSON.
+    out += !is_plain && shown.starts_with("\\x") ? "\\u00" + shown.substr(2) : shown;
+    rest.remove_prefix(utf8_length(rest));
   }
   out += '"';
 }

@@ -9,6 +9,7 @@
 // Writes the contract's structs as JSON, from their visit_fields.
 namespace fsdp {
 
+// Valid UTF-8, with U+FFFD for bytes that are not; what a terminal would obey is escaped.
 void append_json_string(std::string& out, std::string_view text);
 
 template <typename T>

@@ -38,8 +38,8 @@ TEST_CASE("the caret stands below the column whatever is before it") {
         "    1 | key: x\n"
         "      |      ^\n");
   CHECK(excerpt("a: \xe9\x1b[31m\xc2\x9b x\n", "1:13") ==
-        "    1 | a: ??[31m? x\n"
-        "      |            ^\n");
+        "    1 | a: \\xe9\\x1b[31m\\u009b x\n"
+        "      |                       ^\n");
 }
 
 TEST_CASE("a long line is cut around the column") {

@@ -1,0 +1,112 @@
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "runner/store/database.h"
+#include "tests/end_to_end/program.h"
+#include "trainer/contract/utf8.h"
+
+namespace fsdp {
+namespace {
+
+// A line feed and a row, "clear the screen", a C1 sequence, a turn of direction, no UTF-8.
+constexpr const char* kHostile =
+    "cast(x'610a464f524745441b5b324a0dc29b33316de280aeff3c2f7363726970743e7c' as text)";
+
+struct TextColumns {
+  std::string table;
+  std::vector<std::string> columns;
+};
+
+const std::vector<TextColumns> kColumns = {
+    {"experiments", {"name", "title", "file", "profile", "source"}},
+    {"runs", {"experiment", "point", "series", "reason", "data_digest", "family_key", "precision"}},
+    {"attempts",
+     {"reason", "host", "git_commit", "trainer_digest", "runner_version", "cpu_name", "slurm_job",
+      "node_list"}},
+    {"ranks",
+     {"host", "device", "device_name", "torch_version", "reason", "warning", "cuda_version",
+      "driver_version", "gpu"}},
+    {"checkpoints", {"path"}},
+    {"device_samples", {"host", "device", "device_name"}},
+    {"jobs", {"experiment", "slurm_job", "cluster"}},
+    {"job_tasks", {"state", "reason", "node_list"}}};
+
+// Results of the last released version with a stranger's texts in front of its own.
+class HostileResults {
+ public:
+  HostileResults() {
+    std::filesystem::create_directory(folder_ / "results");
+    Database database(folder_ / "results/results.sqlite");
+    database.execute(text_of(std::filesystem::path(FSDP_GOLDEN_FOLDER) / "results_version5.sql"));
+    database.execute("pragma foreign_keys = off");
+    for (const auto& [table, columns] : kColumns) {
+      for (const std::string& column : columns) {
+        database.execute("update " + table + " set " + column + " = " + kHostile + " || " + column);
+      }
+    }
+  }
+
+  Ended call(std::vector<std::string> words) const {
+    words.insert(words.begin(), FSDP_RUN_PROGRAM);
+    return Program(folder_.path(), words).wait();
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// "" when it is harmless, else the line that is not.
+std::string harm_in(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("FORGED")) return line;
+    if (line.ends_with('\r')) line.pop_back();
+    for (std::string_view rest = line; !rest.empty();) {
+      const size_t length = utf8_length(rest);
+      const bool is_tab = rest.front() == '\t';
+      if (length == 0 || (begins_with_control_character(rest) && !is_tab))
+        return visible_line(line);
+      rest.remove_prefix(length);
+    }
+  }
+  return "";
+}
+
+TEST_CASE("text of a stranger's database reaches no terminal raw, and forges no line") {
+  const HostileResults results;
+  const std::vector<std::vector<std::string>> commands = {
+      {"report"},
+      {"report", "--per-run"},
+      {"report", "--per-rank"},
+      {"report", "--group", "device_name", "--columns", "+reason,host,source,node_list"},
+      {"report", "--compare", "1", "2"},
+      {"report", "--format", "markdown"},
+      {"report", "--format", "latex"},
+      {"report", "--format", "json"},
+      {"report", "nobody"},
+      {"status", "--all"},
+      {"explain", "1", "--trainer", STUB_TRAINER_PROGRAM},
+      {"explain", "3", "--trainer", STUB_TRAINER_PROGRAM},
+      {"diff", "1", "2"},
+      {"logs", "1"},
+      {"prune", "--dry-run"},
+      {"cancel"},
+      {"merge", "a=results", "--results", "merged"},
+      {"export", "--to", "csv"},
+      {"export", "--to", "wandb", "--format", "wandb"},
+      {"complete", "explain", ""},
+  };
+  for (const std::vector<std::string>& command : commands) {
+    CAPTURE(command);
+    const Ended ended = results.call(command);
+    CHECK(ended.status <= 2);
+    CHECK(harm_in(ended.output) == "");
+    CHECK(harm_in(ended.errors) == "");
+  }
+  CHECK(results.call({"report"}).status == 0);
+  CHECK(results.call({"status"}).status == 0);
+  CHECK(results.call({"diff", "1", "2"}).status == 0);
+}
+
+}  // namespace
+}  // namespace fsdp
