@@ -1,4 +1,5 @@
 """The calls of a day: the sweep's runner, which is called again whenever it ends, and others."""
+import re
 import signal
 import time
 from collections import Counter
@@ -101,7 +102,7 @@ class Calls:
         status = watch.runner.poll()
         if watch.look():
             self.news = time.monotonic()
-        self.finished |= {folder.name.rsplit("-", 1)[0] for folder in watch.finished
+        self.finished |= {re.match(r"run-\d+", folder.name)[0] for folder in watch.finished
                           if folder.parent.name == NAME}
         if status is None:
             return None
