@@ -47,13 +47,11 @@ std::filesystem::path absolute_file(const Experiment& experiment) {
   return std::filesystem::absolute(experiment.file()).lexically_normal();
 }
 
-using Digests = std::map<std::filesystem::path, std::string>;
-
 // Those that `store`, if there is one yet, does not remember are computed, and noted in `computed`.
-FileDigest digest_of(const std::optional<Store>& store, Digests& computed) {
+FileDigest digest_of(const std::optional<Store>& store, std::vector<HashedFile>& computed) {
   return remembered([&](const std::filesystem::path& file) {
-    if (const auto known = store ? store->digest(file) : std::nullopt) return *known;
-    return computed[file] = file_digest(file);
+    if (const auto known = store ? store->digest(state_of(file)) : std::nullopt) return *known;
+    return computed.emplace_back(hash_file(file)).digest;
   });
 }
 
@@ -171,7 +169,7 @@ ExitCode run(const RunArguments& options) {
   std::optional<Store> results;   // nothing is created before all is planned
   if (has_results(options.results)) results.emplace(options.results);
   if (results) results->require_own(experiment.name());
-  Digests computed;
+  std::vector<HashedFile> computed;
   const FileDigest digest = digest_of(results, computed);
   std::vector<Store::PlannedRun> chosen = planned_runs(experiment, expansion.runs, digest);
   std::vector<Store::PlannedRun> left_out = left_out_runs(experiment, expansion.left_out, digest);
@@ -183,7 +181,9 @@ ExitCode run(const RunArguments& options) {
   const ExperimentLock lock(options.results, experiment.name(), say);
   if (!results) results.emplace(options.results);
   Store& store = *results;
-  for (const auto& [file, known] : computed) store.remember_digest(file, known);
+  for (const HashedFile& file : computed) {
+    if (file.is_settled) store.remember_digest(file.state, file.digest);
+  }
   warn_of_another_file(store, experiment, options.results, progress);
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(), say);

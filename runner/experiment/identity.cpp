@@ -48,8 +48,10 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
 }
 
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
-  const RunSpec deciding = without_what_losses_do_not_depend_on(spec);
-  return text_digest(differences_from_default(deciding) + digests_of_inputs(deciding, digest));
+  RunSpec deciding = without_what_losses_do_not_depend_on(spec);
+  const std::string keys = differences_from_default(deciding);
+  deciding.resume = spec.resume;  // its contents, not its place
+  return text_digest(keys + digests_of_inputs(deciding, digest));
 }
 
 std::string identity_keys(const RunSpec& spec) {

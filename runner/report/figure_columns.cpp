@@ -156,10 +156,12 @@ std::vector<Column> speed_columns() {
 
 std::vector<Column> cost_columns() {
   return {
-      {"total_time_ms", "total\ntime", "From the attempt's start to the end of its last rank.",
-       kRight, of(&Run::total_time_ms), [](auto& row) { return duration(row.run->total_time_ms); }},
-      {"start_up_time_ms", "start-up\ntime", "From the attempt's start to its first step.", kRight,
-       of(&Run::start_up_time_ms), [](auto& row) { return duration(row.run->start_up_time_ms); }},
+      {"total_time_ms", "total\ntime",
+       "From the start of a rank's process to its last event, of the longest rank.", kRight,
+       of(&Run::total_time_ms), [](auto& row) { return duration(row.run->total_time_ms); }},
+      {"start_up_time_ms", "start-up\ntime",
+       "From the start of rank 0's process to its first step.", kRight, of(&Run::start_up_time_ms),
+       [](auto& row) { return duration(row.run->start_up_time_ms); }},
       {"training_time_ms", "", "total_time_ms - start_up_time_ms: from the first step on.", kRight,
        [](auto& row) { return to_value(training_time_ms(row)); }},
       {"gpu_hours", "GPU-\nhours", "ranks x total_time_ms, of a run on GPUs.", kRight,

@@ -25,6 +25,7 @@ std::optional<std::string> different_device(Rows rows);
 std::optional<std::string> different_data(Rows rows);
 std::optional<std::string> different_total_batch(Rows rows);
 std::optional<std::string> different_steps(Rows rows);
+std::optional<std::string> lost_events(Rows rows);
 std::optional<std::string> losses_disagree(Rows rows);
 std::optional<std::string> few_steps(Rows rows);
 std::optional<std::string> noisy_step_times(Rows rows);

@@ -45,6 +45,7 @@ constexpr std::array kChecks{
     Check{"different_data", different_data},
     Check{"different_total_batch", different_total_batch},
     Check{"different_steps", different_steps},
+    Check{"lost_events", lost_events},
     Check{"losses_disagree", losses_disagree},
     Check{"few_steps", few_steps},
     Check{"noisy_step_times", noisy_step_times},

@@ -113,4 +113,15 @@ std::optional<std::string> different_steps(Rows rows) {
          "); give all rows the same train.steps" + kCompareRemedy;
 }
 
+std::optional<std::string> lost_events(Rows rows) {
+  Runs runs = started_runs(rows);
+  std::erase_if(runs, [](auto* run) { return run->skipped_lines == 0; });
+  if (runs.empty()) return std::nullopt;
+  int64_t lines = 0;
+  for (const ComparisonRow* run : runs) lines += run->skipped_lines;
+  return std::to_string(lines) + (lines == 1 ? " line" : " lines") +
+         " of what ranks reported could not be read: figures lack what they said: " +
+         points_of(runs) + "; run these again with --rerun";
+}
+
 }  // namespace fsdp

@@ -92,7 +92,6 @@ std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
   for (const std::filesystem::path& file : input_files(spec)) {
     folders.push_back(std::filesystem::absolute(file).parent_path());
   }
-  if (!spec.resume.path.empty()) folders.push_back(std::filesystem::absolute(spec.resume.path));
   std::sort(folders.begin(), folders.end());
   folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
   return folders;

@@ -24,6 +24,12 @@ void include_least(std::optional<T>& least, std::optional<T> value) {
   if (value && (!least || *value < *least)) least = value;
 }
 
+// Clocks of older trainers could be set back.
+template <typename T>
+std::optional<T> not_negative(T duration) {
+  return duration < 0 ? std::nullopt : std::optional(duration);
+}
+
 }  // namespace
 
 AttemptFigures::AttemptFigures(const Attempt& attempt)
@@ -31,6 +37,7 @@ AttemptFigures::AttemptFigures(const Attempt& attempt)
 
 void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body) {
   Rank& own = ranks_.at(static_cast<size_t>(rank));
+  own.last_unix_ms = std::max(own.last_unix_ms, time_unix_ms);
   if (const auto* done = std::get_if<StepDone>(&body)) {
     add_step(rank, time_unix_ms, *done);
   } else if (const auto* sample = std::get_if<DeviceSample>(&body)) {
@@ -38,12 +45,15 @@ void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Even
   } else if (const auto* started = std::get_if<RunStarted>(&body)) {
     own.host = started->host;
     own.gpu = started->gpu;
+    own.steps_planned = started->steps_planned;
+    own.resumed_from_step = started->resumed_from_step;
+    own.started_unix_ms = time_unix_ms;
   } else if (const auto* evaluation = std::get_if<EvaluationDone>(&body)) {
     if (rank == 0) add_evaluation(*evaluation);  // all ranks report the same
   } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&body)) {
     if (rank == 0) checkpoint_times_ms_.push_back(checkpoint->write_time_ms);
   } else {
-    own.ended_unix_ms = time_unix_ms;
+    own.has_ended = true;
   }
 }
 
@@ -70,8 +80,10 @@ void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone
   if (!losses_) {
     losses_.emplace();
     losses_->first = done.loss;
-    losses_->start_up_time_ms =
-        static_cast<double>(time_unix_ms - attempt_.started_unix_ms) - done.step_time_ms;
+    if (own.started_unix_ms) {
+      const double since_start_ms = static_cast<double>(time_unix_ms - *own.started_unix_ms);
+      losses_->start_up_time_ms = not_negative(since_start_ms - done.step_time_ms);
+    }
   }
   losses_->last = done.loss;
   losses_->skipped_steps += done.skipped ? 1 : 0;
@@ -125,11 +137,30 @@ RankSummary AttemptFigures::rank_summary(int64_t rank) const {
   return summary;
 }
 
-AttemptSummary AttemptFigures::summary(std::optional<int64_t> ended_unix_ms) const {
+std::string AttemptFigures::what_is_missing(int64_t rank, const RunFinished& finished) const {
+  const Rank& own = ranks_.at(static_cast<size_t>(rank));
+  const int64_t reported = std::ssize(own.step_times_ms);
+  const int64_t planned = own.steps_planned.value_or(finished.steps);
+  const int64_t left = planned - own.resumed_from_step;
+  const std::string of_planned = " of " + std::to_string(planned) + " steps";
+  if (left < 0) {
+    return "nothing was left to do: it went on from step " + std::to_string(own.resumed_from_step) +
+           of_planned + "; raise train.steps, or resume from an earlier checkpoint";
+  }
+  if (finished.steps != planned) {
+    return "finished after " + std::to_string(finished.steps) + of_planned;
+  }
+  if (reported == 0 && own.resumed_from_step == 0) return "finished without a step";
+  if (reported == left && (left == 0 || own.last_step == planned)) return "";
+  return "finished, but reports of " + std::to_string(left - reported) + " of its " +
+         std::to_string(left) + " steps are missing; run it again";
+}
+
+AttemptSummary AttemptFigures::summary(bool has_ended) const {
   if (ranks_.empty()) return {};
   AttemptSummary summary = evaluations_;
   summarise_steps(summary);
-  summarise_ranks(summary, ended_unix_ms);
+  summarise_ranks(summary, has_ended);
   summarise_devices(summary);
   if (!checkpoint_times_ms_.empty()) {
     std::vector<double> times = checkpoint_times_ms_;
@@ -174,10 +205,9 @@ void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
       *summary.steps_per_second * quantile(without_warmup(all_tokens, warmup), 0.5);
 }
 
-void AttemptFigures::summarise_ranks(AttemptSummary& summary,
-                                     std::optional<int64_t> ended_unix_ms) const {
+void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) const {
   bool all_ended = true;
-  std::optional<int64_t> last_end;
+  std::optional<int64_t> longest_ms;
   for (const Rank& rank : ranks_) {
     const RankSummary& own = rank.largest;
     include_least(summary.steps, std::optional<int64_t>(std::ssize(rank.step_times_ms)));
@@ -188,11 +218,12 @@ void AttemptFigures::summarise_ranks(AttemptSummary& summary,
     include(summary.memory_allocated_bytes_forward_max, own.memory_allocated_bytes_forward);
     include_least(summary.memory_allocated_bytes_forward_min, own.memory_allocated_bytes_forward);
     include(summary.memory_reserved_bytes_forward_max, own.memory_reserved_bytes_forward);
-    all_ended = all_ended && rank.ended_unix_ms;
-    include(last_end, rank.ended_unix_ms);
+    all_ended = all_ended && rank.has_ended;
+    if (rank.started_unix_ms) {
+      include(longest_ms, not_negative(rank.last_unix_ms - *rank.started_unix_ms));
+    }
   }
-  if (!all_ended) last_end = ended_unix_ms;
-  if (last_end) summary.total_time_ms = *last_end - attempt_.started_unix_ms;
+  if (all_ended || has_ended) summary.total_time_ms = longest_ms;
 }
 
 void AttemptFigures::summarise_devices(AttemptSummary& summary) const {

@@ -20,20 +20,23 @@ class AttemptFigures {
     int64_t ranks = 0;
     int64_t warmup_steps_excluded = 0;
     int64_t gradient_accumulation_steps = 1;
-    int64_t started_unix_ms = 0;
   };
 
   explicit AttemptFigures(const Attempt& attempt);
 
   // Each rank's events in their order, ranks in any. What says nothing about figures is ignored; so
-  // is a step with a number that the rank has reported before. Throws std::out_of_range when there
-  // is no such rank.
+  // is a step with a number that the rank has reported before. The time of run_started is that of
+  // the start of the rank's process; times of different ranks are never compared. Throws
+  // std::out_of_range when there is no such rank.
   void add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body);
 
-  // `ended_unix_ms`: as the runner saw the attempt's end, absent while it runs.
-  AttemptSummary summary(std::optional<int64_t> ended_unix_ms) const;
+  // `has_ended`: whether the attempt is over, though some ranks may not have said so.
+  AttemptSummary summary(bool has_ended) const;
   RankSummary rank_summary(int64_t rank) const;
   int64_t ranks() const { return std::ssize(ranks_); }
+  // Why the rank, which says that it has finished, has not done or not reported all its steps, in
+  // one line; empty: it has.
+  std::string what_is_missing(int64_t rank, const RunFinished& finished) const;
 
  private:
   struct Rank {
@@ -42,7 +45,11 @@ class AttemptFigures {
     int64_t last_step = 0;
     std::vector<double> step_times_ms;
     RankSummary largest;                   // its memory figures
-    std::optional<int64_t> ended_unix_ms;  // of its last event; absent: still running or killed
+    std::optional<int64_t> steps_planned;  // absent: it has not reported its start
+    int64_t resumed_from_step = 0;
+    std::optional<int64_t> started_unix_ms;
+    int64_t last_unix_ms = 0;  // of its last event
+    bool has_ended = false;    // and said so
   };
   // A step over the ranks that have done it.
   struct Step {
@@ -57,7 +64,7 @@ class AttemptFigures {
     std::optional<double> first, last;
     int64_t skipped_steps = 0;
     int64_t non_finite_steps = 0;
-    double start_up_time_ms = 0;
+    std::optional<double> start_up_time_ms;
   };
   // One device of one host; its samples come in order of time.
   struct Device {
@@ -73,7 +80,7 @@ class AttemptFigures {
   void add_evaluation(const EvaluationDone& evaluation);
   Step& step_numbered(int64_t step);
   void summarise_steps(AttemptSummary& summary) const;
-  void summarise_ranks(AttemptSummary& summary, std::optional<int64_t> ended_unix_ms) const;
+  void summarise_ranks(AttemptSummary& summary, bool has_ended) const;
   void summarise_devices(AttemptSummary& summary) const;
 
   Attempt attempt_;

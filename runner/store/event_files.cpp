@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 namespace fsdp {
 namespace {
@@ -49,19 +50,23 @@ size_t read_at(int descriptor, const std::filesystem::path& path, int64_t offset
 }  // namespace
 
 EventTail::EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn)
-    : warn_(std::move(warn)) {
+    : warn_(std::move(warn)), skipped_lines_(static_cast<size_t>(ranks)) {
   for (int rank = 0; rank < ranks; ++rank) files_.push_back({.path = paths.events(attempt, rank)});
 }
 
 std::vector<std::vector<Event>> EventTail::poll() {
   at_end_ = true;
   std::vector<std::vector<Event>> events;
-  for (File& file : files_) events.push_back(poll(file));
+  for (size_t rank = 0; rank < files_.size(); ++rank) {
+    events.push_back(poll(files_[rank], skipped_lines_[rank]));
+  }
   return events;
 }
 
-// Whole lines from the file's offset on: some, if there is one. They are in buffer_.
-std::string_view EventTail::read_lines(const File& file) {
+// Whole lines from the file's offset on: some, if there is one. They are in buffer_. The end of a
+// line that is too long counts as a line; what comes before it is left out.
+std::string_view EventTail::read_lines(File& file) {
+  constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
   constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
   constexpr int64_t kLeastBytes = int64_t{64} << 10;
   const OpenFile open_file(file.path);
@@ -80,26 +85,57 @@ std::string_view EventTail::read_lines(const File& file) {
                                                         file.offset_bytes, buffer_.data(), size));
     const size_t last_line_feed = text.rfind('\n');
     const bool is_end = there <= wanted;
+    if (last_line_feed == text.npos && (file.is_in_long_line || wanted >= kLongestLineBytes)) {
+      file.is_in_long_line = true;
+      file.offset_bytes += std::ssize(text);
+      at_end_ = at_end_ && is_end;
+      return {};
+    }
     if (last_line_feed == text.npos && !is_end) continue;  // one line is longer than all that
     at_end_ = at_end_ && is_end;
     return text.substr(0, last_line_feed + 1);  // npos + 1 is 0
   }
 }
 
-std::vector<Event> EventTail::poll(File& file) {
+void EventTail::lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what) {
+  skipped_lines += lines;
+  warn_(file.path.string() + ":" + std::to_string(file.line) + ": " + what +
+        "; figures of this attempt may lack a step; run it again with --rerun");
+}
+
+bool EventTail::follows(File& file, int64_t& skipped_lines, const Event& event) {
+  const int64_t known = file.last_sequence + file.skipped_since + file.unknown_since;
+  if (event.sequence <= file.last_sequence) {
+    lose(file, skipped_lines, 1,
+         "skipped a line that repeats the sequence " + std::to_string(event.sequence));
+    return false;
+  }
+  if (const int64_t lost = event.sequence - known - 1; lost > 0) {
+    lose(file, skipped_lines, lost,
+         std::to_string(lost) + " lines before this one are missing, by their sequence");
+  }
+  file.last_sequence = event.sequence;
+  file.skipped_since = file.unknown_since = 0;
+  return true;
+}
+
+std::vector<Event> EventTail::poll(File& file, int64_t& skipped_lines) {
   std::vector<Event> events;
   const std::string_view lines = read_lines(file);
   size_t begin = 0;
   for (size_t end; (end = lines.find('\n', begin)) != lines.npos; begin = end + 1) {
     ++file.line;
     try {
-      if (auto event = event_from_json_line(lines.substr(begin, end - begin))) {
+      if (std::exchange(file.is_in_long_line, false)) throw std::runtime_error("too long");
+      auto event = event_from_json_line(lines.substr(begin, end - begin));
+      if (!event) {
+        ++file.unknown_since;
+      } else if (follows(file, skipped_lines, *event)) {
         events.push_back(std::move(*event));
       }
     } catch (const std::runtime_error& error) {
-      ++skipped_lines_;
-      warn_(file.path.string() + ":" + std::to_string(file.line) + ": skipped a line that is " +
-            error.what() + "; figures of this attempt may lack a step; run it again with --rerun");
+      ++file.skipped_since;
+      lose(file, skipped_lines, 1, std::string("skipped a line that is ") + error.what());
     }
   }
   file.offset_bytes += static_cast<int64_t>(begin);

@@ -18,34 +18,43 @@ class EventTail {
  public:
   using Warn = std::function<void(const std::string&)>;
 
-  // `warn` is told, in one line with place and remedy, about each line that is not an event.
+  // `warn` is told, in one line with place and remedy, about lines that are lost.
   EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn);
 
   // The events of each rank since the last poll, about 16 MiB of the files at a time. A last line
   // without its line feed waits until it is whole; a file that is not there yet has no events; a
-  // whole line that is not an event is skipped. Throws std::system_error when a file is there and
+  // whole line that is not an event, or longer than 64 MiB, is skipped. Throws std::system_error when a file is there and
   // cannot be read.
   std::vector<std::vector<Event>> poll();
   // Whether the last poll came to the end of every file.
   bool at_end() const { return at_end_; }
 
-  int64_t skipped_lines() const { return skipped_lines_; }
+  // Of each rank's file so far: lines that were skipped, and those that are not there though the
+  // numbers of events say that they were written.
+  const std::vector<int64_t>& skipped_lines() const { return skipped_lines_; }
 
  private:
   struct File {
     std::filesystem::path path;
     int64_t offset_bytes = 0;  // of the first line not yet returned
     int64_t line = 0;          // lines before it
+    bool is_in_long_line = false;
+    int64_t last_sequence = -1;  // of the last event returned
+    int64_t skipped_since = 0;   // lines after it
+    int64_t unknown_since = 0;   // lines after it, of kinds of a newer version
   };
 
-  std::vector<Event> poll(File& file);
-  std::string_view read_lines(const File& file);
+  std::vector<Event> poll(File& file, int64_t& skipped_lines);
+  std::string_view read_lines(File& file);
+  void lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what);
+  // Whether the event is new.
+  bool follows(File& file, int64_t& skipped_lines, const Event& event);
 
   std::vector<File> files_;
   Warn warn_;
   std::string buffer_;
   bool at_end_ = false;
-  int64_t skipped_lines_ = 0;
+  std::vector<int64_t> skipped_lines_;  // by rank
 };
 
 }  // namespace fsdp

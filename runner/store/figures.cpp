@@ -8,8 +8,8 @@ namespace {
 AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int attempt) {
   std::optional<AttemptFigures::Attempt> found;
   Statement(database,
-            "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps, "
-            "a.started_unix_ms from attempts a join runs r on r.id = a.run "
+            "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps "
+            "from attempts a join runs r on r.id = a.run "
             "where a.run = ? and a.attempt = ?")
       .query(
           [&](Statement& row) {
@@ -17,7 +17,6 @@ AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int att
             found->ranks = row.next<int64_t>();
             found->warmup_steps_excluded = row.next<int64_t>();
             found->gradient_accumulation_steps = row.next<int64_t>();
-            found->started_unix_ms = row.next<int64_t>();
           },
           run_id, attempt);
   if (!found) {
@@ -43,15 +42,18 @@ void add_events(AttemptFigures& figures, Database& database, const std::string& 
 
 void add_starts_and_ends(AttemptFigures& figures, Database& database, int64_t run_id, int attempt) {
   Statement(database,
-            "select rank, host, gpu, ended_unix_ms from ranks "
-            "where run = ? and attempt = ?")
+            "select rank, host, gpu, steps_planned, resumed_from_step, started_unix_ms, "
+            "ended_unix_ms from ranks where run = ? and attempt = ?")
       .query(
           [&](Statement& row) {
             const auto rank = row.next<int64_t>();
             RunStarted started;
             started.host = row.next<std::string>();
             started.gpu = row.next<std::string>();
-            figures.add(rank, 0, started);
+            started.steps_planned = row.next<int64_t>();
+            started.resumed_from_step = row.next<int64_t>();
+            const auto started_unix_ms = row.next<std::optional<int64_t>>();
+            if (started_unix_ms) figures.add(rank, *started_unix_ms, started);
             const auto ended_unix_ms = row.next<std::optional<int64_t>>();
             if (ended_unix_ms) figures.add(rank, *ended_unix_ms, RunFinished{});
           },
@@ -89,9 +91,9 @@ Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attemp
 }
 
 void Store::Contents::write(int64_t run_id, int attempt, Figures& figures,
-                            std::optional<int64_t> ended_unix_ms) {
+                            bool has_ended) {
   const AttemptFigures& computed = figures.computed;
-  write_summary.run(run_id, attempt, computed.summary(ended_unix_ms));
+  write_summary.run(run_id, attempt, computed.summary(has_ended));
   for (int64_t rank = 0; rank < computed.ranks(); ++rank) {
     update_rank_summary.run(computed.rank_summary(rank), run_id, attempt, rank);
   }

@@ -65,6 +65,8 @@ AttemptEnd decide(std::span<const RankEnd> ranks) {
   using enum RankEndKind;
   if (!ranks.empty() &&
       std::ranges::all_of(ranks, [](auto& end) { return end.kind == kFinished; })) {
+    const RankEnd* incomplete = earliest(ranks, [](auto& end) { return !end.reason.empty(); });
+    if (incomplete) return from_failure(*incomplete, RunStatus::kFailed);
     return ended(RunStatus::kFinished, "", -1, true);
   }
   const RankEnd* out_of_memory =

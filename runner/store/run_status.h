@@ -48,7 +48,7 @@ struct RankEnd {
   int rank = 0;
   RankEndKind kind = RankEndKind::kNone;
   int64_t exit_code = 0;                      // of run_failed
-  std::string reason;                         // of run_failed
+  std::string reason;                         // of run_failed; of run_finished: what is missing
   int64_t last_step = 0;                      // 0: none
   std::optional<int64_t> last_event_unix_ms;  // absent: the rank wrote no event
 
@@ -75,7 +75,8 @@ struct AttemptEnd {
 };
 
 // How an attempt whose processes are all gone ended, from its ranks' last events alone; one entry
-// per rank. In this order: finished when all ranks finished; out_of_memory when any rank ran out;
+// per rank. In this order: finished when all ranks finished and none misses a step, else, when all
+// say so, failed; out_of_memory when any rank ran out;
 // failed, by the earliest failure that is not a communication error; else by what came first,
 // interrupted (a rank was asked to stop) or failed (a communication error); else interrupted.
 AttemptEnd status_from_events(std::span<const RankEnd> ranks);

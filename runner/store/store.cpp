@@ -125,6 +125,9 @@ Store::Contents::Contents(const std::filesystem::path& results, StoreUse use)
           database,
           "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
           "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?"),
+      update_skipped_lines(database,
+                           "update ranks set skipped_lines = ? "
+                           "where run = ? and attempt = ? and rank = ? and skipped_lines < ?"),
       update_rank_summary(database, "update ranks set " + field_columns<RankSummary>(" = ?") +
                                         " where run = ? and attempt = ? and rank = ?"),
       write_summary(database, "insert or replace into summaries (run, attempt, " +
@@ -248,7 +251,7 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
   Transaction transaction(database);
   Statement(database,
             "update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
-            "ended_unix_ms = ? "
+            "ended_unix_ms = max(?, started_unix_ms) "
             "where run = ? and attempt = ?")
       .run(status, reason, reason_rank, ended_unix_ms, run_id, attempt);
   Statement(database,
@@ -258,7 +261,7 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
                 ", attempt desc limit 1) "
                 "where id = ?")
       .run(run_id);
-  contents_->write(run_id, attempt, contents_->figures_of(run_id, attempt), ended_unix_ms);
+  contents_->write(run_id, attempt, contents_->figures_of(run_id, attempt), /*has_ended=*/true);
   transaction.commit();
   contents_->figures.erase({run_id, attempt});
 }

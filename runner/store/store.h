@@ -16,6 +16,7 @@
 #include "runner/store/run_status.h"
 #include "runner/store/store_use.h"
 #include "trainer/contract/event.h"
+#include "trainer/contract/file_state.h"
 #include "trainer/contract/run_spec.h"
 
 // The SQLite database of a results folder: what was planned, what ran, what every rank reported.
@@ -179,8 +180,9 @@ class Store {
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
   // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when
-  // there are no events.
-  void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks);
+  // there is nothing new. `skipped_lines` is EventTail's: how many lines of each rank were lost.
+  void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks,
+              std::span<const int64_t> skipped_lines = {});
   // `reason_rank` is the rank whose log says more, -1: none. The run takes over the status of its
   // newest attempt that was not cut short, if there is one, else of its newest. Called again when
   // more is known of the end.
@@ -248,9 +250,11 @@ class Store {
   // Forgets a checkpoint of the run, by its path relative to the run's folder.
   void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);
 
-  // A remembered digest, valid while what stat(2) says of the file is the same.
-  std::optional<std::string> digest(const std::filesystem::path& file) const;
-  void remember_digest(const std::filesystem::path& file, std::string_view digest);
+  // The digest that is remembered of a file in this state, and those of every state that a path
+  // (canonical) was ever in.
+  std::optional<std::string> digest(const FileState& file) const;
+  std::vector<std::string> digests_of_path(std::string_view path) const;
+  void remember_digest(const FileState& file, std::string_view digest);
 
   // A database of its own of all that planning looks at: everything but what ranks measured. Not
   // while a Batch lives.

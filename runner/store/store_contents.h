@@ -33,11 +33,11 @@ struct Store::Contents {
 
   // These work within a transaction of the caller's.
   void ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events,
-                   Figures& figures);
+                   int64_t skipped_lines, Figures& figures);
   // Those in memory where they are of the same events as the database holds, else computed anew:
   // another process may have written, or a transaction have been rolled back.
   Figures& figures_of(int64_t run_id, int attempt);
-  void write(int64_t run_id, int attempt, Figures& figures, std::optional<int64_t> ended_unix_ms);
+  void write(int64_t run_id, int attempt, Figures& figures, bool has_ended);
 
   // The rows of one experiment or (empty) of all.
   template <typename Row>
@@ -65,6 +65,7 @@ struct Store::Contents {
   Statement update_start;
   Statement update_end;
   Statement update_last_sequence;
+  Statement update_skipped_lines;
   Statement update_rank_summary;
   Statement write_summary;
   Statement write_task;

@@ -41,8 +41,9 @@ struct AttemptSummary {
   std::optional<double> validation_loss_best;  // the least
   std::optional<double> token_accuracy_last;   // of the last evaluation, 0 to 1
   std::optional<double> checkpoint_write_time_ms_median;
-  std::optional<int64_t> total_time_ms;    // attempt's start to the end of its last rank
-  std::optional<double> start_up_time_ms;  // attempt's start to the start of the first step
+  // From the start of a rank's process to its last event, by its own clock; of the longest rank.
+  std::optional<int64_t> total_time_ms;
+  std::optional<double> start_up_time_ms;  // start of rank 0's process to that of its first step
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

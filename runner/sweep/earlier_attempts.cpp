@@ -21,7 +21,8 @@ RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& 
   const auto warn = [&](const std::string& line) { listeners.progress.warn(line); };
   EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
   do {
-    listeners.store.ingest(id, attempt, tail.poll());
+    const std::vector<std::vector<Event>> events = tail.poll();
+    listeners.store.ingest(id, attempt, events, tail.skipped_lines());
   } while (!tail.at_end());
   const std::optional<JobAttemptEnd> end = read_attempt_end(paths, attempt, warn);
   const std::vector<RankEnd> ranks = listeners.store.rank_ends(id, attempt);

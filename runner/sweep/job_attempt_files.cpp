@@ -22,13 +22,19 @@ Record record_from_json(std::istream& text) {
   const auto json = nlohmann::json::parse(text);
   Record record;
   Record::visit_fields(record, [&]<typename T>(const char* name, T& member) {
-    const auto& value = json.at(name);
-    if constexpr (NamedEnum<T>) {
-      const auto named = enum_from_name<T>(value.template get<std::string>());
-      if (!named) throw std::runtime_error(std::string("unknown ") + name + ' ' + value.dump());
+    if constexpr (is_optional<T>) {
+      const auto found = json.find(name);
+      if (found != json.end() && !found->is_null()) {
+        member = found->template get<typename T::value_type>();
+      }
+    } else if constexpr (NamedEnum<T>) {
+      const auto named = enum_from_name<T>(json.at(name).template get<std::string>());
+      if (!named) {
+        throw std::runtime_error(std::string("unknown ") + name + ' ' + json.at(name).dump());
+      }
       member = *named;
     } else {
-      member = value.template get<T>();
+      member = json.at(name).template get<T>();
     }
   });
   return record;

@@ -35,6 +35,8 @@ struct JobAttemptEnd {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   std::string reason;   // empty when exited
   int first_rank = -1;  // the rank `reason` is about; -1: none
+  // As changed_input() in the job says; batch scripts do not look.
+  std::optional<std::string> changed_input{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -42,6 +44,7 @@ struct JobAttemptEnd {
     visit("outcome", self.outcome);
     visit("reason", self.reason);
     visit("first_rank", self.first_rank);
+    visit("changed_input", self.changed_input);
   }
 };
 

@@ -23,7 +23,7 @@ struct JobAttemptFacts {
   std::optional<TaskState> task{};
 };
 
-// What ranks say of a result (finished, out of memory) outranks all; then what became of the task;
+// That an input changed outranks all; then what ranks say of a result (finished, out of memory); then what became of the task;
 // then what the job wrote about the ranks' processes.
 AttemptOutcome job_attempt_outcome(const JobAttemptFacts& facts);
 

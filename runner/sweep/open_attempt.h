@@ -8,6 +8,7 @@
 #include "runner/store/store.h"
 #include "runner/sweep/attempt_outcome.h"
 #include "trainer/contract/run_spec.h"
+#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 
@@ -57,7 +58,11 @@ class OpenAttempt {
   // To the end of the files, but that the last part is left to give().
   void ingest_all_but_last();
 
+  // By a clock that is not set while the attempt goes on.
+  int64_t now_unix_ms() const { return clock_.now_unix_ms(); }
+
  private:
+  void tell_of_clocks();
   // What was written since, unless something is still to be taken.
   void read();
 
@@ -66,6 +71,8 @@ class OpenAttempt {
   int attempt_;
   EventTail tail_;
   std::vector<std::vector<Event>> given_{};  // by rank, as the tail gave them
+  UnixClock clock_;
+  bool told_of_clocks_ = false;
 };
 
 }  // namespace fsdp

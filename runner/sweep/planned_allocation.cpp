@@ -5,6 +5,7 @@
 
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
+#include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/planned_runs.h"
 #include "trainer/contract/config_error.h"
@@ -38,8 +39,7 @@ PlannedAllocation::PlannedAllocation(const std::filesystem::path& folder,
       store_(with_copy(local_.path(), folder)),
       experiment_(load_planned_experiment(folder, plan)),
       digest_(remembered([this](const std::filesystem::path& file) {
-        const auto known = store_.digest(file);
-        return known ? *known : file_digest(file);
+        return current_digest(store_, file);
       })),
       planner_(store_, experiment_, digest_,
                {.device_kind = slurm_device_kind,

@@ -2,6 +2,7 @@
 
 #include "runner/store/event_files.h"
 #include "runner/sweep/attempt_outcome.h"
+#include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_attempt_files.h"
 #include "trainer/contract/run_paths.h"
 
@@ -28,14 +29,23 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
     const RunPaths paths(results / found.run.folder);
     EventTail tail(paths, found.attempt, found.ranks, say);
     do {
-      store.ingest(found.run.id, found.attempt, tail.poll());
+      const std::vector<std::vector<Event>> events = tail.poll();
+      store.ingest(found.run.id, found.attempt, events, tail.skipped_lines());
     } while (!tail.at_end());
     const std::vector<RankEnd> ranks = store.rank_ends(found.run.id, found.attempt);
     const std::optional<JobAttemptEnd> seen = read_attempt_end(paths, found.attempt, say);
     const AttemptEnd said = status_from_events(ranks);
-    const AttemptOutcome outcome = outcome_of(seen, said, ranks);
+    AttemptOutcome outcome = outcome_of(seen, said, ranks);
     const int64_t ended_unix_ms =
         seen ? seen->ended_unix_ms : said.ended_unix_ms.value_or(found.start.started_unix_ms);
+    const std::optional<std::string> changed =
+        seen && seen->changed_input
+            ? seen->changed_input
+            : changed_input(store, found.run, store.spec(found.run.id), ended_unix_ms);
+    if (changed) {
+      outcome = outcome_of_change(*changed, outcome);
+      set_tainted_checkpoints_aside(paths, found.attempt);
+    }
     store.end_attempt(found.run.id, found.attempt, outcome.status, outcome.reason, ended_unix_ms,
                       outcome.reason_rank);
     say(found.run.point + ": the runner of attempt " + std::to_string(found.attempt) +

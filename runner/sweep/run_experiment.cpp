@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runner/store/results_unavailable.h"
+#include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_attempt_files.h"
 #include "runner/sweep/run_folder.h"
 #include "trainer/contract/config_error.h"
@@ -23,6 +24,10 @@ constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 // What a job has left of its time limit, to record how its runs ended and to be queued again.
 constexpr std::chrono::seconds kTimeToEndJob{20};
+
+constexpr const char* kSincePlanned =
+    " since the run was planned; run the experiment again, which plans it with the files as they "
+    "are";
 
 // From when a run is asked to stop until it is killed.
 std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
@@ -81,7 +86,10 @@ void Sweep::turn() {
 // The end of a run and the start of the one that takes its place are one transaction: in a sweep of
 // short runs, waiting for the disk is most of what a run costs.
 void Sweep::record() {
-  for (const Ended& ended : ended_) running_.at(ended.result.id).ingest_all_but_last();
+  for (Ended& ended : ended_) {
+    running_.at(ended.result.id).ingest_all_but_last();
+    look_at_inputs(ended);
+  }
   std::optional<Store::Batch> batch;
   if (!ended_.empty()) batch.emplace(store_);
   for (auto& [id, attempt] : running_) attempt.give();
@@ -187,15 +195,18 @@ void Sweep::launch() {
   show_start(progress_, begun_->run);
   open(*std::exchange(begun_, std::nullopt));
   if (!problem) return;
+  const int64_t ended_unix_ms = running_.at(id).now_unix_ms();
   ended_.push_back({{.id = id, .outcome = LaunchOutcome::kFailed, .reason = *problem},
-                    now_unix_ms(),
+                    ended_unix_ms,
                     /*was_started=*/false});
 }
 
 std::optional<std::string> Sweep::start(const Begun& begun) {
+  const auto changed = changed_input(store_, begun.run.record, begun.run.spec);
   try {
     check_are_there(settings_.results);
     prepare_folder(begun);
+    if (changed) return *changed + kSincePlanned;
   } catch (const std::runtime_error& error) {
     if (may_pass(error)) throw;
     return error.what();
@@ -235,7 +246,8 @@ void Sweep::hear(std::vector<LaunchResult> results) {
       result.reason = "the job's time limit was near";
     }
     if (settings_.job && !stopping_) stop_with_job(result.outcome);
-    ended_.push_back({std::move(result), now_unix_ms()});
+    const int64_t ended_unix_ms = running_.at(result.id).now_unix_ms();
+    ended_.push_back({std::move(result), ended_unix_ms});
   }
 }
 
@@ -249,6 +261,14 @@ void Sweep::stop_with_job(LaunchOutcome outcome) {
   launcher_.stop_all();
 }
 
+// Once, and in no transaction: a file that has changed is read.
+void Sweep::look_at_inputs(Ended& ended) {
+  if (!ended.was_started || ended.was_looked_at) return;
+  const auto& [record, spec] = running_.at(ended.result.id).run();
+  ended.changed_input = changed_input(store_, record, spec);
+  ended.was_looked_at = true;
+}
+
 Sweep::Closed Sweep::close(const Ended& ended) {
   check_are_there(settings_.results);
   const LaunchResult& result = ended.result;
@@ -257,6 +277,11 @@ Sweep::Closed Sweep::close(const Ended& ended) {
   AttemptOutcome outcome{RunStatus::kFailed, result.reason, -1};
   if (ended.was_started) {
     outcome = attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
+  }
+  if (ended.changed_input) {
+    outcome = outcome_of_change(*ended.changed_input, outcome);
+    set_tainted_checkpoints_aside(RunPaths(settings_.results / attempt.run().record.folder),
+                                  attempt.attempt());
   }
   attempt.record_end(outcome, ended.ended_unix_ms);
   std::optional<RunToLaunch> next;
@@ -279,7 +304,8 @@ void Sweep::write_end(const OpenAttempt& attempt, const Ended& ended) const {
                     {.ended_unix_ms = ended.ended_unix_ms,
                      .outcome = result.outcome,
                      .reason = result.reason,
-                     .first_rank = result.first_rank});
+                     .first_rank = result.first_rank,
+                     .changed_input = ended.changed_input});
 }
 
 // What only this process knows goes to where the next one finds it, if that can be written.

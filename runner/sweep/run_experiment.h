@@ -69,6 +69,8 @@ class Sweep {
     LaunchResult result;
     int64_t ended_unix_ms;
     bool was_started = true;
+    bool was_looked_at = false;                 // whether its inputs changed
+    std::optional<std::string> changed_input{};  // as changed_input() says
   };
   // Recorded as ended.
   struct Closed {
@@ -82,6 +84,7 @@ class Sweep {
   void turn();
   // One transaction where runs have ended. What is in memory follows when it is kept.
   void record();
+  void look_at_inputs(Ended& ended);
   Closed close(const Ended& ended);
   void conclude(Closed closed);
   const RunToLaunch* next_run(std::span<const Closed> closed) const;

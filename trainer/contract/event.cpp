@@ -7,11 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "trainer/contract/json.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {
@@ -30,6 +31,20 @@ bool may_pass(int error_number) {
   return std::ranges::find(kPassing, error_number) != kPassing.end();
 }
 
+// By the clock of since_boot_ms. /proc/self/stat counts from the boot in ticks, in the 20th field
+// after the program's name, which ends at the last ')'.
+int64_t process_started_ms() {
+  constexpr int kFieldsBefore = 19;
+  std::string text;
+  std::getline(std::ifstream("/proc/self/stat"), text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string field;
+  for (int i = 0; i < kFieldsBefore; ++i) fields >> field;
+  int64_t ticks = 0;
+  if (fields >> ticks) return ticks * 1000 / sysconf(_SC_CLK_TCK);
+  return since_boot_ms();
+}
+
 }  // namespace
 
 std::string to_json_line(const Event& event) {
@@ -40,6 +55,7 @@ std::string to_json_line(const Event& event) {
         line = "{\"version\":" + std::to_string(event.version) + ",\"kind\":\"" +
                std::string(Body::kKind) + "\",\"sequence\":" + std::to_string(event.sequence) +
                ",\"time_unix_ms\":" + std::to_string(event.time_unix_ms);
+        if (event.elapsed_ms) line += ",\"elapsed_ms\":" + std::to_string(*event.elapsed_ms);
         Body::visit_fields(body, [&](const char* name, const auto& member, auto&&...) {
           line += ",\"" + std::string(name) + "\":";
           append_json(line, member);
@@ -51,7 +67,9 @@ std::string to_json_line(const Event& event) {
 
 EventWriter::EventWriter(const std::string& path)
     : descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644)),
-      path_(path) {
+      path_(path),
+      process_started_unix_ms_(clock_.now_unix_ms() -
+                               std::max<int64_t>(0, since_boot_ms() - process_started_ms())) {
   if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), path);
 }
 
@@ -62,10 +80,12 @@ void EventWriter::write(decltype(Event::body) body) {
   if (ended_) return;
   ended_ = is_last(body);
   const bool may_wait = std::holds_alternative<RunFinished>(body);
-  pending_ +=
-      to_json_line(
-          Event{.sequence = sequence_++, .time_unix_ms = now_unix_ms(), .body = std::move(body)}) +
-      '\n';
+  const int64_t now = clock_.now_unix_ms();
+  pending_ += to_json_line(Event{.sequence = sequence_++,
+                                 .time_unix_ms = now,
+                                 .elapsed_ms = now - process_started_unix_ms_,
+                                 .body = std::move(body)}) +
+              '\n';
   const auto patience_ends = std::chrono::steady_clock::now() + kPatience;
   while (const int problem = write_pending()) {
     if (!may_pass(problem)) fail(problem);

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "trainer/contract/fields.h"
+#include "trainer/contract/unix_time.h"
 
 // Event: what a rank reports, one JSON object a line in its events file.
 namespace fsdp {
@@ -243,7 +244,9 @@ struct RunInterrupted {
 struct Event {
   int version = kEventVersion;
   int64_t sequence = 0;      // from 0, per rank and attempt
-  int64_t time_unix_ms = 0;  // when it was written
+  // When it was written. Of one rank, by a clock that is not set meanwhile.
+  int64_t time_unix_ms = 0;
+  std::optional<int64_t> elapsed_ms{};  // since the rank's process was started
   std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, RunFinished,
                RunFailed, RunInterrupted>
       body;
@@ -281,6 +284,8 @@ class EventWriter {
   int descriptor_;
   std::string path_;
   std::mutex mutex_;
+  UnixClock clock_;
+  int64_t process_started_unix_ms_;  // by clock_
   int64_t sequence_ = 0;
   bool ended_ = false;
   std::string pending_;  // what is not in the file yet

@@ -109,6 +109,7 @@ std::optional<Event> event_from_json_line(std::string_view line) {
   const auto kind = members.required<std::string_view>("kind");
   event->sequence = members.required<int64_t>("sequence");
   event->time_unix_ms = members.required<int64_t>("time_unix_ms");
+  members.read("elapsed_ms", event->elapsed_ms);
   if (!read_body(kind, members, event->body)) event.reset();
   return event;
 }

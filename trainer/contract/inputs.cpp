@@ -1,10 +1,12 @@
 #include "trainer/contract/inputs.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "trainer/contract/chess_games.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/input_file.h"
 #include "trainer/contract/npy.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/safetensors.h"
@@ -136,6 +138,20 @@ void check_tokenizer(const path& file, int64_t vocab_size) {
   }
 }
 
+// A checkpoint's trainer.json and what it lists.
+std::vector<path> checkpoint_files(const path& checkpoint) {
+  const path state = checkpoint / kTrainerStateName;
+  std::vector<path> files{state};
+  const nlohmann::json object = parse_json_object(state, map_input_file(state)->text());
+  for (const nlohmann::json& file : object.value("files", nlohmann::json::array())) {
+    if (!file.is_object() || !file.value("name", nlohmann::json()).is_string()) {
+      refuse_file(state, "lists a file without a name");
+    }
+    files.push_back(checkpoint / file.at("name").get<std::string>());
+  }
+  return files;
+}
+
 }  // namespace
 
 ModelConfig model_config(const RunSpec& spec) {
@@ -152,6 +168,11 @@ std::vector<path> input_files(const RunSpec& spec) {
   files.push_back(training_file(spec.data));
   if (spec.data.kind == DataKind::kChess) files.push_back(tokenizer_file(spec.data));
   if (!spec.evaluation.data.empty()) files.push_back(spec.evaluation.data);
+  if (const path& checkpoint = spec.resume.path; !checkpoint.empty()) {
+    for (path& file : with_key("resume", [&] { return checkpoint_files(checkpoint); })) {
+      files.push_back(std::move(file));
+    }
+  }
   return files;
 }
 

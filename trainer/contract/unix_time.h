@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace fsdp {
 
@@ -10,5 +11,23 @@ inline int64_t now_unix_ms() {
   using namespace std::chrono;
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
+
+// Milliseconds since the machine was started, by a clock that nobody sets.
+inline int64_t since_boot_ms() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
+}
+
+// Unix time as the clock had it when this was made and, from then on, by one that nobody sets: its
+// differences are durations.
+class UnixClock {
+ public:
+  int64_t now_unix_ms() const { return begun_unix_ms_ + since_boot_ms() - begun_boot_ms_; }
+
+ private:
+  int64_t begun_unix_ms_ = fsdp::now_unix_ms();
+  int64_t begun_boot_ms_ = since_boot_ms();
+};
 
 }  // namespace fsdp

@@ -16,18 +16,6 @@ RunSpec chess_spec(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("a file's digest is XXH3's, as xxh128sum prints it") {
-  const TemporaryFolder folder;
-  CHECK(file_digest(folder.write("empty", "")) == "99aa06d3014798d86001c324468d497f");
-  CHECK(file_digest(folder.write("a", "a")) != file_digest(folder.write("b", "b")));
-  const std::string large(3'000'000, 'x');
-  CHECK(file_digest(folder.write("large", large)) == file_digest(folder.write("same", large)));
-  CHECK(file_digest(folder.write("large", large)) !=
-        file_digest(folder.write("more", large + 'y')));
-  CHECK_THROWS_AS(file_digest(folder.path() / "missing"), ConfigError);
-  CHECK_THROWS_AS(file_digest(folder.path()), ConfigError);
-}
-
 TEST_CASE("a run's identity follows its specification and its files' bytes, not their place") {
   const TemporaryFolder here, there;
   for (const TemporaryFolder* folder : {&here, &there}) {
@@ -60,10 +48,30 @@ TEST_CASE("a run is the same run however it is carried out") {
   other.slurm.modules = {"cuda"};
   other.slurm.container.image = "image.sif";
   CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
-  other.resume = {.is_auto = false, .path = "/checkpoints/step-3"};
-  CHECK(run_hash(other, no_digest) == run_hash(spec, no_digest));
   other.schedule.warmup_steps = 1;
   CHECK(run_hash(other, no_digest) != run_hash(spec, no_digest));
+}
+
+TEST_CASE("a run that goes on from another checkpoint is another run, wherever checkpoints lie") {
+  const TemporaryFolder folder;
+  const auto resumed_from = [&](const std::string& name, const std::string& weights) {
+    std::filesystem::create_directories(folder / name);
+    folder.write(name + "/trainer.json", R"({"files": [{"name": "weights", "size_bytes": 1}]})");
+    folder.write(name + "/weights", weights);
+    RunSpec spec = resolved(RunSpec{});
+    spec.resume.path = folder / name;
+    return spec;
+  };
+  const RunSpec a = resumed_from("a", "1"), moved = resumed_from("b", "1"),
+                other = resumed_from("c", "2");
+  CHECK(run_hash(a, file_digest) == run_hash(moved, file_digest));
+  CHECK(run_hash(a, file_digest) != run_hash(other, file_digest));
+  CHECK(run_hash(a, file_digest) != run_hash(resolved(RunSpec{}), file_digest));
+  CHECK(loss_digest(a, file_digest) == loss_digest(moved, file_digest));
+  CHECK(loss_digest(a, file_digest) != loss_digest(other, file_digest));
+  const std::string hash = run_hash(a, file_digest);
+  folder.write("a/weights", "3");
+  CHECK(run_hash(a, file_digest) != hash);
 }
 
 TEST_CASE("a run keeps the identity that earlier versions gave it") {

@@ -29,7 +29,11 @@ std::vector<StepDone> steps_of(const StepsOfRank& rank) {
   return steps;
 }
 
+// Of a process that was started at 1'000.
 void add(AttemptFigures& figures, int64_t rank, const std::vector<StepDone>& steps) {
+  RunStarted started;
+  started.steps_planned = std::ssize(steps);
+  figures.add(rank, 1'000, started);
   double time_unix_ms = 2'000;
   for (const StepDone& done : steps) {
     time_unix_ms += done.step_time_ms;
@@ -51,12 +55,12 @@ TEST_CASE("step times are those of the slowest rank, without the warm-up") {
   AttemptFigures figures = figures_of(
       {{.step_times_ms = {900, 10, 20, 30, 40}, .memory_bytes = 70},
        {.step_times_ms = {100, 15, 12, 50, 35}, .memory_bytes = 90}},
-      {.warmup_steps_excluded = 1, .gradient_accumulation_steps = 4, .started_unix_ms = 1'000});
+      {.warmup_steps_excluded = 1, .gradient_accumulation_steps = 4});
   figures.add(0, 4'000, RunFinished{});
   figures.add(1, 4'500, RunFailed{});
 
   // Slowest: 15, 20, 50, 40.
-  const AttemptSummary summary = figures.summary(std::nullopt);
+  const AttemptSummary summary = figures.summary(false);
   CHECK(summary.steps == 5);
   CHECK(summary.step_time_ms_median == 30);
   CHECK(summary.step_time_ms_p25 == 18.75);
@@ -95,12 +99,12 @@ TEST_CASE("figures are the same however the ranks' events are mixed") {
   add(one_by_one, 0, first);
   add(one_by_one, 1, second);
   const auto median = [](AttemptFigures& figures) {
-    return figures.summary({}).step_time_ms_median;
+    return figures.summary(false).step_time_ms_median;
   };
   CHECK(median(mixed) == 4);
   CHECK(median(one_by_one) == 4);
   mixed.add(0, 1'000, first[3]);  // reported twice
-  CHECK(mixed.summary({}).steps == 4);
+  CHECK(mixed.summary(false).steps == 4);
   CHECK(mixed.rank_summary(0).steps == 4);
 }
 
@@ -108,7 +112,7 @@ TEST_CASE("with no more steps than the warm-up all of them count") {
   const auto median = [](int64_t warmup_steps_excluded) {
     return figures_of({{.step_times_ms = {30, 10, 20}}},
                       {.warmup_steps_excluded = warmup_steps_excluded})
-        .summary({})
+        .summary(false)
         .step_time_ms_median;
   };
   CHECK(median(3) == 20);
@@ -120,7 +124,7 @@ TEST_CASE("only steps that every rank did count, memory and losses are of all") 
   const std::vector<StepsOfRank> three{{.step_times_ms = {10, 20, 1000}, .memory_bytes = 50},
                                        {.step_times_ms = {11, 19}, .memory_bytes = 40},
                                        {.step_times_ms = {5, 6, 7}, .memory_bytes = 60}};
-  AttemptSummary summary = figures_of(three).summary({});
+  AttemptSummary summary = figures_of(three).summary(false);
   CHECK(summary.steps == 2);
   CHECK(summary.step_time_ms_median == 15.5);
   CHECK(summary.memory_allocated_bytes_min == 40);
@@ -128,41 +132,91 @@ TEST_CASE("only steps that every rank did count, memory and losses are of all") 
 
   std::vector<StepsOfRank> four = three;
   four.emplace_back();
-  summary = figures_of(four).summary({});
+  summary = figures_of(four).summary(false);
   CHECK(summary.steps == 0);
   CHECK_FALSE(summary.step_time_ms_median);
   CHECK_FALSE(summary.steps_per_second);
   CHECK(summary.memory_allocated_bytes_max == 60);
 }
 
-TEST_CASE("the total time of an attempt with a killed rank lasts until the runner saw its end") {
-  AttemptFigures figures =
-      figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}}, {.started_unix_ms = 1'000});
+TEST_CASE("the total time of an attempt with a killed rank lasts until its ranks' last word") {
+  AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
   figures.add(0, 3'000, RunInterrupted{});
-  CHECK_FALSE(figures.summary(std::nullopt).total_time_ms);
-  CHECK(figures.summary(8'000).total_time_ms == 7'000);
+  CHECK_FALSE(figures.summary(false).total_time_ms);
+  CHECK(figures.summary(true).total_time_ms == 2'000);
+}
+
+TEST_CASE("durations are of each rank's own clock, whatever the others' say") {
+  AttemptFigures figures({.ranks = 2});
+  constexpr int64_t kHourMs = 3'600'000;
+  for (const int64_t rank : {0, 1}) {
+    const int64_t clock = rank == 0 ? 2 * kHourMs : kHourMs;
+    figures.add(rank, clock, RunStarted{});
+    figures.add(rank, clock + 700, steps_of({.step_times_ms = {200}}).front());
+    figures.add(rank, clock + 900 + rank, RunFinished{});
+  }
+  CHECK(figures.summary(true).total_time_ms == 901);
+  CHECK(figures.summary(true).start_up_time_ms == 500);
+}
+
+TEST_CASE("a duration of a clock that was set back is absent, not negative") {
+  AttemptFigures figures({.ranks = 1});
+  figures.add(0, 5'000, RunStarted{});
+  figures.add(0, 4'000, steps_of({.step_times_ms = {200}}).front());
+  CHECK_FALSE(figures.summary(true).start_up_time_ms);
+  figures.add(0, 4'500, RunFinished{});
+  CHECK(figures.summary(true).total_time_ms.value_or(0) >= 0);
+}
+
+TEST_CASE("what a rank that says it has finished did not do or not report is told") {
+  using Catch::Matchers::Contains;
+  const auto missing = [](int64_t planned, int64_t resumed, std::vector<int64_t> steps,
+                          int64_t finished) {
+    AttemptFigures figures({.ranks = 1});
+    RunStarted started;
+    started.steps_planned = planned;
+    started.resumed_from_step = resumed;
+    figures.add(0, 0, started);
+    for (const int64_t step : steps) {
+      StepDone done;
+      done.step = step;
+      figures.add(0, 0, done);
+    }
+    return figures.what_is_missing(0, {.steps = finished});
+  };
+  CHECK(missing(3, 0, {1, 2, 3}, 3).empty());
+  CHECK(missing(5, 3, {4, 5}, 5).empty());
+  CHECK(missing(5, 5, {}, 5).empty());  // killed after its last checkpoint
+  CHECK_THAT(missing(7, 0, {1}, 7), Contains("reports of 6 of its 7 steps are missing"));
+  CHECK_THAT(missing(3, 0, {1, 3}, 3), Contains("reports of 1 of its 3 steps are missing"));
+  CHECK_THAT(missing(7, 0, {1, 2}, 2), Contains("finished after 2 of 7 steps"));
+  CHECK_THAT(missing(7, 0, {}, 7), Contains("without a step"));
+  CHECK_THAT(missing(0, 0, {}, 0), Contains("without a step"));
+  CHECK_THAT(missing(50, 100, {}, 100), Contains("nothing was left to do"));
+  AttemptFigures without_start({.ranks = 1});
+  CHECK_THAT(without_start.what_is_missing(0, {.steps = 2}), Contains("without a step"));
 }
 
 TEST_CASE("steps are those of the attempt, whatever their numbers") {
   const AttemptFigures figures = figures_of({{.step_times_ms = {30, 10, 20}, .first_step = 101},
                                              {.step_times_ms = {1, 1, 1, 40}, .first_step = 99}});
-  CHECK(figures.summary({}).steps == 3);
-  CHECK(figures.summary({}).step_time_ms_median == 35);  // of the steps 101 and 102
+  CHECK(figures.summary(false).steps == 3);
+  CHECK(figures.summary(false).step_time_ms_median == 35);  // of the steps 101 and 102
   CHECK(figures.rank_summary(0).steps == 3);
 }
 
 TEST_CASE("steps that were skipped or not finite are counted") {
-  CHECK_FALSE(figures_of({{}}).summary({}).skipped_steps);
-  CHECK(figures_of({{.step_times_ms = {10}}}).summary({}).skipped_steps == 0);
-  CHECK(figures_of({{.step_times_ms = {10}}}).summary({}).non_finite_steps == 0);
+  CHECK_FALSE(figures_of({{}}).summary(false).skipped_steps);
+  CHECK(figures_of({{.step_times_ms = {10}}}).summary(false).skipped_steps == 0);
+  CHECK(figures_of({{.step_times_ms = {10}}}).summary(false).non_finite_steps == 0);
   std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 10, 10, 10}});
   for (const size_t step : {0, 1, 3}) steps[step].skipped = true;
   steps[3].non_finite = true;
   AttemptFigures figures({.ranks = 2});
   add(figures, 0, steps);
   add(figures, 1, steps);
-  CHECK(figures.summary({}).skipped_steps == 3);
-  CHECK(figures.summary({}).non_finite_steps == 1);
+  CHECK(figures.summary(false).skipped_steps == 3);
+  CHECK(figures.summary(false).non_finite_steps == 1);
 }
 
 TEST_CASE("the time of communication is of each step's slowest rank, and of all steps or absent") {
@@ -177,7 +231,7 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
     AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1});
     add(figures, 0, first);
     add(figures, 1, second);
-    return figures.summary({}).communication_time_ms_median;
+    return figures.summary(false).communication_time_ms_median;
   };
   CHECK(median() == 2);
   first[2].communication_time_ms.reset();
@@ -186,8 +240,8 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
 
 TEST_CASE("validation figures are of the first, the last and the best evaluation") {
   AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
-  CHECK_FALSE(figures.summary({}).validation_loss_best);
-  CHECK_FALSE(figures.summary({}).token_accuracy_last);
+  CHECK_FALSE(figures.summary(false).validation_loss_best);
+  CHECK_FALSE(figures.summary(false).token_accuracy_last);
   const auto evaluation = [&](std::optional<double> loss, double accuracy) {
     EvaluationDone done;
     done.loss = loss;
@@ -199,7 +253,7 @@ TEST_CASE("validation figures are of the first, the last and the best evaluation
   evaluation(std::nullopt, 0);
   evaluation(2, 0.5);
   evaluation(3, 0.4);
-  const AttemptSummary summary = figures.summary({});
+  const AttemptSummary summary = figures.summary(false);
   CHECK(summary.validation_loss_first == 4);
   CHECK(summary.validation_loss_last == 3);
   CHECK(summary.validation_loss_best == 2);
@@ -208,13 +262,13 @@ TEST_CASE("validation figures are of the first, the last and the best evaluation
 
 TEST_CASE("the time of writing a checkpoint is the median") {
   AttemptFigures figures = figures_of({{.step_times_ms = {10}}});
-  CHECK_FALSE(figures.summary({}).checkpoint_write_time_ms_median);
+  CHECK_FALSE(figures.summary(false).checkpoint_write_time_ms_median);
   for (const double time_ms : {90, 10, 40}) {
     CheckpointDone checkpoint;
     checkpoint.write_time_ms = time_ms;
     figures.add(0, 0, checkpoint);
   }
-  CHECK(figures.summary({}).checkpoint_write_time_ms_median == 40);
+  CHECK(figures.summary(false).checkpoint_write_time_ms_median == 40);
 }
 
 TEST_CASE("a loss that is not finite is absent") {
@@ -222,8 +276,8 @@ TEST_CASE("a loss that is not finite is absent") {
   steps.back().loss.reset();
   AttemptFigures figures({.ranks = 1});
   add(figures, 0, steps);
-  CHECK(figures.summary({}).loss_first == 4.0);
-  CHECK_FALSE(figures.summary({}).loss_last);
+  CHECK(figures.summary(false).loss_first == 4.0);
+  CHECK_FALSE(figures.summary(false).loss_last);
 }
 
 DeviceSample sample(const std::string& host, const std::string& device,
@@ -259,7 +313,7 @@ TEST_CASE("energy and utilization are of the GPUs that the ranks use, not of the
   figures.add(1, 21'000, sample("b", "gpu:1", 100, 5'000));
   figures.add(1, 21'000, sample("b", "cpu", 30));
   figures.add(1, 0, started("b", "gpu:0"));
-  const AttemptSummary summary = figures.summary({});
+  const AttemptSummary summary = figures.summary(false);
   CHECK(summary.energy_joules == 2 * 150 + 4 * 150 + 1 * 50);
   CHECK(summary.gpu_utilization_percent_mean == (50.0 + 70 + 60 + 20 + 30) / 5);
   CHECK(summary.cpu_utilization_percent_mean == 20);
@@ -270,12 +324,12 @@ TEST_CASE("without GPUs or power figures there is no energy") {
   figures.add(0, 0, started("a", ""));
   figures.add(0, 0, sample("a", "cpu", std::nullopt, 100));
   figures.add(0, 1'000, sample("a", "cpu", std::nullopt, 100));
-  CHECK_FALSE(figures.summary({}).energy_joules);
-  CHECK_FALSE(figures.summary({}).cpu_utilization_percent_mean);
+  CHECK_FALSE(figures.summary(false).energy_joules);
+  CHECK_FALSE(figures.summary(false).cpu_utilization_percent_mean);
   figures.add(0, 0, started("a", "gpu:0"));
   figures.add(0, 1'000, sample("a", "gpu:0", 5, 100));
-  CHECK_FALSE(figures.summary({}).energy_joules);
-  CHECK(figures.summary({}).gpu_utilization_percent_mean == 5);
+  CHECK_FALSE(figures.summary(false).energy_joules);
+  CHECK(figures.summary(false).gpu_utilization_percent_mean == 5);
 }
 
 }  // namespace

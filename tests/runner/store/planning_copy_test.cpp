@@ -56,9 +56,9 @@ TEST_CASE("a planning copy remembers the digests of files") {
   const ResultsFolder results, copied;
   const auto file = results.write("data.npy", "bytes");
   Store store(results.path());
-  store.remember_digest(file, "digest");
+  store.remember_digest(state_of(file), "digest");
   store.write_planning_copy(copied.database());
-  CHECK(Store(copied.path()).digest(file) == "digest");
+  CHECK(Store(copied.path()).digest(state_of(file)) == "digest");
 }
 
 TEST_CASE("a planning copy takes the place of an earlier one, and the store goes on") {

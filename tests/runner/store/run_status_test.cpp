@@ -45,6 +45,12 @@ TEST_CASE("how an attempt ended follows from its ranks' last events") {
   using enum RunStatus;
   const std::vector<Case> cases{
       {"all finished", {finished(5), finished(6)}, kFinished, "", -1, true},
+      {"all finished, one without a step",
+       {finished(5), rank_end(RankEndKind::kFinished, 6, 0, "finished without a step")},
+       kFailed,
+       "rank 1: finished without a step",
+       1,
+       true},
       {"out of memory after communication errors of the others",
        {communication(5), out_of_memory(9), communication(6)},
        kOutOfMemory,

@@ -191,7 +191,10 @@ TEST_CASE("the view comparison holds the newest attempt's figures, read by the s
   for (size_t rank = 0; rank < 2; ++rank) {
     RunStarted started;
     started.device_name = "a processor";
-    events[rank].push_back(event(0, 1'400, started));
+    started.steps_planned = 5;
+    // Its process was started at 1'000 of its own clock.
+    events[rank].push_back(
+        {.sequence = 0, .time_unix_ms = 1'400, .elapsed_ms = 400, .body = started});
     for (int64_t step = 1; step <= 5; ++step) {
       StepDone done = step_done(step, times_ms[rank][step - 1]);
       if (rank == 1) done.memory_allocated_bytes_max /= 2;
@@ -292,16 +295,16 @@ TEST_CASE("a digest is remembered until the file changes") {
   Store store(results.path());
   const auto file = results.path() / "tokens.npy";
   std::ofstream(file) << "one";
-  CHECK_FALSE(store.digest(file));
-  store.remember_digest(file, "d1");
-  CHECK(store.digest(file) == "d1");
+  CHECK_FALSE(store.digest(state_of(file)));
+  store.remember_digest(state_of(file), "d1");
+  CHECK(store.digest(state_of(file)) == "d1");
   std::filesystem::last_write_time(
       file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  CHECK_FALSE(store.digest(file));
-  store.remember_digest(file, "d2");
-  CHECK(store.digest(file) == "d2");
+  CHECK_FALSE(store.digest(state_of(file)));
+  store.remember_digest(state_of(file), "d2");
+  CHECK(store.digest(state_of(file)) == "d2");
   std::ofstream(file) << "longer";
-  CHECK_FALSE(store.digest(file));
+  CHECK_FALSE(store.digest(state_of(file)));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "runner/experiment/experiment.h"
 #include "tests/runner/sweep/slurm_fixture.h"
 
 namespace fsdp {
@@ -52,8 +53,8 @@ class OpenedFolders {
 
 // Jobs of one run, followed pass by pass.
 struct Followed {
-  Followed() {
-    const std::vector planned{planned_run("point", 1)};
+  explicit Followed(const Store::PlannedRun& planned_alone = planned_run("point", 1)) {
+    const std::vector planned{planned_alone};
     run = {store.plan(experiment("lab"), planned).front(), planned.front().spec};
     JobRecord job;
     job.experiment = "lab";
@@ -124,6 +125,21 @@ TEST_CASE("an attempt that shows up late is asked for its files") {
   folders.watch(lab.paths().attempt(1));
   CHECK_FALSE(lab.pass(TaskPhase::kEnded));
   CHECK(folders.opened() == Folders{lab.paths().attempt(1)});
+}
+
+TEST_CASE("a run of a batch script whose input changed is failed, though its ranks finished") {
+  const TemporaryFolder data;
+  Store::PlannedRun planned = planned_run("point", 1);
+  planned.spec.data.train = data.write("games.csv", "games");
+  planned.spec.data.tokenizer = data.write("tokenizer.model", "pieces");
+  const bool has_changed = GENERATE(false, true);
+  planned.data_digest = has_changed ? "another" : data_digest(planned.spec, file_digest);
+  Followed lab(planned);
+  FakeJob job(lab.results.path(), lab.run.record);
+  job.starts(1, "100_0");
+  job.finishes();
+  CHECK(lab.pass(TaskPhase::kEnded));
+  CHECK(lab.status() == (has_changed ? RunStatus::kFailed : RunStatus::kFinished));
 }
 
 TEST_CASE("a run whose folder is gone or read-only is judged all the same") {

@@ -135,13 +135,21 @@ class FakeJob {
                                              R"("started_unix_ms": )" +
                                              std::to_string(now_unix_ms()) + "}");
     attempt_ = attempt;
-    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunStarted());
+    sequences_.assign(static_cast<size_t>(ranks_), 0);
+    RunStarted started;
+    started.steps_planned = kSteps;
+    started.resumed_from_step = last_step_;
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, started);
   }
-  void steps(int64_t step) {
-    for (int rank = 0; rank < ranks_; ++rank) report(rank, step_done(step, 10));
+  // All from the last one to this.
+  void steps(int64_t last) {
+    for (; last_step_ < last; ++last_step_) {
+      for (int rank = 0; rank < ranks_; ++rank) report(rank, step_done(last_step_ + 1, 10));
+    }
   }
   void finishes() {
-    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFinished{});
+    steps(kSteps);
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFinished{.steps = kSteps});
     says("exited");
   }
   void runs_out_of_memory() {
@@ -159,24 +167,30 @@ class FakeJob {
   }
   // end.json
   void says(const std::string& outcome) {
-    write(paths_.end_record(attempt_), R"({"ended_unix_ms": 2000, "outcome": ")" + outcome +
-                                           R"(", "reason": "", "first_rank": -1})");
+    write(paths_.end_record(attempt_),
+          R"({"ended_unix_ms": )" + std::to_string(now_unix_ms()) + R"(, "outcome": ")" + outcome +
+              R"(", "reason": "", "first_rank": -1})");
   }
 
  private:
+  static constexpr int64_t kSteps = 20;
+
   static void write(const std::filesystem::path& file, const std::string& text) {
     std::ofstream(file) << text << '\n';
   }
   template <typename Body>
   void report(int rank, Body body) {
     std::ofstream(paths_.events(attempt_, rank), std::ios::app)
-        << to_json_line(event(++sequence_, 1'000, std::move(body))) << '\n';
+        << to_json_line(
+               event(sequences_[static_cast<size_t>(rank)]++, now_unix_ms(), std::move(body)))
+        << '\n';
   }
 
   RunPaths paths_;
   int64_t ranks_;
   int attempt_ = 0;
-  int64_t sequence_ = 0;
+  std::vector<int64_t> sequences_{};  // by rank, of the next event
+  int64_t last_step_ = 0;
 };
 
 struct SlurmLaboratory {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace fsdp {
+
+// What stat(2) says of a file: while it is equal, so are the file's bytes, unless they were changed
+// within a tick of the clock after `changed_unix_ns`.
+struct FileState {
+  std::string path;    // canonical
+  int64_t device = 0;  // 0 where its number says nothing: each mount of a network file system
+                       // has another, on each node
+  int64_t inode = 0;
+  int64_t size_bytes = 0;
+  int64_t modified_unix_ns = 0;
+  int64_t changed_unix_ns = 0;  // of bytes, name or rights
+
+  bool operator==(const FileState&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("path", self.path);
+    visit("device", self.device);
+    visit("inode", self.inode);
+    visit("size_bytes", self.size_bytes);
+    visit("modified_unix_ns", self.modified_unix_ns);
+    visit("changed_unix_ns", self.changed_unix_ns);
+  }
+};
+
+// Throw ConfigError (place: the file) when there is no such file, or it is no regular one. The
+// second is of a descriptor that was opened from it.
+FileState state_of(const std::filesystem::path& file);
+FileState state_of(const std::filesystem::path& file, int descriptor);
+
+}  // namespace fsdp
