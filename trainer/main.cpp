@@ -6,11 +6,14 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <system_error>
 
 #include "trainer/comm/communication_error.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/contract/run_spec.h"
 #include "trainer/contract/standard_streams.h"
+#include "trainer/contract/start_up.h"
 #include "trainer/train/run.h"
 
 namespace {
@@ -23,6 +26,11 @@ bool says_out_of_memory(const std::string& reason) {
          reason.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos ||
          reason.find("Failed to CUDA calloc") != std::string::npos;
 }
+
+constexpr const char* kThreadRemedy =
+    ": a thread cannot be had; raise the limit on processes (ulimit -u, pids.max of the cgroup), "
+    "or "
+    "lower threads_per_rank";
 
 // An error becomes a run_failed event, a line on stderr and an exit code.
 ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
@@ -47,6 +55,10 @@ ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
     return fail(ExitCode::kCommunication, backend_error.what_without_backtrace());
   } catch (const c10::Error& torch_error) {
     return fail(ExitCode::kRunFailed, torch_error.what_without_backtrace());
+  } catch (const std::system_error& system_error) {
+    const bool lacks_threads = system_error.code() == std::errc::resource_unavailable_try_again;
+    return fail(ExitCode::kRunFailed,
+                system_error.what() + std::string(lacks_threads ? kThreadRemedy : ""));
   } catch (const std::exception& other_error) {
     return fail(ExitCode::kRunFailed, other_error.what());
   }
@@ -59,6 +71,18 @@ fsdp::RankRun* this_run = nullptr;
   const std::exception_ptr error = std::current_exception();
   if (!error) std::abort();
   _exit(static_cast<int>(report(*this_run, error)));
+}
+
+// A library that calls exit() itself, as OpenMP does where a thread cannot be had, has said why.
+void report_exit() {
+  const std::string part = fsdp::start_up_part();
+  this_run->report_failure(
+      ExitCode::kRunFailed,
+      "a library ended the process" + (part.empty() ? "" : " while it was " + part) +
+          "; its own message stands above this one in the rank's log. If that is about threads, "
+          "raise the limit on processes (ulimit -u, pids.max of the cgroup), or lower "
+          "threads_per_rank");
+  _exit(static_cast<int>(ExitCode::kRunFailed));
 }
 
 }  // namespace
@@ -84,6 +108,8 @@ int main(int argc, char** argv) {
   fsdp::RankRun run(spec_file, attempt);
   this_run = &run;
   std::set_terminate(report_and_end);
+  std::atexit(report_exit);
+  fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s);
   ExitCode code = ExitCode::kRunFailed;
   try {
     code = run.run();

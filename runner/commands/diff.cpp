@@ -2,7 +2,6 @@
 #include <array>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/report/terminal_text.h"
+#include "trainer/contract/foreign_json.h"
 #include "trainer/contract/run_spec_yaml.h"
 #include "trainer/contract/utf8.h"
 
@@ -48,7 +48,7 @@ KeysAndValues provenance(const Store& store, const RunRecord& run) {
   Provenance::visit_fields(found, [&](const std::string_view name, const auto& value) {
     if (name != "environment") add_if_known(facts, name.data(), value);
   });
-  const auto environment = nlohmann::json::parse(found.environment);
+  const auto environment = parse_foreign_json(found.environment);
   for (const auto& [variable, value] : environment.items()) {
     facts.emplace_back("environment." + variable, value.get<std::string>());
   }

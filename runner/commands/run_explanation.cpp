@@ -4,7 +4,6 @@
 #include <deque>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "runner/commands/job_text.h"
@@ -12,6 +11,7 @@
 #include "runner/experiment/experiment.h"
 #include "runner/launch/rank_variables.h"
 #include "runner/launch/shell_quoted.h"
+#include "trainer/contract/foreign_json.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/utf8.h"
@@ -199,7 +199,7 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
   if (!std::filesystem::exists(paths.spec())) return "";
   const RunSpec spec = store.spec(run.id);
   std::map<std::string, std::string> variables;
-  const auto recorded = nlohmann::json::parse(store.provenance(run.id, run.attempt).environment);
+  const auto recorded = parse_foreign_json(store.provenance(run.id, run.attempt).environment);
   for (const auto& [name, value] : recorded.items()) variables[name] = value.get<std::string>();
   const RankPlace place{.ranks = static_cast<size_t>(spec.strategy.ranks),
                         .port = kPortByHand,

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-const Range kValues = from_to(1, 1e12);
+const Range kValues = at_least(1);
 
 DoublingRange read_range(const YamlEntry& entry) {
   const std::vector<std::string> allowed = experiment_key_names("sweep.double.KEY");

@@ -37,7 +37,9 @@ std::string DoublingSeries::family(const FileDigest& digest) const {
 }
 
 std::optional<int64_t> DoublingSeries::next_valid(int64_t value) const {
-  for (const int64_t last = last_.value_or(value + kWidestGap); value <= last; ++value) {
+  const auto maximum = static_cast<int64_t>(range_of_key(key_.key).maximum);
+  const int64_t last = std::min(last_.value_or(value + kWidestGap), maximum);
+  for (; value <= last; ++value) {
     try {
       run_of_(value);
       return value;

@@ -99,7 +99,7 @@ void check_chosen(const std::vector<Draft>& drafts, const OnlyOption& only, cons
 
 void add_to_seed(Run& run, const Layers& layers, const RunOrigin& origin) {
   int64_t& seed = run.spec.train.seed;
-  if (seed > std::numeric_limits<int64_t>::max() - run.repeat) {
+  if (seed > kLargestSeed - run.repeat) {
     throw ConfigError(layers.place(origin, "train.seed"), "train.seed",
                       std::to_string(seed) + " is too large to add the repeat's number to it");
   }

@@ -69,10 +69,10 @@ ProfileRequirement read_requirement(const YamlEntry& entry) {
   ProfileRequirement requirement;
   const Section keys = read_section(entry, "profiles.NAME.requires");
   if (const auto found = keys.find("gpus"); found != keys.end()) {
-    read_value(requirement.gpus, found->second, at_least(1));
+    read_value(requirement.gpus, found->second, from_to(1, 1e5));
   }
   if (const auto found = keys.find("gpu_memory_gib"); found != keys.end()) {
-    read_value(requirement.gpu_memory_gib, found->second, greater_than(0));
+    read_value(requirement.gpu_memory_gib, found->second, above_to(0, kMostMemoryGib));
   }
   return requirement;
 }

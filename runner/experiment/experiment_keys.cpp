@@ -14,7 +14,8 @@ const std::vector<ExperimentKey>& experiment_keys() {
        "is "
        "met."},
       {"profiles.NAME.requires", "a map", "What must be there; absent: nothing."},
-      {"profiles.NAME.requires.gpus", "an integer, at least 1", "Number of GPUs."},
+      {"profiles.NAME.requires.gpus", "an integer, at least 1 and at most 100000",
+       "Number of GPUs."},
       {"profiles.NAME.requires.gpu_memory_gib", "a number, greater than 0",
        "Memory of the smallest GPU."},
       {"profiles.NAME.set", "a map of a run's keys", "Overrides of base."},

@@ -4,6 +4,7 @@
 #include "runner/export/curves.h"
 #include "runner/export/exported_run.h"
 #include "runner/export/output_file.h"
+#include "trainer/contract/foreign_json.h"
 #include "trainer/contract/json.h"
 #include "trainer/contract/run_paths.h"
 
@@ -25,7 +26,7 @@ for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json
 
 // A variable of the environment that the attempt ran in.
 std::optional<std::string> variable_of(const Origin& origin, const std::string& name) {
-  const auto variables = nlohmann::json::parse(origin.environment);
+  const auto variables = parse_foreign_json(origin.environment);
   const auto found = variables.find(name);
   if (found == variables.end()) return std::nullopt;
   return found->get<std::string>();

@@ -4,10 +4,11 @@
 #include <charconv>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "runner/store/run_folders.h"
+#include "trainer/contract/foreign_json.h"
+#include "trainer/contract/input_file.h"
 #include "trainer/contract/run_paths.h"
 
 namespace fsdp {
@@ -89,12 +90,14 @@ std::optional<int64_t> step_in(std::string_view name) {
 }
 
 std::optional<double> validation_loss_of(const path& checkpoint) {
-  std::ifstream file(checkpoint / kTrainerStateName);
-  const auto state = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!state.is_object()) return std::nullopt;
-  const auto loss = state.find("validation_loss");
-  if (loss == state.end() || !loss->is_number()) return std::nullopt;
-  return loss->get<double>();
+  try {
+    const MappedFile file(checkpoint / kTrainerStateName);
+    const auto state = parse_foreign_json(file.text(), kLargestTrainerStateBytes);
+    const auto loss = state.at("validation_loss");
+    return loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
+  } catch (const std::exception&) {  // damaged, or no checkpoint: of no known loss
+    return std::nullopt;
+  }
 }
 
 // Those of most steps first. A link may lead to a checkpoint of another run.

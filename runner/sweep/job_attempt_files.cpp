@@ -1,11 +1,11 @@
 #include "runner/sweep/job_attempt_files.h"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "runner/host/whole_file.h"
+#include "trainer/contract/foreign_json.h"
 #include "trainer/contract/json.h"
+#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -18,8 +18,8 @@ void write_record(const std::filesystem::path& path, const Record& record) {
 }
 
 template <Fields Record>
-Record record_from_json(std::istream& text) {
-  const auto json = nlohmann::json::parse(text);
+Record record_from_json(std::string_view text) {
+  const auto json = parse_foreign_json(text);
   Record record;
   Record::visit_fields(record, [&]<typename T>(const char* name, T& member) {
     if constexpr (is_optional<T>) {
@@ -42,10 +42,10 @@ Record record_from_json(std::istream& text) {
 
 template <Fields Record>
 std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
+  std::error_code not_there;
+  if (!std::filesystem::exists(path, not_there)) return std::nullopt;
   try {
-    return record_from_json<Record>(file);
+    return record_from_json<Record>(read_text_file(path));
   } catch (const std::exception& error) {  // of nlohmann::json, or an unknown name
     warn(path.string() + ": left out, is not what a job writes there: " + error.what());
     return std::nullopt;

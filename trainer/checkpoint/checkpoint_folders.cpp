@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <vector>
+#include <optional>
 
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/trainer_state.h"
@@ -83,11 +83,12 @@ void remove_checkpoint(const path& folder) {
 
 }  // namespace
 
-std::optional<path> newest_checkpoint(const RunPaths& paths) {
+std::vector<path> checkpoints_newest_first(const RunPaths& paths) {
+  std::vector<path> checkpoints;
   for (const Folder& folder : list_folders(paths)) {
-    if (folder.suffix != kPartial && complete_state(folder.folder)) return folder.folder;
+    if (folder.suffix != kPartial) checkpoints.push_back(folder.folder);
   }
-  return std::nullopt;
+  return checkpoints;
 }
 
 void remove_partial_checkpoints(const RunPaths& paths) {

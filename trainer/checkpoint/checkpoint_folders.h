@@ -1,7 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <vector>
 
 #include "trainer/contract/run_paths.h"
 
@@ -13,9 +13,8 @@
 //                      while there is none.
 namespace fsdp {
 
-// The complete checkpoint with the most steps; nullopt when there is none. Folders that are not
-// complete, or lack a file, are passed over. Removes nothing.
-std::optional<std::filesystem::path> newest_checkpoint(const RunPaths& paths);
+// The checkpoints by their names, the one with the most steps first, whatever state they are in.
+std::vector<std::filesystem::path> checkpoints_newest_first(const RunPaths& paths);
 
 // Removes what a writer that was stopped left behind. Not while one writes.
 void remove_partial_checkpoints(const RunPaths& paths);
@@ -26,7 +25,7 @@ void remove_partial_checkpoints(const RunPaths& paths);
 std::filesystem::path create_partial_checkpoint(const RunPaths& paths, int64_t step);
 
 // Makes the complete step-<N>.partial step-<N>, in place of an earlier one; at every moment one of
-// them is found by newest_checkpoint.
+// them is among checkpoints_newest_first.
 void publish_checkpoint(const RunPaths& paths, int64_t step);
 
 // Removes complete checkpoints but step-<written>, the `keep` - 1 others with the most steps, and

@@ -18,6 +18,7 @@ class CheckpointReader {
   // a file is missing, cut short or damaged.
   explicit CheckpointReader(std::filesystem::path folder);
 
+  const std::filesystem::path& folder() const { return folder_; }
   const TrainerState& state() const { return state_; }
   // Whether the folder is a Hugging Face model too.
   bool has_full_weights() const { return state_.state_dict == StateDict::kFull; }

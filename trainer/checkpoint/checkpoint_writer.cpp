@@ -19,7 +19,16 @@ CheckpointWriter::CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& w
 void CheckpointWriter::write_pieces(const std::string& stem, const std::vector<Piece>& pieces) {
   TORCH_CHECK(stems_.insert(stem).second, stem, " is written twice");
   if (world_.rank() >= shard_ranks_) return;
-  write_piece_file(folder_ / piece_file_name(stem, world_.rank()), pieces);
+  const std::string name = piece_file_name(stem, world_.rank());
+  world_.leave(checksum_key(name), write_piece_file(folder_ / name, pieces));
+}
+
+void CheckpointWriter::add_checksums(std::map<std::string, std::string> checksums) {
+  checksums_.merge(checksums);
+}
+
+std::string CheckpointWriter::checksum_key(const std::string& name) const {
+  return "checksum/" + std::to_string(step_) + '/' + name;
 }
 
 CheckpointDone CheckpointWriter::finish(TrainerState state, std::optional<int64_t> keep) {
@@ -34,17 +43,26 @@ CheckpointDone CheckpointWriter::finish(TrainerState state, std::optional<int64_
           .write_time_ms = time.count()};
 }
 
+std::map<std::string, std::string> CheckpointWriter::take_checksums() const {
+  std::map<std::string, std::string> checksums = checksums_;
+  for (const std::string& stem : stems_) {
+    for (int rank = 0; rank < shard_ranks_; ++rank) {
+      const std::string name = piece_file_name(stem, rank);
+      checksums[name] = world_.take(checksum_key(name));
+    }
+  }
+  return checksums;
+}
+
 std::vector<CheckpointFile> CheckpointWriter::list_files() const {
   // A network file system may not list yet what other hosts have made, but finds it by its name.
-  std::set<std::string> names;
+  std::map<std::string, std::string> checksums = take_checksums();
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    names.insert(entry.path().filename());
-  }
-  for (const std::string& stem : stems_) {
-    for (int rank = 0; rank < shard_ranks_; ++rank) names.insert(piece_file_name(stem, rank));
+    const auto [known, is_new] = checksums.try_emplace(entry.path().filename());
+    if (is_new) known->second = checksum_of_file(entry.path());
   }
   std::vector<CheckpointFile> files;
-  for (const std::string& name : names) {
+  for (const auto& [name, checksum] : checksums) {
     std::error_code error;
     const auto size = std::filesystem::file_size(folder_ / name, error);
     if (error) {
@@ -52,7 +70,7 @@ std::vector<CheckpointFile> CheckpointWriter::list_files() const {
           (folder_ / name).string() + ": written by another rank, but rank 0 does not find it: " +
           error.message() + "; put the results folder on a file system that all hosts share");
     }
-    files.push_back({.name = name, .size_bytes = static_cast<int64_t>(size)});
+    files.push_back({.name = name, .size_bytes = static_cast<int64_t>(size), .xxh3_128 = checksum});
   }
   return files;
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,12 +51,18 @@ class CheckpointWriter {
   // for each stem, those that hold no pieces too; beyond `shard_ranks` it does nothing.
   void write_pieces(const std::string& stem, const std::vector<Piece>& pieces);
 
+  // Of files that rank 0 wrote by other means; of those that are not told, finish() takes them.
+  void add_checksums(std::map<std::string, std::string> checksums);
+
   // Completes the checkpoint and removes older ones: `keep` of the newest stay, and the one with
   // the lowest validation loss; all of them without it. Fills in the state's step, world size and
   // files. The same result on every rank, but for the time.
   CheckpointDone finish(TrainerState state, std::optional<int64_t> keep);
 
  private:
+  std::string checksum_key(const std::string& name) const;
+  // By name, of every rank's files that are told.
+  std::map<std::string, std::string> take_checksums() const;
   std::vector<CheckpointFile> list_files() const;
   // Rank 0's part of finish(); returns the size of all files.
   int64_t complete(TrainerState state, std::optional<int64_t> keep) const;
@@ -66,6 +73,7 @@ class CheckpointWriter {
   int shard_ranks_;
   std::filesystem::path folder_;
   std::set<std::string> stems_;
+  std::map<std::string, std::string> checksums_;  // by file name
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -10,6 +10,8 @@
 namespace fsdp {
 namespace {
 
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
 using Tensors = std::vector<SafetensorsTensor>;
 
 // Tensors in their order, cut where the next one would make a file too large.
@@ -73,12 +75,14 @@ void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whol
   }
 }
 
-void FullWeightsWriter::finish() {
-  for (const auto& file : files_) file->finish();
-  if (files_.size() > 1) write_index();
+std::map<std::string, std::string> FullWeightsWriter::finish() {
+  std::map<std::string, std::string> checksums;
+  for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
+  if (files_.size() > 1) checksums[kIndexName] = write_index();
+  return checksums;
 }
 
-void FullWeightsWriter::write_index() const {
+std::string FullWeightsWriter::write_index() const {
   nlohmann::ordered_json index;
   index["metadata"]["total_parameters"] = parameter_count_;
   index["metadata"]["total_size"] =
@@ -86,7 +90,7 @@ void FullWeightsWriter::write_index() const {
   nlohmann::json weight_map = nlohmann::json::object();
   for (const auto& [name, file] : file_of_) weight_map[name] = file_names_[file];
   index["weight_map"] = std::move(weight_map);
-  write_file(folder_ / "model.safetensors.index.json", index.dump(2) + '\n');
+  return write_file(folder_ / kIndexName, index.dump(2) + '\n');
 }
 
 }  // namespace fsdp

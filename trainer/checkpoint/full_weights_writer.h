@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,11 +38,12 @@ class FullWeightsWriter {
   // The value of one of the parameters that was not written yet, on any device. In any order.
   void write(const Parameter& parameter, const at::Tensor& whole);
 
-  // Waits until the disk has everything. Throws std::logic_error when a parameter was not written.
-  void finish();
+  // Waits until the disk has everything. Returns the files' checksums by their names. Throws
+  // std::logic_error when a parameter was not written.
+  std::map<std::string, std::string> finish();
 
  private:
-  void write_index() const;
+  std::string write_index() const;
 
   std::filesystem::path folder_;
   at::ScalarType dtype_;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/contract/foreign_json.h"
 #include "trainer/contract/input_file.h"
 
 namespace fsdp {
@@ -49,7 +50,7 @@ ordered_json config_of(const ModelConfig& model) {
 ordered_json read_config(const path& file) {
   const auto mapped = map_input_file(file);
   parse_json_object(file, mapped->text());
-  return ordered_json::parse(mapped->text());
+  return parse_foreign_json<ordered_json>(mapped->text());
 }
 
 }  // namespace

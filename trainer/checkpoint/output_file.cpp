@@ -39,7 +39,7 @@ void fail_to_write(const std::filesystem::path& path, int error) {
 
 OutputFile::OutputFile(std::filesystem::path path)
     : path_(std::move(path)),
-      descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
+      descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
   if (descriptor_ < 0) fail_to_write(path_, errno);
 }
 
@@ -48,6 +48,12 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
+  if (offset == summed_bytes_ && !is_written_beyond_) {
+    checksum_.add(bytes);
+    summed_bytes_ += std::ssize(bytes);
+  } else {
+    is_written_beyond_ = true;
+  }
   while (!bytes.empty()) {
     const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
@@ -57,15 +63,20 @@ void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
-void OutputFile::finish() {
+std::string OutputFile::finish() {
+  if (is_written_beyond_) {
+    const int error = add_rest_of_file(checksum_, descriptor_, summed_bytes_);
+    if (error != 0) fail_to_write(path_, error);
+  }
   if (fsync(descriptor_) != 0) fail_to_write(path_, errno);
   if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+  return checksum_.text();
 }
 
-void write_file(const std::filesystem::path& path, std::string_view text) {
+std::string write_file(const std::filesystem::path& path, std::string_view text) {
   OutputFile file(path);
   file.write(0, std::as_bytes(std::span(text)));
-  file.finish();
+  return file.finish();
 }
 
 void sync_folder(const std::filesystem::path& folder) {

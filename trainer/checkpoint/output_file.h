@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "trainer/checkpoint/checksum.h"
 
 // Writing files so that they are on the disk, or an error says why not.
 namespace fsdp {
@@ -21,16 +24,20 @@ class OutputFile {
 
   const std::filesystem::path& path() const { return path_; }
   void write(int64_t offset, std::span<const std::byte> bytes);
-  // Waits until the disk has everything, and closes the file.
-  void finish();
+  // Waits until the disk has everything, and closes the file. Returns its bytes' checksum, which is
+  // taken of what is written in order as it is written, and of the rest by reading it again.
+  std::string finish();
 
  private:
   std::filesystem::path path_;
   int descriptor_;
+  Checksum checksum_;
+  int64_t summed_bytes_ = 0;        // of the file's begin, that checksum_ holds
+  bool is_written_beyond_ = false;  // more, at other places
 };
 
-// A new file with these contents, on the disk.
-void write_file(const std::filesystem::path& path, std::string_view text);
+// A new file with these contents, on the disk. Returns their checksum.
+std::string write_file(const std::filesystem::path& path, std::string_view text);
 
 // Waits until the disk has the folder's names.
 void sync_folder(const std::filesystem::path& folder);

@@ -46,7 +46,7 @@ std::string piece_file_name(const std::string& stem, int rank) {
   return stem + ".rank" + std::to_string(rank) + ".safetensors";
 }
 
-void write_piece_file(const path& path, const std::vector<Piece>& pieces) {
+std::string write_piece_file(const path& path, const std::vector<Piece>& pieces) {
   std::vector<SafetensorsTensor> tensors;
   std::map<std::string, std::string> metadata;
   for (const Piece& piece : pieces) {
@@ -64,7 +64,7 @@ void write_piece_file(const path& path, const std::vector<Piece>& pieces) {
     if (piece.part.numel() == 0) continue;
     file.write(piece_key(piece), bytes_of_tensor(piece.part.cpu()));
   }
-  file.finish();
+  return file.finish();
 }
 
 void StoredPieces::add_file(const path& file) {

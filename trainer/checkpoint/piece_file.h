@@ -15,8 +15,8 @@ namespace fsdp {
 
 std::string piece_file_name(const std::string& stem, int rank);
 
-// Throws std::runtime_error.
-void write_piece_file(const std::filesystem::path& path, const std::vector<Piece>& pieces);
+// Returns the file's checksum. Throws std::runtime_error.
+std::string write_piece_file(const std::filesystem::path& path, const std::vector<Piece>& pieces);
 
 // A range of a state, as it lies in a file.
 struct StoredPiece {

@@ -76,12 +76,12 @@ void SafetensorsWriter::write(const std::string& name, std::span<const std::byte
   unwritten_.erase(found);
 }
 
-void SafetensorsWriter::finish() {
+std::string SafetensorsWriter::finish() {
   if (!unwritten_.empty()) {
     throw std::logic_error(unwritten_.begin()->first + " was not written to " +
                            file_.path().string());
   }
-  file_.finish();
+  return file_.finish();
 }
 
 }  // namespace fsdp

@@ -29,8 +29,9 @@ class SafetensorsWriter {
   // The bytes (row-major, little-endian) of a tensor that has not been written yet.
   void write(const std::string& name, std::span<const std::byte> bytes);
 
-  // Waits until the disk has everything. Throws std::logic_error when a tensor was not written.
-  void finish();
+  // Waits until the disk has everything. Returns the file's checksum. Throws std::logic_error when
+  // a tensor was not written.
+  std::string finish();
 
  private:
   struct Place {

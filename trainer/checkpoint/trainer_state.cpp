@@ -1,9 +1,13 @@
 #include "trainer/checkpoint/trainer_state.h"
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "trainer/checkpoint/checksum.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/input_file.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -37,6 +41,15 @@ ordered_json to_value(const T& member) {
   }
 }
 
+// How trainer.json ends, around the checksum of all before the checksum.
+constexpr const char* kChecksumName = "xxh3_128";
+constexpr const char* kBeforeChecksum = ",\n  \"xxh3_128\": \"";
+constexpr const char* kBehindChecksum = "\"\n}\n";
+
+constexpr const char* kRemedy =
+    "; the checkpoint is damaged: copy it again, or resume from another (`resume: auto` takes the "
+    "one before it)";
+
 class StateReader {
  public:
   explicit StateReader(path file) : file_(std::move(file)) {}
@@ -57,11 +70,16 @@ class StateReader {
       require(value.is_object(), key, value, "an object");
       T::visit_fields(member, [&](const char* name, auto& field) {
         const auto found = value.find(name);
-        if (found == value.end()) throw ConfigError(file_.string(), name, "is missing");
-        read(name, *found, field);
+        if (found != value.end()) {
+          read(name, *found, field);
+        } else if (!is_optional<std::remove_cvref_t<decltype(field)>>) {
+          throw ConfigError(file_.string(), name, "is missing");
+        }
       });
     } else if constexpr (std::same_as<T, int64_t>) {
-      require(value.is_number_unsigned(), key, value, "a whole number");
+      constexpr uint64_t kLargest = int64_t{1} << 60;
+      require(value.is_number_unsigned() && value.get<uint64_t>() <= kLargest, key, value,
+              "a whole number of at most 2^60");
       member = value.get<int64_t>();
     } else if constexpr (std::same_as<T, double>) {
       require(value.is_number(), key, value, "a number");
@@ -75,7 +93,8 @@ class StateReader {
  private:
   void require(bool holds, const std::string& key, const json& value, const char* allowed) const {
     if (!holds) {
-      throw ConfigError(file_.string(), key, value.dump() + " is not " + allowed);
+      throw ConfigError(file_.string(), key,
+                        shortened(value.dump(), kMostOfMessage) + " is not " + allowed);
     }
   }
 
@@ -91,14 +110,36 @@ void check_file(const path& checkpoint, const CheckpointFile& file) {
   }
   if (size != static_cast<uint64_t>(file.size_bytes)) {
     refuse_file(found, "holds " + std::to_string(size) + " bytes instead of " +
-                           std::to_string(file.size_bytes) +
-                           "; the checkpoint is damaged: copy it again, or resume from another");
+                           std::to_string(file.size_bytes) + kRemedy);
   }
+}
+
+// Checkpoints of older versions have no checksums, neither of trainer.json nor of the other files.
+void check_own_checksum(const path& file, std::string_view text, const json& object,
+                        const TrainerState& state) {
+  const bool files_have_one = std::ranges::any_of(
+      state.files, [](const CheckpointFile& part) { return part.xxh3_128.has_value(); });
+  const auto own = object.find(kChecksumName);
+  if (own == object.end() && !files_have_one) return;
+  const std::string written =
+      own != object.end() && own->is_string() ? own->get<std::string>() : "";
+  const std::string end = written + kBehindChecksum;
+  const bool ends_as_written = !written.empty() && text.ends_with(end);
+  const std::string found =
+      ends_as_written ? checksum_of(text.substr(0, text.size() - end.size())) : "";
+  if (found == written && !found.empty()) return;
+  refuse_file(file, "has not the contents that it was written with (checksum " +
+                        (found.empty() ? "not found" : found) +
+                        ", written: " + (written.empty() ? "not found" : written) + ")" + kRemedy);
 }
 
 }  // namespace
 
-std::string to_json(const TrainerState& state) { return to_value(state).dump(2) + '\n'; }
+std::string to_json(const TrainerState& state) {
+  std::string text = to_value(state).dump(2);
+  text.replace(text.rfind('\n'), std::string::npos, kBeforeChecksum);
+  return text + checksum_of(text) + kBehindChecksum;
+}
 
 TrainerState read_trainer_state(const path& checkpoint) {
   const path file = checkpoint / kTrainerStateName;
@@ -108,7 +149,8 @@ TrainerState read_trainer_state(const path& checkpoint) {
                                 kTrainerStateName +
                                 "; give a folder checkpoints/step-<N> of a run");
   }
-  const json object = parse_json_object(file, map_input_file(file)->text());
+  const auto mapped = map_input_file(file);
+  const json object = parse_json_object(file, mapped->text(), kLargestTrainerStateBytes);
   const StateReader reader(file);
   TrainerState state;
   if (const json format = object.value("format", json()); format != TrainerState::kFormat) {
@@ -117,8 +159,23 @@ TrainerState read_trainer_state(const path& checkpoint) {
                           std::to_string(TrainerState::kFormat));
   }
   reader.read("", object, state);
+  check_own_checksum(file, mapped->text(), object, state);
   for (const CheckpointFile& part : state.files) check_file(checkpoint, part);
   return state;
+}
+
+void check_contents(const path& checkpoint, const TrainerState& state, int rank, int ranks) {
+  std::vector<const CheckpointFile*> by_size;
+  for (const CheckpointFile& file : state.files) by_size.push_back(&file);
+  std::ranges::stable_sort(by_size, std::ranges::greater(), &CheckpointFile::size_bytes);
+  for (size_t i = static_cast<size_t>(rank); i < by_size.size(); i += static_cast<size_t>(ranks)) {
+    const CheckpointFile& file = *by_size[i];
+    if (!file.xxh3_128) continue;
+    const std::string found = checksum_of_file(checkpoint / file.name);
+    if (found == *file.xxh3_128) continue;
+    refuse_file(checkpoint / file.name, "has not the contents that it was written with (checksum " +
+                                            found + ", written: " + *file.xxh3_128 + ")" + kRemedy);
+  }
 }
 
 }  // namespace fsdp

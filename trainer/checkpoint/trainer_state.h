@@ -27,6 +27,7 @@ struct GradientScalerState {
 struct CheckpointFile {
   std::string name;
   int64_t size_bytes = 0;
+  std::optional<std::string> xxh3_128;  // of its bytes; absent in checkpoints of older versions
 
   bool operator==(const CheckpointFile&) const = default;
 
@@ -34,6 +35,7 @@ struct CheckpointFile {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("name", self.name);
     visit("size_bytes", self.size_bytes);
+    visit("xxh3_128", self.xxh3_128);
   }
 };
 
@@ -52,7 +54,7 @@ struct TrainerState {
   std::optional<double> validation_loss;       // of these parameters, when they were evaluated
   std::optional<double> best_validation_loss;  // so far
   std::optional<GradientScalerState> gradient_scaler;
-  std::vector<CheckpointFile> files;  // all but trainer.json
+  std::vector<CheckpointFile> files;  // all but trainer.json, whose own checksum stands behind them
 
   bool operator==(const TrainerState&) const = default;
 
@@ -72,10 +74,16 @@ struct TrainerState {
   }
 };
 
+// Ends with the checksum of all before it.
 std::string to_json(const TrainerState& state);
 
-// The trainer.json of a checkpoint's folder. Throws ConfigError (place: the file) unless it is well
-// formed and every file that it lists is there in its size.
+// The trainer.json of a checkpoint's folder. Throws ConfigError (place: the file) unless it is as
+// it was written, and every file that it lists is there in its size.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
+
+// Reads those files of a checkpoint that are `rank`'s to read of `ranks`, who share them evenly.
+// Throws ConfigError (place: the file) when its bytes are not those that were written.
+void check_contents(const std::filesystem::path& checkpoint, const TrainerState& state, int rank,
+                    int ranks);
 
 }  // namespace fsdp

@@ -149,6 +149,12 @@ std::string ExchangeGroup::agree(const std::string& key, const std::string& valu
   return membership_.agree(key, value);
 }
 
+void ExchangeGroup::leave(const std::string& key, const std::string& value) {
+  membership_.leave(key, value);
+}
+
+std::string ExchangeGroup::take(const std::string& key) { return membership_.take(key); }
+
 std::unique_ptr<ProcessGroup> ExchangeGroup::subgroup(const std::string& name,
                                                       const std::vector<int>& ranks) {
   Membership part = membership_.subgroup(name, ranks);

@@ -29,6 +29,8 @@ class ExchangeGroup : public ProcessGroup {
   Pending all_reduce(at::Tensor tensor, int unit) override;
   void barrier() override;
   std::string agree(const std::string& key, const std::string& value) override;
+  void leave(const std::string& key, const std::string& value) override;
+  std::string take(const std::string& key) override;
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override;
 

@@ -33,6 +33,26 @@ std::string Membership::agree(const std::string& key, const std::string& value) 
   }
 }
 
+void Membership::leave(const std::string& key, const std::string& value) {
+  try {
+    const Watchdog::Watched watched = watch("leave " + key, kNoUnit);
+    store->set("left/" + key, std::vector<uint8_t>(value.begin(), value.end()));
+  } catch (const std::exception& error) {
+    throw CommunicationError(describe_failure("leave " + key, kNoUnit, error));
+  }
+}
+
+std::string Membership::take(const std::string& key) {
+  try {
+    const Watchdog::Watched watched = watch("take " + key, kNoUnit);
+    const std::vector<uint8_t> bytes = store->get("left/" + key);
+    store->deleteKey("left/" + key);
+    return {bytes.begin(), bytes.end()};
+  } catch (const std::exception& error) {
+    throw CommunicationError(describe_failure("take " + key, kNoUnit, error));
+  }
+}
+
 Membership Membership::subgroup(const std::string& group_name,
                                 const std::vector<int>& group_ranks) {
   const auto own = std::find(group_ranks.begin(), group_ranks.end(), rank);

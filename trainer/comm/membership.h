@@ -30,6 +30,9 @@ struct Membership {
 
   // Rank 0's `value` on every rank.
   std::string agree(const std::string& key, const std::string& value);
+  // Leaves `value` for rank 0 to take, once.
+  void leave(const std::string& key, const std::string& value);
+  std::string take(const std::string& key);
   // Of `group_ranks`, which count in this group.
   Membership subgroup(const std::string& group_name, const std::vector<int>& group_ranks);
 

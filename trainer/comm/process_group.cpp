@@ -1,6 +1,7 @@
 #include "trainer/comm/process_group.h"
 
 #include <csignal>
+#include <map>
 #include <numeric>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -26,6 +27,8 @@ class SingleRankGroup : public ProcessGroup {
   Pending all_reduce(at::Tensor, int) override { return {}; }
   void barrier() override {}
   std::string agree(const std::string&, const std::string& value) override { return value; }
+  void leave(const std::string& key, const std::string& value) override { left_[key] = value; }
+  std::string take(const std::string& key) override { return left_.extract(key).mapped(); }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
     return make_single_rank_group();
   }
@@ -37,6 +40,8 @@ class SingleRankGroup : public ProcessGroup {
     if (to.data_ptr() != from.data_ptr()) to.detach().copy_(from.detach(), /*non_blocking=*/true);
     return {};
   }
+
+  std::map<std::string, std::string> left_;
 };
 
 c10::intrusive_ptr<c10d::Store> rendezvous(const WorldEnvironment& world,

@@ -53,6 +53,11 @@ class ProcessGroup {
   virtual void barrier() = 0;
   // Rank 0's value, on every rank. Throws CommunicationError.
   virtual std::string agree(const std::string& key, const std::string& value) = 0;
+  // Leaves a value for rank 0, which takes it, once; waits for nobody. No key is used twice. Throws
+  // CommunicationError.
+  virtual void leave(const std::string& key, const std::string& value) = 0;
+  // Rank 0 alone: what a rank has left, or will. Throws CommunicationError.
+  virtual std::string take(const std::string& key) = 0;
   // A group of those ranks of this one, counted from 0 in the order of `ranks`; this rank is among
   // them. Every rank of this group calls it, each with its own set, which has no rank in common
   // with the others' sets; `name` is the same everywhere. Groups run independently of each other.

@@ -90,6 +90,10 @@ class NcclGroup : public ProcessGroup {
   std::string agree(const std::string& key, const std::string& value) override {
     return membership_.agree(key, value);
   }
+  void leave(const std::string& key, const std::string& value) override {
+    membership_.leave(key, value);
+  }
+  std::string take(const std::string& key) override { return membership_.take(key); }
 
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override {

@@ -9,6 +9,8 @@
 namespace fsdp {
 namespace {
 
+constexpr size_t kMostRecordBytes = 1 << 20;
+
 // Reads records of comma-separated values one after the other.
 class CsvReader {
  public:
@@ -22,8 +24,13 @@ class CsvReader {
     while (!rest_.empty()) {
       record_line_ = line_;
       fields.clear();
+      const size_t before = rest_.size();
       do {
         fields.push_back(read_field());
+        if (before - rest_.size() > kMostRecordBytes) {
+          refuse("a record of more than " + std::to_string(kMostRecordBytes) +
+                 " bytes; is a quote not closed?");
+        }
       } while (take(","));
       if (!rest_.empty() && !take("\r\n") && !take("\n")) refuse("text after a closing quote");
       ++line_;

@@ -269,6 +269,9 @@ class EventWriter {
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
+  // Of the open file.
+  int descriptor() const { return descriptor_; }
+
   // Fills in version, sequence and time. After run_finished, run_failed or run_interrupted, which
   // are a rank's last, it does nothing: another thread may report too late. What a full or
   // read-only disk does not take is kept in memory, up to 64 MiB, and written when it can be, so

@@ -2,26 +2,24 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 
 namespace fsdp {
 
-bool Range::contains(double value) const {
+// An int64_t and a double are compared exactly in this type.
+static_assert(std::numeric_limits<long double>::digits >= 63);
+
+bool Range::contains(long double value) const {
   const bool above = minimum_excluded ? value > minimum : value >= minimum;
   const bool below = maximum_excluded ? value < maximum : value <= maximum;
   return above && below;
 }
 
 std::string Range::description() const {
-  const auto limit = [](double value) {
-    char buffer[400];  // large numbers in digits: 100000, not 1e+05
-    const auto format = std::fabs(value) < 1e15 && value == std::floor(value)
-                            ? std::chars_format::fixed
-                            : std::chars_format::general;
-    return std::string(buffer, std::to_chars(buffer, std::end(buffer), value, format).ptr);
+  const auto limit = [](double value) {  // large numbers in digits: 100000, not 1e+05
+    const bool is_whole = std::fabs(value) <= 1e18 && value == std::floor(value);
+    return is_whole ? with_decimals(value, 0) : shortest(value);
   };
   std::string text;
   if (std::isfinite(minimum)) {
@@ -32,12 +30,6 @@ std::string Range::description() const {
     text += (maximum_excluded ? "less than " : "at most ") + limit(maximum);
   }
   return text;
-}
-
-std::string shortest(double value) {
-  char buffer[32];
-  const auto result = std::to_chars(buffer, buffer + sizeof(buffer), value);
-  return std::string(buffer, result.ptr);
 }
 
 namespace {

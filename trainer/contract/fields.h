@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "trainer/contract/numbers.h"
+
 // How a struct of the contract is defined once and read, written and documented from there.
 //
 // A struct has a static member
@@ -39,7 +41,8 @@ struct Range {
   bool maximum_excluded = false;
   const TextForm* form = nullptr;  // null: any text
 
-  bool contains(double value) const;
+  // Exact for every double and int64_t.
+  bool contains(long double value) const;
   // "at least 1", "greater than 0 and at most 1"; empty when everything is allowed.
   std::string description() const;
 };
@@ -47,6 +50,9 @@ struct Range {
 inline Range any_value() { return {}; }
 inline Range at_least(double minimum) { return {.minimum = minimum}; }
 inline Range greater_than(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
+inline Range above_to(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .minimum_excluded = true};
+}
 inline Range from_to(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum};
 }
@@ -109,9 +115,6 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 
 // A list of text, of which every item has the form that the field's range gives.
 using TextList = std::vector<std::string>;
-
-// The shortest text that reads back as the same number: 1e-05, 0.1, 4.
-std::string shortest(double value);
 
 // The candidate nearest to `name` by edit distance, or empty when none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);

@@ -3,6 +3,7 @@
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/input_file.h"
 #include "trainer/contract/inputs.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -22,21 +23,24 @@ class LlamaConfigReader {
       if (find(key).is_null()) refuse(key, "is missing");
     }
     ModelConfig config{.rms_norm_eps = 1e-6};  // LlamaConfig's default
-    ModelConfig::visit_fields(config, [&](const char* key, auto& member, const char*, Range range) {
-      if (const json value = find(key); !value.is_null()) read_value(key, value, range, member);
-    });
+    ModelConfig::visit_fields(config,
+                              [&](const char* key, auto& member, const char*, const Range& range) {
+                                if (const json value = find(key); !value.is_null())
+                                  read_value(key, value, range, member);
+                              });
     if (find("num_key_value_heads").is_null()) {
       config.num_key_value_heads = config.num_attention_heads;
     }
     read_rope(config);
     check_heads(config);
+    check_size(config);
     check_variants();
     return config;
   }
 
  private:
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const {
-    throw ConfigError(file_.string(), key, problem);
+    throw ConfigError(file_.string(), key, shortened(problem, kMostOfMessage));
   }
 
   // null when absent, which transformers means the same by.
@@ -50,12 +54,10 @@ class LlamaConfigReader {
   }
 
   template <typename T>
-  void read_value(const std::string& key, const json& value, Range range, T& member) const {
+  void read_value(const std::string& key, const json& value, const Range& range, T& member) const {
     if constexpr (std::same_as<T, bool>) {
       if (!value.is_boolean()) refuse(key, value.dump() + " is not true or false");
     } else {
-      // A count far beyond any model is damage, and must not overflow what is computed from it.
-      if (std::same_as<T, int64_t>) range.maximum = 1e9;
       const bool is_number =
           std::same_as<T, int64_t> ? value.is_number_integer() : value.is_number();
       if (!is_number || !range.contains(value.get<double>())) {
@@ -103,6 +105,13 @@ class LlamaConfigReader {
                              "num_attention_heads = " +
                              std::to_string(width));
     }
+  }
+
+  void check_size(const ModelConfig& config) const {
+    const int64_t count = parameter_count(config);
+    if (count <= kMostParameters) return;
+    refuse("", "asks for " + std::to_string(count) + " parameters; allowed: at most " +
+                   std::to_string(kMostParameters));
   }
 
   void check_variants() const {

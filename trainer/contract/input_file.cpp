@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/foreign_json.h"
+#include "trainer/contract/start_up.h"
+#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -54,6 +56,7 @@ MappedFile::~MappedFile() {
 }
 
 std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path) {
+  begin_start_up_part("reading " + path.string());
   try {
     return std::make_shared<const MappedFile>(path);
   } catch (const std::system_error& error) {
@@ -61,18 +64,30 @@ std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& pa
   }
 }
 
+bool input_exists(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(path, error);
+  if (error) refuse_file(path, "cannot be read: " + error.message());
+  return exists;
+}
+
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text) {
+  return parse_json_object(path, text, kLargestJsonBytes);
+}
+
+nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
+                                 size_t largest_bytes) {
   try {
-    nlohmann::json value = nlohmann::json::parse(text);
+    nlohmann::json value = parse_foreign_json(text, largest_bytes);
     if (value.is_object()) return value;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     refuse_file(path, std::string("is not JSON: ") + error.what());
   }
   refuse_file(path, "is not a JSON object");
 }
 
 void refuse_file(const std::filesystem::path& path, const std::string& problem) {
-  throw ConfigError(path.string(), "", problem);
+  throw ConfigError(path.string(), "", shortened(problem, kMostOfMessage));
 }
 
 }  // namespace fsdp

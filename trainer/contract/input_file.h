@@ -32,8 +32,18 @@ class MappedFile {
 // Throws ConfigError when the file cannot be read.
 std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path);
 
-// Parses `text`, which stands in `path`, as a JSON object. Throws ConfigError.
+// Whether there is something of this name. Throws ConfigError when that cannot be told: a folder
+// that may not be entered, links in a circle.
+bool input_exists(const std::filesystem::path& path);
+
+// Parses `text`, which stands in `path`, as a JSON object. Throws ConfigError, also when it is
+// larger than any such document (see foreign_json.h).
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text);
+nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
+                                 size_t largest_bytes);
+
+// A message shows no more bytes of what a file holds than fit on a screen.
+inline constexpr size_t kMostOfMessage = 1000;
 
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& problem);
 

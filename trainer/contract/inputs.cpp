@@ -99,6 +99,7 @@ void check_row_count(const path& file, int64_t rows, const RunSpec& spec) {
                           ", fewer than one step needs; needed: at least batch.total = " +
                           std::to_string(total_batch(spec)));
   }
+  planned_steps(spec, (rows - held_out) / total_batch(spec));
 }
 
 // Returns the number of rows.
@@ -205,8 +206,9 @@ void check_inputs(const RunSpec& spec) {
                           std::to_string(config.max_position_embeddings));
   }
   check_data(spec, config.vocab_size);
-  if (const path& folder = spec.resume.path;
-      !folder.empty() && !std::filesystem::exists(folder / kTrainerStateName)) {
+  if (const path& folder = spec.resume.path; !folder.empty() && !with_key("resume", [&] {
+        return input_exists(folder / kTrainerStateName);
+      })) {
     throw ConfigError(folder.string(), "resume",
                       "is not a checkpoint: it has no trainer.json; give a folder such as "
                       "<run>/checkpoints/step-100, or auto");

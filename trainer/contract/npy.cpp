@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "trainer/contract/start_up.h"
+
 namespace fsdp {
 namespace {
 
@@ -109,8 +111,11 @@ TokenArray::TokenArray(const path& path) : file_(map_input_file(path)) {
     refuse_file(path, "is in Fortran order; save numpy.ascontiguousarray(array)");
   }
   const json& shape = fields["shape"];
-  if (!shape.is_array() || shape.size() != 2 || !shape[0].is_number_unsigned() ||
-      !shape[1].is_number_unsigned()) {
+  const auto is_size = [](const json& value) {
+    return value.is_number_unsigned() &&
+           value.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+  };
+  if (!shape.is_array() || shape.size() != 2 || !is_size(shape[0]) || !is_size(shape[1])) {
     refuse_file(path, "has shape " + shape.dump() + ", not two dimensions" + std::string(kAllowed));
   }
   uint64_t bytes = item_bytes_;
@@ -134,9 +139,20 @@ void TokenArray::read_row(int64_t row, int64_t* out) const {
 }
 
 std::pair<int64_t, int64_t> TokenArray::minimum_and_maximum() const {
+  constexpr int64_t kBlock = 1 << 24;
   const int64_t count = rows_ * columns_;
   if (count == 0) return {0, -1};
-  return item_bytes_ == 4 ? extremes<int32_t>(data_, count) : extremes<int64_t>(data_, count);
+  std::pair<int64_t, int64_t> all{std::numeric_limits<int64_t>::max(),
+                                  std::numeric_limits<int64_t>::min()};
+  for (int64_t first = 0; first < count; first += kBlock) {
+    const std::byte* items = data_ + first * item_bytes_;
+    const int64_t size = std::min(kBlock, count - first);
+    const auto [minimum, maximum] =
+        item_bytes_ == 4 ? extremes<int32_t>(items, size) : extremes<int64_t>(items, size);
+    all = {std::min(all.first, minimum), std::max(all.second, maximum)};
+    continue_start_up_part();
+  }
+  return all;
 }
 
 }  // namespace fsdp

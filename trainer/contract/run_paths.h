@@ -40,6 +40,7 @@ int first_free_attempt(const RunPaths& paths);
 
 // The file that makes a checkpoint's folder complete.
 inline constexpr const char* kTrainerStateName = "trainer.json";
+inline constexpr size_t kLargestTrainerStateBytes = 100'000'000;  // it lists the files of all ranks
 
 // A name for a file: everything but letters, digits, '.', '_' and '-' becomes '-', runs of '-' are
 // joined, and a leading '.' or '-' goes; never empty. Names that differ may come to the same.

@@ -1,11 +1,14 @@
 #include "trainer/contract/run_spec.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {
+
+constexpr int64_t kMostTokens = 1'000'000'000'000'000;  // of a run
 
 [[noreturn]] void refuse(const std::string& key, const std::string& problem) {
   throw ConfigError("", key, problem);
@@ -21,6 +24,10 @@ void check_model(const ModelConfig& config) {
   if (config.num_attention_heads % config.num_key_value_heads != 0) {
     refuse("model.config.num_key_value_heads",
            "does not divide num_attention_heads " + std::to_string(config.num_attention_heads));
+  }
+  if (const int64_t count = parameter_count(config); count > kMostParameters) {
+    refuse("model.config", "asks for " + std::to_string(count) + " parameters; allowed: at most " +
+                               std::to_string(kMostParameters));
   }
 }
 
@@ -109,6 +116,13 @@ void derive_batch(BatchSpec& batch, int64_t ranks) {
     batch.gradient_accumulation_steps = batch.gradient_accumulation_steps.value_or(1);
     batch.total = micro_batch * *batch.gradient_accumulation_steps;
   }
+  if (*batch.total > kMostSequencesPerStep) {
+    refuse("batch.size_per_rank",
+           std::to_string(batch.size_per_rank) + " per rank x " + std::to_string(ranks) +
+               " ranks x " + std::to_string(*batch.gradient_accumulation_steps) +
+               " micro-batches are " + std::to_string(*batch.total) +
+               " sequences per step; allowed: at most " + std::to_string(kMostSequencesPerStep));
+  }
 }
 
 void derive_steps(TrainSpec& train, int64_t total_batch) {
@@ -129,10 +143,29 @@ void derive_steps(TrainSpec& train, int64_t total_batch) {
     refuse("train.sequences", std::to_string(*train.sequences) + " contradicts train.steps " +
                                   std::to_string(*train.steps) + "; give one of the two");
   }
+  if (steps > kMostSteps) {
+    refuse("train.sequences", std::to_string(*train.sequences) + " gives " + std::to_string(steps) +
+                                  " steps; allowed: at most " + std::to_string(kMostSteps));
+  }
   train.steps = steps;
 }
 
+// The key that says how long the run is.
+const char* length_key(const TrainSpec& train) {
+  if (train.epochs) return "train.epochs";
+  return train.sequences ? "train.sequences" : "train.steps";
+}
+
 }  // namespace
+
+int64_t parameter_count(const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t key_value = hidden / config.num_attention_heads * config.num_key_value_heads;
+  const int64_t block = 2 * hidden * hidden + 2 * hidden * key_value +
+                        3 * hidden * config.intermediate_size + 2 * hidden;
+  const int64_t embeddings = config.tie_word_embeddings ? 1 : 2;
+  return config.num_hidden_layers * block + embeddings * config.vocab_size * hidden + hidden;
+}
 
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);
@@ -143,6 +176,7 @@ RunSpec resolved(RunSpec spec) {
   check_evaluation(spec);
   derive_batch(spec.batch, spec.strategy.ranks);
   derive_steps(spec.train, *spec.batch.total);
+  if (spec.train.steps) planned_steps(spec, 1);
   if (spec.data.kind == DataKind::kTokens && spec.data.train.empty()) {
     refuse("data.train", "is missing; data.kind tokens needs a .npy file");
   }
@@ -156,6 +190,29 @@ RunSpec resolved(RunSpec spec) {
 }
 
 int64_t total_batch(const RunSpec& spec) { return spec.batch.total.value(); }
+
+int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch) {
+  if (spec.train.steps) return *spec.train.steps;
+  int64_t steps = 0;
+  const bool overflows = __builtin_mul_overflow(*spec.train.epochs, steps_per_epoch, &steps);
+  return overflows ? std::numeric_limits<int64_t>::max() : steps;
+}
+
+int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch) {
+  const int64_t wanted = wanted_steps(spec, steps_per_epoch);
+  const int64_t steps = std::min(spec.train.max_steps.value_or(wanted), wanted);
+  if (steps > kMostSteps) {
+    refuse(length_key(spec.train), "gives " + std::to_string(steps) + " steps; allowed: at most " +
+                                       std::to_string(kMostSteps));
+  }
+  if (steps * total_batch(spec) > kMostTokens / spec.data.sequence_length) {
+    refuse(length_key(spec.train),
+           "gives " + std::to_string(steps) + " steps of " + std::to_string(total_batch(spec)) +
+               " sequences of " + std::to_string(spec.data.sequence_length) +
+               " tokens; allowed: at most " + std::to_string(kMostTokens) + " tokens in all");
+  }
+  return steps;
+}
 
 std::string precision_name(const PrecisionSpec& precision) {
   if (!precision.parameters && !precision.reduction && !precision.buffers) {

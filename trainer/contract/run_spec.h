@@ -17,6 +17,10 @@
 // and nowhere else.
 namespace fsdp {
 
+inline constexpr int64_t kMostSequencesPerStep = 1'000'000'000;
+inline constexpr int64_t kMostThreads = 4096;  // of a rank
+inline constexpr double kYear_s = 365.0 * 24 * 3600;
+
 enum class DataKind { kTokens, kChess };
 enum class DeviceKind { kAuto, kCpu, kCuda };
 
@@ -42,7 +46,7 @@ struct DataSpec {
     visit("tokenizer", self.tokenizer,
           "SentencePiece model for chess; the shipped one when absent.", any_value());
     visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
-          at_least(1));
+          from_to(1, 1e8));
     visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",
           any_value());
   }
@@ -57,25 +61,32 @@ struct BatchSpec {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("size_per_rank", self.size_per_rank, "Sequences per rank and micro-batch.", at_least(1));
+    visit("size_per_rank", self.size_per_rank, "Sequences per rank and micro-batch.",
+          from_to(1, 1e6));
     visit("total", self.total,
           "Sequences per optimizer step over all ranks; accumulation is derived from it.",
-          at_least(1));
+          from_to(1, kMostSequencesPerStep));
     visit("gradient_accumulation_steps", self.gradient_accumulation_steps,
           "Micro-batches per optimizer step, instead of total; 1 when neither is given.",
-          at_least(1));
+          from_to(1, 1e6));
   }
 };
 
 struct CommunicationSpec {
   double timeout_s = 1800;
+  double start_up_timeout_s = 300;
 
   bool operator==(const CommunicationSpec&) const = default;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("timeout_s", self.timeout_s,
-          "How long one operation between ranks may take before the run fails.", greater_than(0));
+          "How long one operation between ranks may take before the run fails.",
+          from_to(0.001, kYear_s));
+    visit("start_up_timeout_s", self.start_up_timeout_s,
+          "How long one part of a rank's start may take, such as meeting the other ranks or "
+          "loading a file of weights, before the run fails and says which.",
+          from_to(1, kYear_s));
   }
 };
 
@@ -87,7 +98,8 @@ struct DeviceSamplesSpec {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("every_s", self.every_s,
-          "Time between samples of the node's GPUs and CPUs; absent: no samples.", at_least(0.1));
+          "Time between samples of the node's GPUs and CPUs; absent: no samples.",
+          from_to(0.1, kYear_s));
   }
 };
 
@@ -175,9 +187,10 @@ struct RunSpec {
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value());
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
-          at_least(1));
+          from_to(1, kMostThreads));
     visit("memory_limit_gib", self.memory_limit_gib,
-          "A limit of the allocator, as if the card were smaller; 0: none.", at_least(0));
+          "A limit of the allocator, as if the card were smaller; 0: none.",
+          from_to(0, kMostMemoryGib));
   }
 };
 
@@ -188,6 +201,12 @@ RunSpec resolved(RunSpec spec);
 
 // The number of sequences per optimizer step over all ranks; `spec` is resolved.
 int64_t total_batch(const RunSpec& spec);
+
+// The optimizer steps of a run whose training set has so many whole ones. Throws ConfigError when
+// they, or their tokens, are more than can be counted. wanted_steps: without train.max_steps; what
+// is beyond counting is the largest number.
+int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch);
+int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch);
 
 // The precision in short: its kind, or "parameters/reduction/buffers".
 std::string precision_name(const PrecisionSpec& precision);

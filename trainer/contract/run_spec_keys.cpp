@@ -82,6 +82,15 @@ bool is_integer_key(std::string_view key) {
   return result;
 }
 
+Range range_of_key(std::string_view key) {
+  const RunSpec defaults;
+  Range result;
+  visit_values(defaults, [&](size_t number, const auto&, const Range& range) {
+    if (run_spec_keys()[number] == key) result = range;
+  });
+  return result;
+}
+
 void reset_differences(RunSpec& spec, const RunSpec& other) {
   const RunSpec defaults;
   std::vector<const void*> default_values, other_values;

@@ -18,6 +18,9 @@ const std::vector<std::string>& run_spec_keys();
 // Whether a key has this name and holds an integer, or optionally one.
 bool is_integer_key(std::string_view key);
 
+// The range of the key of this dotted name.
+Range range_of_key(std::string_view key);
+
 // Gives the keys of `spec` that have another value in `other` those of a new RunSpec.
 void reset_differences(RunSpec& spec, const RunSpec& other);
 

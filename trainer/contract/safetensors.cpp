@@ -20,7 +20,7 @@ using nlohmann::json;
 using std::filesystem::path;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit, for the index too
 constexpr std::string_view kFileName = "model.safetensors";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
@@ -130,7 +130,7 @@ std::map<std::string, std::string> read_metadata(const path& file, const json& v
 
 // The index: for each tensor its shard's file name.
 std::map<std::string, std::string> read_index(const path& index) {
-  const json object = parse_json_object(index, map_input_file(index)->text());
+  const json object = parse_json_object(index, map_input_file(index)->text(), kMaxHeaderBytes);
   const auto weight_map = object.find("weight_map");
   if (weight_map == object.end() || !weight_map->is_object()) {
     refuse_file(index, "has no 'weight_map' of tensor names to files");
@@ -163,7 +163,8 @@ SafetensorsFile read_safetensors_file(const path& file) {
                           " bytes, but holds " + std::to_string(bytes.size()) +
                           " in all; it is cut short, or no safetensors file");
   }
-  const json header = parse_json_object(file, mapped->text().substr(kLengthBytes, header_bytes));
+  const json header =
+      parse_json_object(file, mapped->text().substr(kLengthBytes, header_bytes), kMaxHeaderBytes);
   const auto data = bytes.subspan(kLengthBytes + header_bytes);
   SafetensorsFile contents;
   for (const auto& [name, value] : header.items()) {
@@ -180,9 +181,9 @@ SafetensorsFile read_safetensors_file(const path& file) {
 }
 
 std::vector<path> safetensors_files(const path& folder) {
-  if (const path file = folder / kFileName; std::filesystem::exists(file)) return {file};
+  if (const path file = folder / kFileName; input_exists(file)) return {file};
   const path index = folder / kIndexName;
-  if (!std::filesystem::exists(index)) {
+  if (!input_exists(index)) {
     refuse_file(folder, "holds neither " + std::string(kFileName) + " nor " +
                             std::string(kIndexName) +
                             "; write the model with transformers' save_pretrained");

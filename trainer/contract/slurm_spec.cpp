@@ -22,7 +22,7 @@ Range slurm_time() {
           "a time as Slurm writes it: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, "
           "D-HH:MM:SS",
       .holds = [](std::string_view text) {
-        static const std::regex kTime(R"(\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2})");
+        static const std::regex kTime(R"(\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2})");
         return matches(text, kTime);
       }};
   return {.form = &kForm};
@@ -32,7 +32,7 @@ Range slurm_memory() {
   static const TextForm kForm{
       .description = "MiB or, with K, M, G or T, another unit: 4000, 16G; 0: all of a node's",
       .holds = [](std::string_view text) {
-        static const std::regex kMemory(R"(\d+[KMGTkmgt]?)");
+        static const std::regex kMemory(R"(\d{1,12}[KMGTkmgt]?)");
         return matches(text, kMemory);
       }};
   return {.form = &kForm};

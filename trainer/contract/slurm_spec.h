@@ -13,6 +13,8 @@
 // run's identity. Every text in it is one line, so that it stays where a script puts it.
 namespace fsdp {
 
+inline constexpr double kMostMemoryGib = 1e6;
+
 enum class SlurmMode { kPerRun, kAllocation };
 enum class GpuRequest { kGres, kGpusPerNode };
 enum class ContainerEngine { kNone, kApptainer, kPyxis };
@@ -112,8 +114,8 @@ struct SlurmSpec {
           one_line());
     visit("gpu_memory_gib", self.gpu_memory_gib,
           "Memory of one of these GPUs, for what profiles require; absent: taken to be enough.",
-          greater_than(0));
-    visit("cpus_per_task", self.cpus_per_task, "CPU cores of each rank.", at_least(1));
+          above_to(0, kMostMemoryGib));
+    visit("cpus_per_task", self.cpus_per_task, "CPU cores of each rank.", from_to(1, 1e5));
     visit("mem", self.mem, "Memory of each node; absent: the cluster's default.", slurm_memory());
     visit("time", self.time, "Time limit of the job; absent: the partition's.", slurm_time());
     visit("constraint", self.constraint, "Features that nodes must have.", one_line());
@@ -142,11 +144,11 @@ struct SlurmSpec {
     visit("max_parallel", self.max_parallel,
           "per_run: jobs of one array that run at a time, 0: no limit; allocation: runs side by "
           "side in the job, 0: one.",
-          at_least(0));
+          from_to(0, 1e6));
     visit("max_restarts", self.max_restarts,
           "How often a run that preemption or a failed node ended is started again; one that its "
           "time limit ended, only where it keeps checkpoints.",
-          at_least(0));
+          from_to(0, 1e6));
     visit("signal_before_end_s", self.signal_before_end_s,
           "How long before its time limit a job asks runs that keep checkpoints to write one and "
           "stop: the time that writing may take.",

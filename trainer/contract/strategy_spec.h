@@ -44,11 +44,11 @@ struct WrapSpec {
           "none: the whole model is one unit; transformer_block: each block is one, and so are the "
           "embedding and the head.",
           any_value());
-    visit("blocks", self.blocks, "Blocks per unit, instead of a policy.", at_least(1));
+    visit("blocks", self.blocks, "Blocks per unit, instead of a policy.", from_to(1, 1e5));
     visit(
         "min_parameters", self.min_parameters,
         "Consecutive modules are joined until a unit has as many parameters, instead of a policy.",
-        at_least(1));
+        from_to(1, 1e15));
   }
 };
 
@@ -71,19 +71,20 @@ struct StrategySpec {
           "single: one process; ddp: replicas that all-reduce gradients; fsdp: parameters, "
           "gradients and optimizer state sharded over the ranks.",
           any_value());
-    visit("ranks", self.ranks, "Processes, one per GPU; 1 for single.", at_least(1));
+    visit("ranks", self.ranks, "Processes, one per GPU; 1 for single.", from_to(1, 1e5));
     visit("sharding", self.sharding,
           "fsdp. full_shard: parameters are gathered for each use; shard_grad_op: they stay whole "
           "between forward and backward; no_shard: every rank keeps all, as ddp; hybrid_shard: "
           "full_shard inside groups of shard_group_size ranks, replicas across them.",
           any_value());
     visit("shard_group_size", self.shard_group_size,
-          "Ranks that share one copy of the model with hybrid_shard; divides ranks.", at_least(1));
+          "Ranks that share one copy of the model with hybrid_shard; divides ranks.",
+          from_to(1, 1e5));
     visit("wrap", self.wrap, "What is gathered, and reduced, together.", any_value());
     visit("prefetch", self.prefetch,
-          "How many units ahead parameters are gathered, in forward and in backward; 0: when they "
-          "are needed.",
-          at_least(0));
+          "How many units ahead parameters are gathered, in forward and in backward, at most all; "
+          "0: when they are needed.",
+          from_to(0, 1e6));
     visit("limit_all_gathers", self.limit_all_gathers,
           "Whether a gather waits until the memory of a unit before it is free again; false: the "
           "device may hold as many units as the host is ahead.",
@@ -135,7 +136,7 @@ struct ActivationCheckpointingSpec {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("every", self.every,
-          "0: off; 1: every block's activations are recomputed; K: every K-th.", at_least(0));
+          "0: off; 1: every block's activations are recomputed; K: every K-th.", from_to(0, 1e5));
   }
 };
 

@@ -11,6 +11,10 @@
 // How a run's parameters are stepped, for how long, and what is done between steps.
 namespace fsdp {
 
+// With these, products over a run stay within 64 bits (see run_spec.cpp).
+inline constexpr int64_t kMostSteps = 1'000'000'000;
+inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // up to which JSON's readers are exact
+
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
 enum class ScheduleKind { kConstant, kLinear, kCosine, kStep };
 enum class StateDict { kFull, kSharded };
@@ -46,17 +50,17 @@ struct OptimizerSpec {
           "adamw: Adam with decoupled weight decay (Loshchilov & Hutter 2019); adam (Kingma & Ba "
           "2015); sgd; adadelta (Zeiler 2012).",
           any_value());
-    visit("learning_rate", self.learning_rate, "Step size, at its largest.", at_least(0));
+    visit("learning_rate", self.learning_rate, "Step size, at its largest.", from_to(0, 1e6));
     visit("weight_decay", self.weight_decay,
-          "Decay of every parameter: decoupled for adamw, else an L2 penalty.", at_least(0));
+          "Decay of every parameter: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
     visit("beta1", self.beta1, "Adam's decay of the first moment.", from_to_below(0, 1));
     visit("beta2", self.beta2, "Adam's decay of the second moment.", from_to_below(0, 1));
     visit("epsilon", self.epsilon, "Added to the denominator; PyTorch's Adadelta has 1e-6.",
-          greater_than(0));
+          above_to(0, 1));
     visit("momentum", self.momentum, "Of sgd.", from_to_below(0, 1));
     visit("rho", self.rho, "Adadelta's decay of squared averages.", from_to_below(0, 1));
     visit("gradient_clip_norm", self.gradient_clip_norm,
-          "Largest global gradient norm (L2); absent: no clipping.", greater_than(0));
+          "Largest global gradient norm (L2); absent: no clipping.", above_to(0, 1e30));
     visit("state_dtype", self.state_dtype,
           "Dtype that optimizer state is kept in; absent: the parameters'.", any_value());
     visit("in_backward", self.in_backward,
@@ -84,11 +88,12 @@ struct ScheduleSpec {
           any_value());
     visit("warmup_steps", self.warmup_steps,
           "Steps over which the rate rises linearly: step s of W has s / (W + 1) of it.",
-          at_least(0));
-    visit("min_learning_rate", self.min_learning_rate, "Where linear and cosine end.", at_least(0));
+          from_to(0, kMostSteps));
+    visit("min_learning_rate", self.min_learning_rate, "Where linear and cosine end.",
+          from_to(0, 1e6));
     visit("step_size", self.step_size, "Optimizer steps between decays; absent: one epoch.",
-          at_least(1));
-    visit("gamma", self.gamma, "Factor of each decay.", greater_than(0));
+          from_to(1, kMostSteps));
+    visit("gamma", self.gamma, "Factor of each decay.", above_to(0, 1e6));
   }
 };
 
@@ -105,18 +110,21 @@ struct TrainSpec {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("steps", self.steps, "Optimizer steps; 100 when no length is given.", at_least(1));
-    visit("epochs", self.epochs, "Passes over the training set, instead of steps.", at_least(1));
+    visit("steps", self.steps, "Optimizer steps; 100 when no length is given.",
+          from_to(1, kMostSteps));
+    visit("epochs", self.epochs, "Passes over the training set, instead of steps.",
+          from_to(1, 1e9));
     visit("sequences", self.sequences,
           "Sequences over all ranks and steps, instead of steps: the same data at any batch, but "
           "for a last incomplete one.",
-          at_least(1));
+          from_to(1, 1e15));
     visit("max_steps", self.max_steps,
           "Most optimizer steps, whatever epochs or sequences ask for; absent: no limit.",
-          at_least(1));
-    visit("seed", self.seed, "Of the random weights and of the shuffled order.", at_least(0));
+          from_to(1, kMostSteps));
+    visit("seed", self.seed, "Of the random weights and of the shuffled order.",
+          from_to(0, kLargestSeed));
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
-          "First steps that stay out of step-time statistics.", at_least(0));
+          "First steps that stay out of step-time statistics.", from_to(0, kMostSteps));
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.",
@@ -136,7 +144,8 @@ struct EvaluationSpec {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("every_steps", self.every_steps, "Optimizer steps between evaluations.", at_least(1));
+    visit("every_steps", self.every_steps, "Optimizer steps between evaluations.",
+          from_to(1, kMostSteps));
     visit("each_epoch", self.each_epoch, "Whether to evaluate at the end of each epoch.",
           any_value());
     visit("data", self.data, "Validation set, like data.train.", any_value());
@@ -144,8 +153,9 @@ struct EvaluationSpec {
           "Part of the training set, its last rows, that is held out as validation set instead.",
           from_to_below(0, 1));
     visit("size_per_rank", self.size_per_rank,
-          "Sequences per rank and batch; absent: as in training.", at_least(1));
-    visit("batches", self.batches, "Batches of an evaluation; absent: the whole set.", at_least(1));
+          "Sequences per rank and batch; absent: as in training.", from_to(1, 1e6));
+    visit("batches", self.batches, "Batches of an evaluation; absent: the whole set.",
+          from_to(1, 1e9));
   }
 };
 
@@ -161,7 +171,8 @@ struct CheckpointSpec {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("every_steps", self.every_steps, "Optimizer steps between checkpoints.", at_least(1));
+    visit("every_steps", self.every_steps, "Optimizer steps between checkpoints.",
+          from_to(1, kMostSteps));
     visit("at_end", self.at_end, "Whether to write one after the last step.", any_value());
     visit("when_improved", self.when_improved,
           "Whether to write one whenever the validation loss is the best so far.", any_value());
@@ -172,7 +183,7 @@ struct CheckpointSpec {
           "Whether full weights are one file however large; false: at most 5 GB each.",
           any_value());
     visit("keep", self.keep, "How many of the newest stay, besides the best; absent: all of them.",
-          at_least(1));
+          from_to(1, kMostSteps));
   }
 };
 

@@ -122,4 +122,11 @@ std::string valid_utf8(std::string_view text) {
   });
 }
 
+std::string shortened(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+  while (bytes > 0 && continues(text[bytes])) --bytes;
+  return std::string(text.substr(0, bytes)) + "...";
+}
+
 }  // namespace fsdp

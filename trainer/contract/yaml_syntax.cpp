@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <unordered_map>
 
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/utf8.h"
@@ -84,6 +85,8 @@ size_t end_of_quoted(const std::string& text, size_t at) {
   return std::string::npos;
 }
 
+constexpr int64_t kMostValues = 1'000'000;
+
 // Refuses what yaml-cpp lets pass or would pass on without a word, and remembers what was open when
 // a mistake ended the reading.
 class SyntaxChecker : public YAML::EventHandler {
@@ -103,7 +106,9 @@ class SyntaxChecker : public YAML::EventHandler {
   }
   void OnDocumentEnd() override {}
 
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    sizes_[anchor] = 1;
+    count_values(mark, 1);
     if (is_value_of_map()) check_colon();
     end_node();
   }
@@ -115,12 +120,15 @@ class SyntaxChecker : public YAML::EventHandler {
       }
     }
     key_end_ = std::string::npos;
+    count_values(mark, sizes_[anchor]);
     end_node();
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check_tag(mark, tag);
+    sizes_[anchor] = 1;
+    count_values(mark, 1);
     const size_t at = skip_properties(static_cast<size_t>(mark.pos));
     const bool is_quoted = at < text_.size() && (text_[at] == '"' || text_[at] == '\'');
     size_t end = at + value.size();
@@ -159,6 +167,7 @@ class SyntaxChecker : public YAML::EventHandler {
     YAML::anchor_t anchor;
     bool is_map;
     bool is_flow;
+    int64_t values_before;
     bool has_key = false;  // of a map: its key is read, its value is next
   };
 
@@ -173,10 +182,18 @@ class SyntaxChecker : public YAML::EventHandler {
   void begin(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
              YAML::EmitterStyle::value style, bool is_map) {
     check_tag(mark, tag);
-    open_.push_back({mark, anchor, is_map, style == YAML::EmitterStyle::Flow});
+    open_.push_back({mark, anchor, is_map, style == YAML::EmitterStyle::Flow, values_});
+  }
+
+  // Aliases of lists of aliases make few lines more values than any memory holds.
+  void count_values(const YAML::Mark& mark, int64_t count) {
+    values_ += count;
+    if (values_ <= kMostValues) return;
+    refuse(mark, "aliases make this more than " + std::to_string(kMostValues) + " values");
   }
 
   void end() {
+    sizes_[open_.back().anchor] = values_ - open_.back().values_before;
     open_.pop_back();
     key_end_ = std::string::npos;
     end_node();
@@ -212,6 +229,8 @@ class SyntaxChecker : public YAML::EventHandler {
   const std::string& text_;
   const YamlOrigin& origin_;
   std::vector<Collection> open_;
+  std::unordered_map<YAML::anchor_t, int64_t> sizes_;  // of what has an anchor, in values
+  int64_t values_ = 0;  // so far, with aliases as what they stand for
   int documents_ = 0;
   std::string key_;
   YAML::Mark key_mark_;

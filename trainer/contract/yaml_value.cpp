@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -62,9 +63,13 @@ YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
 }
 
 std::string read_text_file(const std::filesystem::path& file) {
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) {
-    const int error = std::filesystem::is_directory(file) ? EISDIR : errno;
+  const int open_error = errno;
+  std::error_code not_there;
+  const bool is_folder = std::filesystem::is_directory(file, not_there);
+  if (!stream || is_folder) {
+    const int error = is_folder ? EISDIR : open_error;
     throw ConfigError(file.string(), "",
                       "cannot be read: " + std::generic_category().message(error));
   }

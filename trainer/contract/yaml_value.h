@@ -130,7 +130,7 @@ void read_value(T& member, const YamlEntry& entry, const Range& range, const std
     } else {
       member = read_number(entry, allowed);
     }
-    if (!range.contains(static_cast<double>(member))) {
+    if (!range.contains(member)) {
       refuse_value(entry, entry.value.Scalar() + " is out of range; allowed: " + allowed);
     }
   } else if constexpr (NamedEnum<T>) {

@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 namespace fsdp {
 namespace {
 
@@ -27,6 +29,7 @@ Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strate
       inputs_(model.modules.size()),
       outputs_(model.modules.size()),
       random_states_(model.modules.size()) {
+  options_.prefetch = std::min<int64_t>(options.prefetch, unit_count());
   int64_t block = 0;
   for (const auto& part : model.modules) {
     is_checkpointed_.push_back(options.checkpoint_every > 0 && part->is_block() &&

@@ -2,46 +2,10 @@
 
 #include <optional>
 
-#include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/checkpoint/full_weights_writer.h"
-#include "trainer/contract/config_error.h"
+#include "trainer/contract/start_up.h"
 
 namespace fsdp {
-
-std::unique_ptr<CheckpointReader> open_resumed_checkpoint(const RunSpec& spec,
-                                                          const RunPaths& paths,
-                                                          ProcessGroup& world) {
-  // What an earlier writer left unfinished goes before any rank looks.
-  if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
-    remove_partial_checkpoints(paths);
-  }
-  if (!spec.resume.is_given()) return nullptr;
-  std::filesystem::path folder = spec.resume.path;
-  if (spec.resume.is_auto) {
-    // Rank 0 decides: another rank may see a shared file system later.
-    const auto newest = world.rank() == 0 ? newest_checkpoint(paths) : std::nullopt;
-    folder = world.agree("resume", newest.value_or("").string());
-    if (folder.empty()) return nullptr;
-  }
-  auto reader = std::make_unique<CheckpointReader>(folder);
-  const TrainerState& state = reader->state();
-  const auto refuse = [&](const std::string& problem) {
-    throw ConfigError(folder.string(), "resume", problem);
-  };
-  if (state.optimizer != spec.optimizer.kind) {
-    refuse("was written with optimizer.kind " + std::string(name_of(state.optimizer)) +
-           "; the run's is " + std::string(name_of(spec.optimizer.kind)));
-  }
-  if (state.sequences != state.step * total_batch(spec)) {
-    refuse("has read " + std::to_string(state.sequences) + " sequences in " +
-           std::to_string(state.step) + " steps; the run's batch.total is " +
-           std::to_string(total_batch(spec)) + "; resume with the same total");
-  }
-  if (state.gradient_scaler.has_value() != (spec.precision.kind == PrecisionKind::kFp16Mixed)) {
-    refuse("was written with another precision; both or neither must be fp16_mixed");
-  }
-  return reader;
-}
 
 Checkpoints::Checkpoints(const RunSpec& spec, const RunPaths& paths, const Model& model,
                          ShardStore& store, Optimizer& optimizer, const Mesh& mesh,
@@ -72,7 +36,7 @@ CheckpointDone Checkpoints::save(TrainerState state) {
       writer.write_pieces(kWeights, weight_pieces());
       break;
     case StateDict::kFull:
-      if (mesh_.is_first_replica()) write_full_weights(writer.folder());
+      if (mesh_.is_first_replica()) write_full_weights(writer);
       break;
   }
   state.sequences = state.step * total_batch(spec_);
@@ -108,7 +72,7 @@ std::vector<Piece> Checkpoints::weight_pieces() const {
 }
 
 // One unit at a time is whole, and only rank 0 writes.
-void Checkpoints::write_full_weights(const std::filesystem::path& folder) {
+void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
   const at::TensorOptions options = store_.options().tensor;
   std::optional<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
@@ -117,8 +81,8 @@ void Checkpoints::write_full_weights(const std::filesystem::path& folder) {
       parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
     }
     const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
-    write_model_files(folder, spec_.model, dtype);
-    writer.emplace(folder, parameters, dtype, max_file_bytes(spec_.checkpoint));
+    write_model_files(checkpoint.folder(), spec_.model, dtype);
+    writer.emplace(checkpoint.folder(), parameters, dtype, max_file_bytes(spec_.checkpoint));
   }
   const std::vector<at::Tensor> shards = store_.optimizer_parameters();
   for (int unit = 0; unit < store_.unit_count(); ++unit) {
@@ -133,11 +97,12 @@ void Checkpoints::write_full_weights(const std::filesystem::path& folder) {
       writer->write(parameter, value);
     });
   }
-  if (writer) writer->finish();
+  if (writer) checkpoint.add_checksums(writer->finish());
 }
 
 void Checkpoints::load_optimizer(const CheckpointReader& reader) {
   for (int unit = 0; unit < store_.unit_count(); ++unit) {
+    begin_start_up_part("loading the optimizer's state of unit " + std::to_string(unit));
     for (const auto& [name, shard] : optimizer_.state(unit)) {
       const std::string& state = name;
       for_each_part(unit, shard,

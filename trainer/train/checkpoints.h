@@ -16,13 +16,6 @@
 
 namespace fsdp {
 
-// The checkpoint that `spec.resume` names, the same on every rank; null when the run begins anew.
-// Every rank calls it; rank 0 removes what an earlier writer left unfinished.
-// Throws ConfigError when it is not one, or does not fit the run.
-std::unique_ptr<CheckpointReader> open_resumed_checkpoint(const RunSpec& spec,
-                                                          const RunPaths& paths,
-                                                          ProcessGroup& world);
-
 // Writes a run's checkpoints and reads its optimizer's state from one.
 class Checkpoints {
  public:
@@ -46,7 +39,7 @@ class Checkpoints {
                   const at::Tensor& shard) const;
   std::vector<Piece> optimizer_pieces() const;
   std::vector<Piece> weight_pieces() const;
-  void write_full_weights(const std::filesystem::path& folder);
+  void write_full_weights(CheckpointWriter& checkpoint);
 
   const RunSpec& spec_;
   RunPaths paths_;

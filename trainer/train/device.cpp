@@ -1,6 +1,7 @@
 #include "trainer/train/device.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <sched.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -87,7 +88,7 @@ std::optional<int64_t> memory_bytes(at::Device device) {
 }
 
 int64_t memory_limit_bytes(const RunSpec& spec) {
-  return static_cast<int64_t>(spec.memory_limit_gib * (int64_t{1} << 30));
+  return static_cast<int64_t>(std::ceil(spec.memory_limit_gib * (int64_t{1} << 30)));
 }
 
 }  // namespace
@@ -132,17 +133,20 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
     const std::string first = text->substr(0, text->find(','));
     int threads = 0;
     const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);
-    if (error != std::errc() || end != first.data() + first.size() || threads < 1) {
+    const Range range = from_to(1, kMostThreads);
+    if (error != std::errc() || end != first.data() + first.size() || !range.contains(threads)) {
       throw ConfigError("environment", "OMP_NUM_THREADS",
-                        "'" + *text + "' is not an integer of at least 1");
+                        "'" + *text + "' is not an integer " + range.description());
     }
     return threads;
   }
   return std::max(1, cores / world.local_world_size);
 }
 
-void set_threads(const RunSpec& spec, const WorldEnvironment& world) {
-  at::set_num_threads(threads_per_rank(spec, world, available_cores(), &environment_variable));
+void start_threads(const RunSpec& spec, const WorldEnvironment& world) {
+  const int threads = threads_per_rank(spec, world, available_cores(), &environment_variable);
+  at::set_num_threads(threads);
+  at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // a part for each
 }
 
 void set_memory_limit(const RunSpec& spec, at::Device device) {

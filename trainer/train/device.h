@@ -27,8 +27,9 @@ int available_cores();
 int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
                      const EnvironmentLookup& lookup);
 
-// Gives libtorch that many threads.
-void set_threads(const RunSpec& spec, const WorldEnvironment& world);
+// Gives libtorch that many threads, and has them begin, so that a thread that cannot be had is
+// known at the start.
+void start_threads(const RunSpec& spec, const WorldEnvironment& world);
 
 // Applies memory_limit_gib to the device's allocator; on the CPU it installs the counting
 // allocator, so call it before the first tensor is made.

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -11,6 +10,7 @@
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/start_up.h"
 #include "trainer/train/device.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/trainer.h"
@@ -32,8 +32,7 @@ void check_world(const RunSpec& spec, const WorldEnvironment& world) {
 }
 
 std::chrono::milliseconds to_milliseconds(double seconds) {
-  constexpr double kYear_s = 365.0 * 24 * 3600;
-  return std::chrono::milliseconds(std::llround(1000 * std::clamp(seconds, 0.001, kYear_s)));
+  return std::chrono::milliseconds(std::llround(1000 * seconds));
 }
 
 }  // namespace
@@ -49,11 +48,13 @@ void RankRun::open_events(int rank) {
   auto events = std::make_unique<EventWriter>(paths.events(attempt_, rank));
   const std::lock_guard lock(events_mutex_);
   events_ = std::move(events);
+  set_start_up_events(events_->descriptor());
 }
 
 void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world,
                                at::Device device) {
   ProcessGroupOptions options;
+  options.rendezvous_timeout = to_milliseconds(spec.communication.start_up_timeout_s);
   options.operation_timeout = to_milliseconds(spec.communication.timeout_s);
   options.nccl_for_single_rank = spec.strategy.kind != StrategyKind::kSingle;
   options.on_timeout = [this](const std::string& reason) {
@@ -67,13 +68,20 @@ ExitCode RankRun::run() {
   hold_stop_signals();
   const WorldEnvironment world = read_world_environment();
   if (attempt_ != 0) open_events(world.rank);
+  begin_start_up_part("reading " + spec_file_.string());
   const RunSpec spec = read_run_spec(spec_file_);
+  watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
   check_inputs(spec);
 
+  begin_start_up_part("opening the device");
   const at::Device device = pick_device(spec.device, world.local_rank);
-  set_threads(spec, world);
+  begin_start_up_part("starting its threads");
+  start_threads(spec, world);
   set_memory_limit(spec, device);
+  begin_start_up_part("meeting the other ranks at " + world.master_address + ":" +
+                          std::to_string(world.master_port) + ", which may not have been started,",
+                      ExitCode::kCommunication);
   meet_other_ranks(spec, world, device);
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
@@ -85,6 +93,7 @@ ExitCode RankRun::run() {
   RunStarted started = describe_rank(spec, world, device);
   trainer_->describe(started);
   events_->write(started);
+  end_start_up();
   if (spec.device_samples.every_s && world.local_rank == 0) {
     device_sampler_ = std::make_unique<DeviceSampler>(
         *events_, std::chrono::duration<double>(*spec.device_samples.every_s), started.host,

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "trainer/contract/inputs.h"
+#include "trainer/contract/start_up.h"
 #include "trainer/engine/counting_allocator.h"
 #include "trainer/model/llama.h"
 #include "trainer/train/gradient_clipping.h"
@@ -13,21 +14,31 @@
 namespace fsdp {
 namespace {
 
-// The steps that epochs or sequences ask for.
-int64_t wanted_steps(const TrainSpec& train, int64_t steps_per_epoch) {
-  return train.steps ? *train.steps : *train.epochs * steps_per_epoch;
-}
-
-int64_t plan_steps(const TrainSpec& train, int64_t steps_per_epoch) {
-  const int64_t wanted = wanted_steps(train, steps_per_epoch);
-  return std::min(train.max_steps.value_or(wanted), wanted);
-}
-
 FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed) {
-  if (resumed == nullptr) return make_weight_source(spec);
-  return [resumed](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
-    resumed->read(kWeights, parameter, offset, out);
+  FillParameter fill;
+  if (resumed == nullptr) {
+    fill = make_weight_source(spec);
+  } else {
+    fill = [resumed](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+      resumed->read(kWeights, parameter, offset, out);
+    };
+  }
+  return [fill](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+    begin_start_up_part("loading " + parameter.tensors().front().name);
+    fill(parameter, offset, out);
   };
+}
+
+Model make_model(const RunSpec& spec) {
+  const ModelConfig config = model_config(spec);
+  begin_start_up_part("building the model");
+  return make_llama(config, dtypes_of(spec.precision).buffers);
+}
+
+// Waits for ranks that are still reading.
+Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
+  pause_start_up();
+  return Mesh(spec.strategy, group);
 }
 
 Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
@@ -46,14 +57,14 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
       data_(spec, model_config(spec).vocab_size),
       sampler_(data_.training().size(), total_batch(spec), spec.data.shuffle, spec.train.seed),
       steps_per_epoch_(steps_per_epoch(data_.training().size(), total_batch(spec))),
-      steps_planned_(plan_steps(spec.train, steps_per_epoch_)),
+      steps_planned_(planned_steps(spec, steps_per_epoch_)),
       resumed_(open_resumed_checkpoint(spec, paths, group)),
-      model_(make_llama(model_config(spec), dtypes_of(spec.precision).buffers)),
+      model_(make_model(spec)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       streams_(make_streams(device)),
-      mesh_(spec.strategy, group),
+      mesh_(make_mesh(spec, group)),
       store_(model_, units_, shard_store_options(spec, mesh_, device), *streams_,
-             weight_source(spec, resumed_.get())),
+             weight_source(spec, resumed_.reader.get())),
       strategy_(make_strategy(spec, store_, *streams_, mesh_)),
       engine_(model_, units_, *strategy_, *streams_,
               {.checkpoint_every = spec.activation_checkpointing.every,
@@ -65,25 +76,27 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
       memory_(make_memory_probe(device)),
       clock_(device) {
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
-  if (!resumed_) return;
-  const TrainerState& state = resumed_->state();
-  checkpoints_.load_optimizer(*resumed_);
+  if (!resumed_.reader) return;
+  const TrainerState& state = resumed_.reader->state();
+  checkpoints_.load_optimizer(*resumed_.reader);
   if (scaler_) scaler_->set_state(*state.gradient_scaler);
   steps_done_ = state.step;
   best_validation_loss_ = state.best_validation_loss;
-  resumed_.reset();
+  resumed_.reader.reset();
 }
 
 void Trainer::describe(RunStarted& started) const {
   started.steps_planned = steps_planned_;
   started.parameter_count = model_.parameter_count();
   started.resumed_from_step = steps_done_;
-  const int64_t wanted = wanted_steps(spec_.train, steps_per_epoch_);
+  started.warning = resumed_.warning;
+  const int64_t wanted = wanted_steps(spec_, steps_per_epoch_);
   if (steps_planned_ < wanted) {
-    started.warning = "train.max_steps " + std::to_string(steps_planned_) + " x accumulation " +
-                      std::to_string(*spec_.batch.gradient_accumulation_steps) +
-                      " is less than the micro-batches of the " + std::to_string(wanted) +
-                      " steps asked for: the data is not read to its end";
+    if (!started.warning.empty()) started.warning += "; ";
+    started.warning += "train.max_steps " + std::to_string(steps_planned_) + " x accumulation " +
+                       std::to_string(*spec_.batch.gradient_accumulation_steps) +
+                       " is less than the micro-batches of the " + std::to_string(wanted) +
+                       " steps asked for: the data is not read to its end";
   }
 }
 

@@ -17,6 +17,7 @@
 #include "trainer/train/gradient_scaler.h"
 #include "trainer/train/memory_probe.h"
 #include "trainer/train/optimizer.h"
+#include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
 #include "trainer/train/step_clock.h"
 
@@ -65,7 +66,7 @@ class Trainer {
   Sampler sampler_;
   int64_t steps_per_epoch_;
   int64_t steps_planned_;
-  std::unique_ptr<CheckpointReader> resumed_;  // until training begins
+  Resumed resumed_;  // its reader: until training begins
   Model model_;
   std::vector<Unit> units_;
   std::unique_ptr<Streams> streams_;

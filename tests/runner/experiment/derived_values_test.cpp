@@ -115,7 +115,7 @@ TEST_CASE("an expression that has no result is refused at its place") {
   CHECK_THAT(problem("${strategy.ranks} * inf"), Catch::Contains("'inf' is neither"));
   CHECK(problem("${strategy.ranks} * 1.5") ==
         "lab.yaml:3:15: 'train.seed': '${strategy.ranks} * 1.5' gives 1.5: '1.5' is not an "
-        "integer; allowed: an integer, at least 0 (in 'lab')");
+        "integer; allowed: an integer, at least 0 and at most 9007199254740992 (in 'lab')");
   CHECK_THAT(problem("${strategy.ranks} * -1"), Catch::Contains("-1 is out of range"));
   CHECK_THAT(problem("${strategy.ranks} / ${train.warmup_steps_excluded} * 0 / 0"),
              Catch::Contains("is not a finite number; does it divide by 0?"));

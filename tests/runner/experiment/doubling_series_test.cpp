@@ -169,6 +169,15 @@ TEST_CASE("--only chooses a series by its point or combination, or as its first 
   CHECK(one.left_out()[0].doubling);
 }
 
+TEST_CASE("doubling ends at the largest value that a key can have") {
+  const Doubled doubled(
+      "experiment: lab\nbase: {memory_limit_gib: 1}\nsweep:\n  double: "
+      "{batch.size_per_rank: {from: 262144}}\n");
+  CHECK(doubled.run(524288).spec.batch.size_per_rank == 524288);
+  CHECK_THAT(doubled.runs().front().doubling->outlook(),
+             Contains("then batch.size_per_rank 524288, until"));
+}
+
 TEST_CASE("what is doubled is refused when it cannot be") {
   CHECK_THAT(refusal("{}"), Contains("lab.yaml:4:11") && Contains("has 0 keys; allowed: one"));
   CHECK_THAT(refusal("{batch.size_per_rank: {from: 1}, train.steps: {from: 1}}"),

@@ -135,7 +135,7 @@ TEST_CASE("--set reads its value as YAML and says what is wrong with it") {
         "max_steps, seed, warmup_steps_excluded, on_non_finite; did you mean 'steps'?");
   CHECK(message("experiment: lab", {.set = {"train.steps=many"}}) ==
         "--set train.steps=many: 'train.steps': 'many' is not an integer; allowed: an integer, at "
-        "least 1, or null");
+        "least 1 and at most 1000000000, or null");
   CHECK(message("experiment: lab", {.set = {"train.steps"}}) ==
         "--set train.steps: is not path=value, such as strategy.ranks=2");
   CHECK_THAT(message("experiment: lab", {.set = {"train.steps=1", "train.steps=2"}}),

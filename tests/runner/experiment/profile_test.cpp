@@ -93,7 +93,7 @@ TEST_CASE("malformed profiles are refused") {
   CHECK(
       message(head + "{requires: {gpus: 0}}") ==
       "lab.yaml:3:24: 'profiles.p.requires.gpus': 0 is out of range; allowed: an integer, at least "
-      "1, or null");
+      "1 and at most 100000, or null");
   CHECK_THAT(message(head + "{requires: {gpu: 1}}"), Catch::Contains("did you mean 'gpus'?"));
   CHECK_THAT(message(head + "{set: {train.sed: 1}}"), Catch::Contains("did you mean 'seed'?"));
   CHECK_THAT(message(head + "[a]"), Catch::Contains("a list is not a map"));

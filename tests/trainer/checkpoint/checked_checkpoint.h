@@ -3,9 +3,23 @@
 #include <catch2/catch.hpp>
 
 #include "tests/trainer/checkpoint/written_checkpoint.h"
+#include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/contract/config_error.h"
 
 namespace fsdp {
+
+// The first that is as it was written.
+inline std::optional<std::filesystem::path> newest_checkpoint(const RunPaths& paths) {
+  for (const auto& folder : checkpoints_newest_first(paths)) {
+    try {
+      check_contents(folder, read_trainer_state(folder), 0, 1);
+      return folder;
+    } catch (const ConfigError&) {  // not this one
+    }
+  }
+  return std::nullopt;
+}
 
 // Reads everything as each of `world_size` ranks would, in even shares; all must be as written.
 inline void check_checkpoint(const std::filesystem::path& folder,

@@ -75,9 +75,10 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
 
   const TrainerState read = CheckpointReader(paths.checkpoint(12)).state();
   state.step = 12;
-  state.files = {{"optimizer.rank0.safetensors",
-                  static_cast<int64_t>(std::filesystem::file_size(paths.checkpoint(12) /
-                                                                  "optimizer.rank0.safetensors"))}};
+  const auto file = paths.checkpoint(12) / "optimizer.rank0.safetensors";
+  state.files = {{.name = file.filename(),
+                  .size_bytes = static_cast<int64_t>(std::filesystem::file_size(file)),
+                  .xxh3_128 = checksum_of_file(file)}};
   CHECK(read == state);
   CHECK(done.step == 12);
   CHECK(done.path == "checkpoints/step-12");

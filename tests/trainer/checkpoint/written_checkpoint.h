@@ -31,6 +31,8 @@ class SimulatedRank : public ProcessGroup {
     if (rank() == 0) (*values_)[key] = value;
     return values_->at(key);
   }
+  void leave(const std::string& key, const std::string& value) override { (*values_)[key] = value; }
+  std::string take(const std::string& key) override { return values_->extract(key).mapped(); }
 
  private:
   [[noreturn]] static void refuse() { throw std::logic_error("checkpoints need no collectives"); }
@@ -133,7 +135,7 @@ inline CheckpointDone write_checkpoint(const RunPaths& paths,
       full.write(*parameter,
                  state_values(kWeights, *parameter, checkpoint.seed).view(parameter->shape()));
     }
-    full.finish();
+    writers[0].add_checksums(full.finish());
   }
   for (int rank = 0; rank < checkpoint.world_size; ++rank) {
     if (rank == checkpoint.rank_without_pieces) weights[rank].clear(), optimizer[rank].clear();

@@ -17,6 +17,24 @@ TEST_CASE("a range says what it allows and allows just that") {
   CHECK_FALSE(at_least(0).contains(std::numeric_limits<double>::quiet_NaN()));
 }
 
+TEST_CASE("a range tells integers apart that no double does") {
+  constexpr int64_t kLimit = int64_t{1} << 53;
+  CHECK(from_to(0, kLimit).contains(kLimit));
+  CHECK_FALSE(from_to(0, kLimit).contains(kLimit + 1));
+  CHECK_FALSE(from_to(0, 1e18).contains(std::numeric_limits<int64_t>::max()));
+  CHECK(from_to(0, kLimit).description() == "at least 0 and at most 9007199254740992");
+}
+
+TEST_CASE("a number of any size is written whole") {
+  CHECK(with_decimals(3.79e35, 4) == "378999999999999981102394800999497728.0000");
+  CHECK(with_decimals(-std::numeric_limits<double>::max(), 2).size() == 1 + 309 + 3);
+  CHECK(with_decimals(0.125, 2) == "0.12");
+  CHECK(with_digits(3.79e35, 4) == "3.79e+35");
+  CHECK(with_digits(0.000123456, 3) == "0.000123");
+  CHECK(with_decimals(std::numeric_limits<double>::infinity(), 2) == "inf");
+  CHECK(shortest(-2.2250738585072014e-308) == "-2.2250738585072014e-308");
+}
+
 TEST_CASE("numbers are written in the fewest digits that read back the same") {
   CHECK(shortest(1e-5) == "1e-05");
   CHECK(shortest(0.1) == "0.1");

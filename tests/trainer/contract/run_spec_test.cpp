@@ -1,8 +1,10 @@
 #include "trainer/contract/run_spec.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "tests/trainer/contract/applied_overrides.h"
+#include "trainer/contract/run_spec_keys.h"
 
 namespace fsdp {
 namespace {
@@ -17,7 +19,48 @@ std::string contradiction(const std::string& text) {
   return "no error";
 }
 
+template <typename T>
+constexpr bool is_number = (std::integral<T> && !std::same_as<T, bool>) || std::floating_point<T>;
+template <typename T>
+constexpr bool is_number<std::optional<T>> = is_number<T>;
+
 }  // namespace
+
+TEST_CASE("every number has a largest value, the default is below it, and doubling it fits") {
+  const RunSpec defaults;
+  visit_values(defaults, [](size_t key, const auto& member, const Range& range) {
+    using T = std::remove_cvref_t<decltype(member)>;
+    if constexpr (is_number<T>) {
+      CAPTURE(run_spec_keys()[key]);
+      CHECK(range.maximum < (is_integer_key(run_spec_keys()[key]) ? 0x1p62 : INFINITY));
+      if constexpr (!is_optional<T>) CHECK(range.contains(member));
+    }
+  });
+}
+
+TEST_CASE("products that would wrap are refused by name") {
+  const std::string many =
+      "batch.size_per_rank: 1000000\nbatch.gradient_accumulation_steps: 1000000\n";
+  CHECK_THAT(contradiction(many), Catch::Contains("'batch.size_per_rank': 1000000 per rank x 1"));
+  CHECK_THAT(contradiction("batch.size_per_rank: 1\ntrain.sequences: 1000000000000000"),
+             Catch::Contains("'train.sequences': 1000000000000000 gives 1000000000000000 steps; "
+                             "allowed: at most 1000000000"));
+  CHECK_THAT(contradiction("train.steps: 1000000000\nbatch.total: 1000000000"),
+             Catch::Contains("'train.steps'") && Catch::Contains("tokens in all"));
+  CHECK_THAT(
+      contradiction("model.config: {hidden_size: 600000, num_hidden_layers: 100000, "
+                    "intermediate_size: 10000000}"),
+      Catch::Contains("'model.config': asks for 1") && Catch::Contains("at most 1000000000000000"));
+}
+
+TEST_CASE("epochs over many rows are counted without wrapping") {
+  RunSpec spec = resolved(applied("train.epochs: 1000000000"));
+  constexpr int64_t kStepsPerEpoch = int64_t{1} << 40;
+  CHECK(wanted_steps(spec, kStepsPerEpoch) == std::numeric_limits<int64_t>::max());
+  CHECK_THROWS_WITH(planned_steps(spec, kStepsPerEpoch), Catch::Contains("'train.epochs'"));
+  spec.train.max_steps = 7;
+  CHECK(planned_steps(spec, kStepsPerEpoch) == 7);
+}
 
 TEST_CASE("differences name a section's first key in short, as before it was a section") {
   CHECK(differences_from_default(applied("precision: bf16_true")) == "precision=bf16_true\n");

@@ -34,6 +34,8 @@ class MirrorGroup : public ProcessGroup {
   }
   void barrier() override {}
   std::string agree(const std::string&, const std::string& value) override { return value; }
+  void leave(const std::string&, const std::string&) override {}
+  std::string take(const std::string&) override { return ""; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&,
                                          const std::vector<int>& ranks) override {
     return std::make_unique<MirrorGroup>(static_cast<int>(ranks.size()));

@@ -1,0 +1,145 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/end_to_end/real_runs.h"
+
+// What keeps fsdp-train from its first step, or lets it begin from something else than the newest
+// checkpoint.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+const std::string kThreads = "threads_per_rank: 1";
+
+// A folder with a run.yaml of a tiny run, with these keys besides, or instead of its threads.
+class RunFolder : public Workplace {
+ public:
+  explicit RunFolder(const std::string& keys) : Workplace("") { describe(keys); }
+
+  void describe(const std::string& keys) const {
+    std::string run = kTinyRun;
+    const bool replaces_threads = keys.starts_with("threads_per_rank");
+    run.replace(replaces_threads ? run.find(kThreads) : 1, replaces_threads ? kThreads.size() : 0,
+                keys + (replaces_threads ? "" : ", "));
+    std::ofstream(*this / "run.yaml") << run << '\n';
+  }
+  Ended train(const Variables& environment = {}) const {
+    return Program(
+               *this / ".",
+               {FSDP_TRAIN_PROGRAM, "--spec", "run.yaml", "--attempt", std::to_string(++attempts_)},
+               environment)
+        .wait();
+  }
+  // Of the last attempt.
+  std::vector<Event> events() const {
+    return events_in(events_file(*this / ("attempt-" + std::to_string(attempts_)), 0));
+  }
+  std::string reason() const { return std::get<RunFailed>(events().back().body).reason; }
+  void flip_bit(const std::string& name) const {
+    const auto file = *this / ("checkpoints/" + name);
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(file) / 2);
+    stream.seekg(middle);
+    const char byte = static_cast<char>(stream.get() ^ 1);
+    stream.seekp(middle);
+    stream.put(byte);
+  }
+
+ private:
+  mutable int attempts_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("more threads than any machine has are refused, from the environment too") {
+  const RunFolder from_environment("threads_per_rank: null");
+  const Ended ended = from_environment.train({{"OMP_NUM_THREADS", "1000000"}});
+  CHECK(ended.status == 2);
+  CHECK_THAT(from_environment.reason(),
+             Contains("OMP_NUM_THREADS") && Contains("at least 1 and at most 4096"));
+  const RunFolder from_key("threads_per_rank: 1000000");
+  CHECK(from_key.train().status == 2);
+  CHECK_THAT(from_key.reason(), Contains("'threads_per_rank': 1000000 is out of range"));
+}
+
+TEST_CASE("units gathered ahead are at most those that there are") {
+  const RunFolder folder("strategy: {kind: fsdp, ranks: 1, prefetch: 1000000}");
+  CHECK(folder.train().status == 0);
+  CHECK(std::get<RunFinished>(folder.events().back().body).steps == 5);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // which are preloaded themselves
+TEST_CASE("a thread that cannot be had ends the run with its remedy") {
+  // A library that is refused a thread may hang instead: both end with the cause.
+  const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 1");
+  const Ended ended = folder.train({{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "1"}});
+  INFO(ended.errors);
+  CHECK(ended.status == 1);
+  CHECK_THAT(folder.reason(), Contains("ulimit -u"));
+}
+
+TEST_CASE("a start that hangs ends within its time and says what it did last") {
+  const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 1");
+  const Ended ended = folder.train(
+      {{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "1"}, {"THREAD_LIMIT_HANGS", "1"}});
+  INFO(ended.errors);
+  CHECK(ended.status == 1);
+  CHECK_THAT(folder.reason(), StartsWith("the start did not get past starting its threads within "
+                                         "1 s; ") &&
+                                  Contains("communication.start_up_timeout_s") &&
+                                  Contains("ulimit -u"));
+  CHECK_THAT(ended.errors, Contains(folder.reason()));
+  CHECK(folder.events().back().time_unix_ms > 1'600'000'000'000);
+}
+#endif
+
+TEST_CASE("a rank whose others never come ends within the time of its start") {
+  const RunFolder folder("strategy: {kind: ddp, ranks: 2}, communication.start_up_timeout_s: 1");
+  const Ended ended = folder.train({{"RANK", "1"},
+                                    {"LOCAL_RANK", "1"},
+                                    {"WORLD_SIZE", "2"},
+                                    {"MASTER_ADDR", "127.0.0.1"},
+                                    {"MASTER_PORT", free_port()}});
+  INFO(ended.errors);
+  CHECK(ended.status == 4);
+  const auto events = events_in(events_file(folder / "attempt-1", 1));
+  CHECK_THAT(std::get<RunFailed>(events.back().body).reason, Contains("127.0.0.1:"));
+}
+
+TEST_CASE("a damaged checkpoint is never trained from") {
+  const std::string keys = "checkpoint: {every_steps: 2, state_dict: sharded}";
+  const RunFolder folder(keys);
+  REQUIRE(folder.train().status == 0);
+  folder.flip_bit("step-4/optimizer.rank0.safetensors");
+  const auto damaged = folder / "checkpoints/step-4";
+
+  folder.describe(keys + ", resume: checkpoints/step-4");
+  CHECK(folder.train().status == 2);
+  CHECK_THAT(folder.reason(),
+             Contains("'resume': ") &&
+                 Contains((damaged / "optimizer.rank0.safetensors").string()) &&
+                 Contains("has not the contents that it was written with (checksum"));
+
+  folder.describe(keys + ", resume: auto");
+  CHECK(folder.train().status == 0);
+  const auto started = std::get<RunStarted>(folder.events().front().body);
+  CHECK(started.resumed_from_step == 2);
+  CHECK_THAT(started.warning, StartsWith("the run goes on from step-2, as what is newer is "
+                                         "damaged: ") &&
+                                  Contains(damaged.string()));
+
+  // Which wrote step 4 anew.
+  CHECK(folder.train().status == 0);
+  CHECK(std::get<RunStarted>(folder.events().front().body).resumed_from_step == 4);
+
+  for (const std::string name : {"step-4", "step-2"}) {
+    folder.flip_bit(name + "/weights.rank0.safetensors");
+  }
+  CHECK(folder.train().status == 2);
+  CHECK_THAT(folder.reason(), Contains("'resume': auto finds no checkpoint that is as it was "
+                                       "written: ") &&
+                                  Contains("to begin anew"));
+}

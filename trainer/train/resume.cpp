@@ -1,0 +1,105 @@
+#include "trainer/train/resume.h"
+
+#include "trainer/checkpoint/checkpoint_folders.h"
+#include "trainer/contract/config_error.h"
+#include "trainer/contract/start_up.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+// What the ranks together find wrong with a checkpoint; empty: nothing. The same on every rank.
+std::string find_damage(const path& folder, ProcessGroup& world) {
+  std::string damage;
+  try {
+    check_contents(folder, read_trainer_state(folder), world.rank(), world.size());
+  } catch (const ConfigError& error) {
+    damage = error.what();
+  }
+  const auto key_of = [&](int rank) {
+    return "damage/" + folder.filename().string() + "/" + std::to_string(rank);
+  };
+  world.leave(key_of(world.rank()), damage);
+  pause_start_up();
+  for (int rank = 0; world.rank() == 0 && rank < world.size(); ++rank) {
+    const std::string found = world.take(key_of(rank));
+    if (damage.empty()) damage = found;
+  }
+  return world.agree("damage", damage);
+}
+
+// Rank 0, which hosts what the ranks meet through, does not end before all know why.
+[[noreturn]] void refuse_together(const std::string& place, const std::string& problem,
+                                  ProcessGroup& world) {
+  world.barrier();
+  throw ConfigError(place, "resume", problem);
+}
+
+Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
+  // Rank 0 decides: another rank may see a shared file system later.
+  std::vector<path> folders;
+  if (world.rank() == 0) folders = checkpoints_newest_first(paths);
+  std::string damages;
+  for (size_t i = 0;; ++i) {
+    const path folder = world.agree("resume", i < folders.size() ? folders[i].string() : "");
+    if (folder.empty() && damages.empty()) return {};
+    if (folder.empty()) {
+      refuse_together(paths.checkpoints().string(),
+                      "auto finds no checkpoint that is as it was written: " + damages +
+                          "; put one back, or move the folder away to begin anew",
+                      world);
+    }
+    const std::string damage = find_damage(folder, world);
+    if (damage.empty()) {
+      Resumed resumed{.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
+      if (!damages.empty()) {
+        resumed.warning = "the run goes on from " + folder.filename().string() +
+                          ", as what is newer is damaged: " + damages;
+      }
+      return resumed;
+    }
+    damages += (damages.empty() ? "" : "; ") + damage;
+  }
+}
+
+Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
+  if (const std::string damage = find_damage(folder, world); !damage.empty()) {
+    refuse_together("", damage, world);
+  }
+  return {.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
+}
+
+void check_fits(const RunSpec& spec, const path& folder, const TrainerState& state) {
+  const auto refuse = [&](const std::string& problem) {
+    throw ConfigError(folder.string(), "resume", problem);
+  };
+  if (state.optimizer != spec.optimizer.kind) {
+    refuse("was written with optimizer.kind " + std::string(name_of(state.optimizer)) +
+           "; the run's is " + std::string(name_of(spec.optimizer.kind)));
+  }
+  if (state.step > kMostSteps || state.sequences != state.step * total_batch(spec)) {
+    refuse("has read " + std::to_string(state.sequences) + " sequences in " +
+           std::to_string(state.step) + " steps; the run's batch.total is " +
+           std::to_string(total_batch(spec)) + "; resume with the same total");
+  }
+  if (state.gradient_scaler.has_value() != (spec.precision.kind == PrecisionKind::kFp16Mixed)) {
+    refuse("was written with another precision; both or neither must be fp16_mixed");
+  }
+}
+
+}  // namespace
+
+Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, ProcessGroup& world) {
+  // What an earlier writer left unfinished goes before any rank looks.
+  if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
+    remove_partial_checkpoints(paths);
+  }
+  if (!spec.resume.is_given()) return {};
+  Resumed resumed = spec.resume.is_auto ? newest_whole_checkpoint(paths, world)
+                                        : checkpoint_at(spec.resume.path, world);
+  if (resumed.reader) check_fits(spec, resumed.reader->folder(), resumed.reader->state());
+  return resumed;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/comm/process_group.h"
+#include "trainer/contract/run_paths.h"
+#include "trainer/contract/run_spec.h"
+
+namespace fsdp {
+
+// What a run goes on from, the same on every rank.
+struct Resumed {
+  std::unique_ptr<CheckpointReader> reader;  // null: the run begins anew
+  std::string warning;  // of newer checkpoints that are damaged and were passed over; else empty
+};
+
+// The checkpoint that `spec.resume` names. `auto` takes the newest one that is as it was written,
+// of which the ranks read every byte together, each its part. Every rank calls it; rank 0 removes
+// what an earlier writer left unfinished.
+// Throws ConfigError when the checkpoint is damaged, with `auto` when all are, and when it does not
+// fit the run.
+Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, ProcessGroup& world);
+
+}  // namespace fsdp
