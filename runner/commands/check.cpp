@@ -6,6 +6,7 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/sweep/planned_runs.h"
+#include "trainer/contract/file_digest.h"
 #include "trainer/contract/utf8.h"
 #include "trainer/contract/yaml_value.h"
 

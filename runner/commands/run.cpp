@@ -24,6 +24,8 @@
 #include "runner/sweep/recovery.h"
 #include "runner/sweep/run_planner.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/digest.h"
+#include "trainer/contract/file_digest.h"
 #include "trainer/contract/yaml_value.h"
 
 namespace fsdp {

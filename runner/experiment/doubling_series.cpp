@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/digest.h"
 #include "trainer/contract/run_spec_keys.h"
 
 namespace fsdp {

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/digest.h"
 #include "trainer/contract/run_spec.h"
 
 // A YAML experiment and its expansion into runs. Pure: reads the file, starts and stores nothing.

@@ -1,4 +1,5 @@
 #include "runner/experiment/experiment.h"
+#include "trainer/contract/digest.h"
 #include "trainer/contract/inputs.h"
 #include "trainer/contract/run_spec_yaml.h"
 

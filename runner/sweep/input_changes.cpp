@@ -8,6 +8,7 @@
 
 #include "runner/experiment/experiment.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/file_digest.h"
 #include "trainer/contract/file_state.h"
 #include "trainer/contract/inputs.h"
 

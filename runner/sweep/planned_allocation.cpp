@@ -9,6 +9,7 @@
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/planned_runs.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/digest.h"
 #include "trainer/contract/unix_time.h"
 
 namespace fsdp {

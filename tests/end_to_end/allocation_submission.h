@@ -16,6 +16,7 @@
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/run_planner.h"
 #include "tests/end_to_end/program.h"
+#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 

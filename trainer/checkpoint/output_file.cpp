@@ -49,7 +49,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
   if (offset == summed_bytes_ && !is_written_beyond_) {
-    checksum_.add(bytes);
+    digest_.add(bytes);
     summed_bytes_ += std::ssize(bytes);
   } else {
     is_written_beyond_ = true;
@@ -65,12 +65,12 @@ void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
 
 std::string OutputFile::finish() {
   if (is_written_beyond_) {
-    const int error = add_rest_of_file(checksum_, descriptor_, summed_bytes_);
+    const int error = add_rest_of_file(digest_, descriptor_, summed_bytes_);
     if (error != 0) fail_to_write(path_, error);
   }
   if (fsync(descriptor_) != 0) fail_to_write(path_, errno);
   if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
-  return checksum_.text();
+  return digest_.text();
 }
 
 std::string write_file(const std::filesystem::path& path, std::string_view text) {

@@ -31,8 +31,8 @@ class OutputFile {
  private:
   std::filesystem::path path_;
   int descriptor_;
-  Checksum checksum_;
-  int64_t summed_bytes_ = 0;        // of the file's begin, that checksum_ holds
+  Digest digest_;
+  int64_t summed_bytes_ = 0;        // of the file's begin, that digest_ holds
   bool is_written_beyond_ = false;  // more, at other places
 };
 

@@ -126,7 +126,7 @@ void check_own_checksum(const path& file, std::string_view text, const json& obj
   const std::string end = written + kBehindChecksum;
   const bool ends_as_written = !written.empty() && text.ends_with(end);
   const std::string found =
-      ends_as_written ? checksum_of(text.substr(0, text.size() - end.size())) : "";
+      ends_as_written ? text_digest(text.substr(0, text.size() - end.size())) : "";
   if (found == written && !found.empty()) return;
   refuse_file(file, "has not the contents that it was written with (checksum " +
                         (found.empty() ? "not found" : found) +
@@ -138,7 +138,7 @@ void check_own_checksum(const path& file, std::string_view text, const json& obj
 std::string to_json(const TrainerState& state) {
   std::string text = to_value(state).dump(2);
   text.replace(text.rfind('\n'), std::string::npos, kBeforeChecksum);
-  return text + checksum_of(text) + kBehindChecksum;
+  return text + text_digest(text) + kBehindChecksum;
 }
 
 TrainerState read_trainer_state(const path& checkpoint) {

@@ -1,28 +1,31 @@
 #pragma once
 
-#include <filesystem>
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "trainer/contract/file_state.h"
+struct XXH3_state_s;
 
-// Digests of contents: XXH3 of 128 bits in hexadecimal, which differ where contents do.
+// Digests of contents: XXH3 of 128 bits as 32 hexadecimal digits. They find changes and damage, not
+// forgery.
 namespace fsdp {
 
-std::string text_digest(std::string_view text);
+// Of bytes that come one after the other.
+class Digest {
+ public:
+  Digest();
+  void add(std::span<const std::byte> bytes);
+  std::string text() const;
 
-// A file's digest, and what the file was before, while and after its bytes were read.
-struct HashedFile {
-  FileState state;
-  std::string digest;
-  // Whether the file had been left alone for so long that a later change shows in its state: only
-  // then may the digest be remembered.
-  bool is_settled = false;
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// Reads the file again when it changed meanwhile. Throws ConfigError (place: the file) when it
-// cannot be read, or changes each time.
-HashedFile hash_file(const std::filesystem::path& file);
-std::string file_digest(const std::filesystem::path& file);
+std::string text_digest(std::string_view text);
 
 }  // namespace fsdp

@@ -10,14 +10,14 @@ namespace fsdp {
 // The length in bytes of the character that `text` begins with; 0 when it is not UTF-8 there.
 size_t utf8_length(std::string_view text);
 
+// `text`, or, when it is longer than `bytes`, its begin and "...", between two characters.
+std::string shortened(std::string_view text, size_t bytes);
+
 // Whether all of it is UTF-8.
 bool is_utf8(std::string_view text);
 
 // How many characters it has; a byte that is not UTF-8 counts as one.
 size_t utf8_count(std::string_view text);
-
-// `text`, or, when it is longer than `bytes`, its begin and "...", between two characters.
-std::string shortened(std::string_view text, size_t bytes);
 
 // Whether `text` begins with a character that a terminal obeys and does not show: C0, DEL, C1, the
 // separators of lines and paragraphs, and those that turn the direction of text.

@@ -1,4 +1,4 @@
-#include "trainer/contract/digest.h"
+#include "trainer/contract/file_digest.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

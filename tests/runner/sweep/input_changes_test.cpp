@@ -13,6 +13,7 @@
 #include "runner/sweep/recovery.h"
 #include "runner/sweep/run_experiment.h"
 #include "tests/runner/sweep/slurm_fixture.h"
+#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 namespace {

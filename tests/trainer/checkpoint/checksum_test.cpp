@@ -3,6 +3,7 @@
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
 #include "tests/trainer/contract/input_fixtures.h"
 #include "trainer/checkpoint/output_file.h"
+#include "trainer/contract/digest.h"
 
 namespace fsdp {
 namespace {
@@ -55,7 +56,7 @@ class Checkpoint {
 };
 
 TEST_CASE("the checksum is XXH3-128") {
-  CHECK(checksum_of("") == "99aa06d3014798d86001c324468d497f");
+  CHECK(text_digest("") == "99aa06d3014798d86001c324468d497f");
 }
 
 TEST_CASE("one flipped bit of any file of a checkpoint is found, and the file named") {
@@ -109,8 +110,8 @@ TEST_CASE("a file that was written out of order has the checksum of its bytes") 
   file.write(0, bytes("one "));
   file.write(8, bytes("three"));
   file.write(4, bytes("two "));
-  CHECK(file.finish() == checksum_of("one two three"));
-  CHECK(checksum_of_file(folder.path() / "file") == checksum_of("one two three"));
+  CHECK(file.finish() == text_digest("one two three"));
+  CHECK(checksum_of_file(folder.path() / "file") == text_digest("one two three"));
 }
 
 }  // namespace
