@@ -3,6 +3,7 @@
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "runner/experiment/experiment.h"
 #include "tests/runner/sweep/slurm_fixture.h"
+#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 namespace {

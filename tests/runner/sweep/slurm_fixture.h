@@ -124,6 +124,8 @@ inline std::vector<Store::PlannedRun> runs_of_one_shape(int count, int64_t check
 // What the ranks and the batch script of one run write.
 class FakeJob {
  public:
+  static constexpr int kSteps = 20;
+
   FakeJob(const std::filesystem::path& results, const RunRecord& run, int64_t ranks = 1)
       : paths_(results / run.folder), ranks_(ranks) {}
 
@@ -173,8 +175,6 @@ class FakeJob {
   }
 
  private:
-  static constexpr int64_t kSteps = 20;
-
   static void write(const std::filesystem::path& file, const std::string& text) {
     std::ofstream(file) << text << '\n';
   }

@@ -84,7 +84,8 @@ TEST_CASE("what a reader of the database keeps the follower from recording is re
   };
   CHECK(life.sweep.follow() == ExitCode::kOk);
   for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
-  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 9).size() == 2);
+  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 2 * FakeJob::kSteps).size() ==
+        FakeJob::kSteps);
   CHECK(life.store.open_jobs("").empty());
   CHECK(lab.cluster.submissions == 1);
 }
