@@ -185,14 +185,6 @@ TEST_CASE("mistakes are named, with exit status 2, and nothing is launched") {
   CHECK_FALSE(std::filesystem::exists(workplace.results()));
 }
 
-TEST_CASE("points that would share a folder are refused") {
-  const Workplace workplace("  - {name: a b}\n  - {name: a/b}\n");
-  const Ended ended = workplace.run();
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("'a b' and 'a/b' are the same"));
-  CHECK_FALSE(std::filesystem::exists(workplace.results()));
-}
-
 TEST_CASE("an input file that is missing is named with the place that asks for it") {
   const Workplace workplace(
       "  - {name: right}\n  - {name: data, data.train: games.csv}\n"
