@@ -123,7 +123,10 @@ class Calls:
         if status == 130 and watch.sent & STOPS:
             return
         is_refused = any(refusal in errors for refusal in REFUSALS)
-        could_not_begin = watch.disturbed_by and ": started," not in errors
+        had_begun = ": started," in errors
+        if -status in watch.sent & STOPS and not had_begun:
+            return
+        could_not_begin = watch.disturbed_by and not had_begun
         if status == 2 and (is_refused or could_not_begin):
             return
         self.find(f"call {name}{f' ({kind})' if kind else ''} ended with {status} after signals "
