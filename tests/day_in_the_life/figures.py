@@ -27,6 +27,7 @@ def attempt_figures(ranks, run):
     figures = {"steps": min(map(len, steps))}
     figures |= _times(steps, done_by_all, run)
     figures |= _memory(steps)
+    figures |= _durations(ranks)
     first = of_kind("step", ranks[0])
     if first:
         figures |= {"loss_first": first[0]["loss"], "loss_last": first[-1]["loss"],
@@ -62,6 +63,21 @@ def _times(steps, done_by_all, run):
     waits = [step["communication_time_ms"] for step in slowest]
     if None not in waits:
         figures["communication_time_ms_median"] = numpy.median(_after_warmup(waits, excluded))
+    return figures
+
+
+def _durations(ranks):
+    """Each by one rank's clock, from the start of its process on."""
+    durations = []
+    for events in ranks:
+        for started in of_kind("run_started", events):
+            begin = started["time_unix_ms"] - started["elapsed_ms"]
+            durations.append(max(event["time_unix_ms"] for event in events) - begin)
+    figures = {"total_time_ms": max(durations)} if durations else {}
+    if steps := of_kind("step", ranks[0]):
+        [started] = of_kind("run_started", ranks[0])
+        figures["start_up_time_ms"] = (steps[0]["time_unix_ms"] - steps[0]["step_time_ms"] -
+                                       started["time_unix_ms"] + started["elapsed_ms"])
     return figures
 
 
