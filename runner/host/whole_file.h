@@ -7,11 +7,9 @@ namespace fsdp {
 
 // The one way in which whole files are written. What `path` is decides how:
 //
-//   nothing, or a regular file   whoever reads it sees what was there before or all of `text`,
-//   never
-//                                a part; the file keeps its mode and, where that is allowed, its
-//                                owner; a link to a file stays, and the file that it means is
-//                                replaced
+//   nothing, or a regular file   whoever reads it sees what was there before or all of `text`; the
+//                                file keeps its mode and, where that is allowed, its owner; a link
+//                                to a file stays, and the file that it means is replaced
 //   anything else                (a pipe, a device, /dev/stdout) is written to as it is
 //
 // Throws std::system_error, and leaves what was there and nothing else, when that cannot be done.

@@ -23,8 +23,8 @@ class EventTail {
 
   // The events of each rank since the last poll, about 16 MiB of the files at a time. A last line
   // without its line feed waits until it is whole; a file that is not there yet has no events; a
-  // whole line that is not an event, or longer than 64 MiB, is skipped. Throws std::system_error when a file is there and
-  // cannot be read.
+  // whole line that is not an event, or longer than 64 MiB, is skipped. Throws std::system_error
+  // when a file is there and cannot be read.
   std::vector<std::vector<Event>> poll();
   // Whether the last poll came to the end of every file.
   bool at_end() const { return at_end_; }

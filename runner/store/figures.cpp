@@ -90,8 +90,7 @@ Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attemp
   return figures.emplace(key, std::move(read)).first->second;
 }
 
-void Store::Contents::write(int64_t run_id, int attempt, Figures& figures,
-                            bool has_ended) {
+void Store::Contents::write(int64_t run_id, int attempt, Figures& figures, bool has_ended) {
   const AttemptFigures& computed = figures.computed;
   write_summary.run(run_id, attempt, computed.summary(has_ended));
   for (int64_t rank = 0; rank < computed.ranks(); ++rank) {

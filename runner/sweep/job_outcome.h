@@ -23,8 +23,8 @@ struct JobAttemptFacts {
   std::optional<TaskState> task{};
 };
 
-// That an input changed outranks all; then what ranks say of a result (finished, out of memory); then what became of the task;
-// then what the job wrote about the ranks' processes.
+// That an input changed outranks all; then what ranks say of a result (finished, out of memory);
+// then what became of the task; then what the job wrote about the ranks' processes.
 AttemptOutcome job_attempt_outcome(const JobAttemptFacts& facts);
 
 // Whether the ranks' own words decide: files on a network file system may show up some seconds

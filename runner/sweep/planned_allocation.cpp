@@ -39,9 +39,8 @@ PlannedAllocation::PlannedAllocation(const std::filesystem::path& folder,
     : token_(plan.token),
       store_(with_copy(local_.path(), folder)),
       experiment_(load_planned_experiment(folder, plan)),
-      digest_(remembered([this](const std::filesystem::path& file) {
-        return current_digest(store_, file);
-      })),
+      digest_(remembered(
+          [this](const std::filesystem::path& file) { return current_digest(store_, file); })),
       planner_(store_, experiment_, digest_,
                {.device_kind = slurm_device_kind,
                 .rerun = plan.rerun,

@@ -69,7 +69,7 @@ class Sweep {
     LaunchResult result;
     int64_t ended_unix_ms;
     bool was_started = true;
-    bool was_looked_at = false;                 // whether its inputs changed
+    bool was_looked_at = false;                  // whether its inputs changed
     std::optional<std::string> changed_input{};  // as changed_input() says
   };
   // Recorded as ended.

@@ -52,10 +52,10 @@ AttemptFigures figures_of(const std::vector<StepsOfRank>& ranks,
 }
 
 TEST_CASE("step times are those of the slowest rank, without the warm-up") {
-  AttemptFigures figures = figures_of(
-      {{.step_times_ms = {900, 10, 20, 30, 40}, .memory_bytes = 70},
-       {.step_times_ms = {100, 15, 12, 50, 35}, .memory_bytes = 90}},
-      {.warmup_steps_excluded = 1, .gradient_accumulation_steps = 4});
+  AttemptFigures figures =
+      figures_of({{.step_times_ms = {900, 10, 20, 30, 40}, .memory_bytes = 70},
+                  {.step_times_ms = {100, 15, 12, 50, 35}, .memory_bytes = 90}},
+                 {.warmup_steps_excluded = 1, .gradient_accumulation_steps = 4});
   figures.add(0, 4'000, RunFinished{});
   figures.add(1, 4'500, RunFailed{});
 

@@ -155,9 +155,9 @@ TEST_CASE("a run whose input changed since it was planned is failed and not laun
   CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
   CHECK(launcher.started == 0);
   CHECK(planned.last_attempt().status == RunStatus::kFailed);
-  CHECK_THAT(planned.last_attempt().reason,
-             Contains("games.csv") && Contains("changed since the run was planned") &&
-                 Contains("run the experiment again"));
+  CHECK_THAT(planned.last_attempt().reason, Contains("games.csv") &&
+                                                Contains("changed since the run was planned") &&
+                                                Contains("run the experiment again"));
 }
 
 TEST_CASE("a run whose input changed while it went on is failed, and nothing resumes from it") {
