@@ -71,13 +71,13 @@ def _durations(ranks):
     durations = []
     for events in ranks:
         for started in of_kind("run_started", events):
-            begin = started["time_unix_ms"] - started["elapsed_ms"]
-            durations.append(max(event["time_unix_ms"] for event in events) - begin)
+            last = max(event["time_unix_ms"] for event in events)
+            durations.append(last - started["time_unix_ms"] + started["elapsed_ms"])
     figures = {"total_time_ms": max(durations)} if durations else {}
     if steps := of_kind("step", ranks[0]):
         [started] = of_kind("run_started", ranks[0])
-        figures["start_up_time_ms"] = (steps[0]["time_unix_ms"] - steps[0]["step_time_ms"] -
-                                       started["time_unix_ms"] + started["elapsed_ms"])
+        figures["start_up_time_ms"] = (steps[0]["time_unix_ms"] - started["time_unix_ms"] +
+                                       started["elapsed_ms"] - steps[0]["step_time_ms"])
     return figures
 
 
