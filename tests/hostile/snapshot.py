@@ -1,5 +1,6 @@
 """What is in a folder: names, kinds, modes, sizes and contents."""
 
+import fnmatch
 import hashlib
 import os
 import pathlib
@@ -46,9 +47,11 @@ def digest(path: bytes) -> str:
 
 
 def changes(before: Snapshot, after: Snapshot, allowed: tuple[str, ...]) -> list[str]:
-    """What differs, but in what is allowed to."""
+    """What differs, but in what is allowed to: names, with `*` for anything, and what is below."""
+
     def may_differ(name: str) -> bool:
-        return any(name == part or name.startswith(part + "/") for part in allowed)
+        return any(fnmatch.fnmatchcase(name, part) or name.startswith(part + "/")
+                   for part in allowed)
 
     found = []
     for name in sorted(before.keys() | after.keys()):
