@@ -76,6 +76,12 @@ void refuse_mistyped_command(const std::string& word) {
   throw error;
 }
 
+// What an error quotes may be of any length.
+std::string message_of(const std::exception& error) {
+  constexpr size_t kMostBytes = 8 << 10;
+  return visible_line(shortened(error.what(), kMostBytes));
+}
+
 ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   std::vector<CommandFunction> functions;
   for (const Command& command : kCommands) functions.push_back(command.add(app));
@@ -112,17 +118,16 @@ int exit_status(std::vector<std::string> arguments) {
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "fsdp-run: " << visible_line(error.what()) << "; see fsdp-run --help\n";
+    std::cerr << "fsdp-run: " << message_of(error) << "; see fsdp-run --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const GaveUp& error) {
-    std::cerr << "fsdp-run: " << visible_line(error.what()) << '\n';
+    std::cerr << "fsdp-run: " << message_of(error) << '\n';
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const ConfigError& error) {
-    std::cerr << "fsdp-run: " << visible_line(error.what()) << '\n'
-              << source_excerpt(error.place());
+    std::cerr << "fsdp-run: " << message_of(error) << '\n' << source_excerpt(error.place());
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
-    std::cerr << "fsdp-run: " << visible_line(error.what()) << '\n';
+    std::cerr << "fsdp-run: " << message_of(error) << '\n';
     return static_cast<int>(ExitCode::kBadConfiguration);
   }
 }

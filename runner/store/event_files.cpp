@@ -98,9 +98,13 @@ std::string_view EventTail::read_lines(File& file) {
 }
 
 void EventTail::lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what) {
+  constexpr int kMostWarnings = 10;
   skipped_lines += lines;
+  if (file.warnings == kMostWarnings) return;
+  const bool is_last = ++file.warnings == kMostWarnings;
   warn_(file.path.string() + ":" + std::to_string(file.line) + ": " + what +
-        "; figures of this attempt may lack a step; run it again with --rerun");
+        "; figures of this attempt may lack a step; run it again with --rerun" +
+        (is_last ? "; what else is wrong with this file is counted, not told" : ""));
 }
 
 bool EventTail::follows(File& file, int64_t& skipped_lines, const Event& event) {

@@ -42,6 +42,7 @@ class EventTail {
     int64_t last_sequence = -1;  // of the last event returned
     int64_t skipped_since = 0;   // lines after it
     int64_t unknown_since = 0;   // lines after it, of kinds of a newer version
+    int warnings = 0;
   };
 
   std::vector<Event> poll(File& file, int64_t& skipped_lines);

@@ -36,6 +36,14 @@ TEST_CASE("every command's help fits 80 columns, describes every option and has 
   }
 }
 
+TEST_CASE("an error that quotes what is long is short") {
+  const Workplace workplace("  - {name: one}\n");
+  const Ended ended = workplace.call({"check", "--launcher", std::string(100'000, '9')});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("--launcher: 999"));
+  CHECK(ended.errors.size() < 10'000);
+}
+
 TEST_CASE("a mistyped option is answered with the nearest one") {
   const Workplace workplace("  - {name: one}\n");
   const auto errors = [&](const std::vector<std::string>& arguments) {

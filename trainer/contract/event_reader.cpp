@@ -64,6 +64,11 @@ class Members {
       member = text;
     } else {
       check(key, value.get(member));
+      if constexpr (std::same_as<T, int64_t>) {
+        // So that differences and sums of two fit: nothing that is counted or timed is as large.
+        constexpr int64_t kLargest = int64_t{1} << 60;
+        if (member < -kLargest || member > kLargest) fail(key, simdjson::NUMBER_OUT_OF_RANGE);
+      }
     }
   }
 

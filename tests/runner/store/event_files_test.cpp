@@ -100,6 +100,16 @@ TEST_CASE("a corrupt line is skipped, counted and warned about; an unknown kind 
   CHECK_THAT(attempt.warnings[1], Catch::Contains("events.rank0.jsonl:5: "));
 }
 
+TEST_CASE("of a file of damaged lines a few are told of, and all are counted") {
+  Attempt attempt;
+  EventTail tail = attempt.tail(1);
+  for (int i = 0; i < 1000; ++i) attempt.append(0, "damaged\n");
+  CHECK(tail.poll()[0].empty());
+  CHECK(tail.skipped_lines() == std::vector<int64_t>{1000});
+  REQUIRE(attempt.warnings.size() == 10);
+  CHECK_THAT(attempt.warnings[9], Catch::Contains("is counted, not told"));
+}
+
 TEST_CASE(
     "lines that are missing by their sequence, repeated or far too long are counted as lost") {
   Attempt attempt;

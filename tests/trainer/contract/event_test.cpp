@@ -78,6 +78,16 @@ TEST_CASE("a step without its number or a figure is no step of number or figure 
   }
 }
 
+// A gap in the sequence, or a time since the start, is a difference that has to fit.
+TEST_CASE("a number beyond all counting is no sequence, time or step") {
+  for (const std::string name : {"sequence", "time_unix_ms", "step", "tokens"}) {
+    for (const std::string value : {"9223372036854775807", "-9223372036854775808"}) {
+      CHECK_THROWS_WITH(event_from_json_line(step_line(name, '"' + name + "\":" + value)),
+                        Catch::Contains("'" + name + "'"));
+    }
+  }
+}
+
 TEST_CASE("an unknown kind is no event and no error") {
   CHECK_FALSE(event_from_json_line(
       R"({"version":1,"kind":"of tomorrow","sequence":4,"time_unix_ms":5,"step":"no number"})"));
