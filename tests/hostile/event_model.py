@@ -32,7 +32,7 @@ TEXTS = {
 
 
 def fits(name: str, value) -> bool:
-    is_integer = isinstance(value, int) and not isinstance(value, bool) and -2**63 <= value < 2**63
+    is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**60
     is_real = is_integer or (isinstance(value, float) and math.isfinite(value))
     if name in INTEGERS | OPTIONAL_INTEGERS:
         return is_integer or (value is None and name in OPTIONAL_INTEGERS)

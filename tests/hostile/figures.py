@@ -101,11 +101,14 @@ def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
                                        (run,)).fetchone()
     steps: dict[int, dict[int, sqlite3.Row]] = {}
     counts = dict.fromkeys(range(ranks), 0)
+    last: dict[int, int] = {}
     for row in connection.execute(
             "select * from steps where run = ? and attempt = ? "
             "order by rank, sequence", (run, attempt)):
-        done = steps.setdefault(row["step"], {})
-        done[row["rank"]] = row
+        if row["step"] <= last.get(row["rank"], row["step"] - 1):
+            continue  # a rank's steps only rise
+        last[row["rank"]] = row["step"]
+        steps.setdefault(row["step"], {})[row["rank"]] = row
         counts[row["rank"]] = counts.get(row["rank"], 0) + 1
     whole = [steps[step] for step in sorted(steps) if len(steps[step]) == ranks]
     times = [max(row["step_time_ms"] for row in done.values()) for done in whole]

@@ -13,6 +13,8 @@ TABLES = ("experiments", "runs", "attempts", "ranks", "steps", "summaries", "eva
 
 NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
                   ("checkpoints", "path"), ("experiments", "name"), ("experiments", "file"))
+# What SQLite makes beside a database that a stranger put into WAL mode, when it is read.
+WAL_INDEX = ("sweep/results/results.sqlite-shm", "sweep/results/results.sqlite-wal")
 BEHIND_A_LINK = "behind_a_link"  # where a run makes its database, when its user linked it there
 
 
@@ -211,7 +213,7 @@ def merge(case: Case, results: pathlib.Path) -> None:
                           f"alice={results.relative_to(case.work)}",
                           "--results",
                           "all",
-                          may_change=("all", "sweep/results/results.sqlite-shm"))
+                          may_change=("all", *WAL_INDEX))
     if ended.ok:
         figures.check_report(case, case.work / "all")
 
@@ -221,7 +223,7 @@ def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
     mine = case.take("sweep/results", "mine")
     shutil.move(results, mine / "theirs")
     database = ("mine/results.sqlite", "mine/results.sqlite-journal",
-                "mine/theirs/results.sqlite-shm")
+                "mine/theirs/results.sqlite-*")
     ended = case.fsdp_run("merge", "alice=mine/theirs", "--results", "mine", may_change=database)
     shutil.move(mine / "theirs", results)
     if not ended.ok:
