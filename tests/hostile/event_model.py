@@ -16,6 +16,10 @@ OPTIONAL_REALS = {
 }
 OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes"}
 FLAGS = {"non_finite", "skipped"}
+KINDS = {
+    "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
+    "run_failed", "run_interrupted"
+}
 # Of which 0 would be taken for a figure that was measured.
 REQUIRED = {
     "step": ("step", "step_time_ms", "tokens", "label_count", "learning_rate",
@@ -33,7 +37,8 @@ TEXTS = {
 
 def fits(name: str, value) -> bool:
     is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**60
-    is_real = is_integer or (isinstance(value, float) and math.isfinite(value))
+    is_real = (isinstance(value, float) and math.isfinite(value)) or (
+        isinstance(value, int) and not isinstance(value, bool) and -2**63 <= value < 2**64)
     if name in INTEGERS | OPTIONAL_INTEGERS:
         return is_integer or (value is None and name in OPTIONAL_INTEGERS)
     if name in REALS | OPTIONAL_REALS:
@@ -72,19 +77,24 @@ def last(contents: bytes, kind: str, member: str):
 
 def is_whole(contents: bytes, steps: int) -> bool:
     """Whether every line is an event, none is missing between them, each of `steps` was done once,
-    and the rank finished. An event that is there twice counts once."""
+    and the rank finished. An event that is there twice counts once; one of a kind that nobody knows
+    may be any of those that are missing."""
     sequence = -1
+    unknown = 0
     done = []
     kind = ""
     for line in contents.split(b"\n")[:-1]:
         event = event_of(line)
         if event is None:
             return False
+        if event["kind"] not in KINDS:
+            unknown += 1
+            continue
         if event["sequence"] <= sequence:
             continue
-        if event["sequence"] != sequence + 1:
+        if event["sequence"] > sequence + unknown + 1:
             return False
-        sequence, kind = event["sequence"], event["kind"]
+        sequence, kind, unknown = event["sequence"], event["kind"], 0
         if kind == "step":
             done.append(event["step"])
     return done == list(range(1, steps + 1)) and kind == "run_finished"

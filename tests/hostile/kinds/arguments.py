@@ -7,10 +7,11 @@ import subprocess
 from tests.hostile import odd, oracle
 from tests.hostile.case import Case
 
+# But for --detach and --follow: without a controller of Slurm they wait for one.
 COMMANDS = {
     "run": [
         "--set", "--only", "--profile", "--gpus", "--launcher", "--rerun", "--dry-run",
-        "--per-rank", "--max-parallel", "--time-limit", "--quiet", "--json", "--detach", "--follow"
+        "--per-rank", "--max-parallel", "--time-limit", "--quiet", "--json"
     ],
     "check": ["--set", "--only", "--profile", "--gpus", "--launcher"],
     "report": [
@@ -33,7 +34,7 @@ COMMANDS = {
     ],
 }
 FLAGS = {
-    "--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--detach", "--follow", "--per-run",
+    "--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--per-run",
     "--per-series", "--all", "--force", "--not-current", "--checkpoints"
 }
 SENSIBLE = {

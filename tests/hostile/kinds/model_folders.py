@@ -122,7 +122,8 @@ def change_header(case: Case, file: pathlib.Path) -> None:
         header, data = artefacts.read_safetensors(file)
         names = [name for name in header if name != "__metadata__"]
         tensor = header[random.choice(names)]
-    except (ValueError, IndexError, struct.error, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, IndexError, struct.error, TypeError, AttributeError,
+            RecursionError):
         return
     what = random.choice(
         ["shape", "offsets", "dtype", "raw", "deep", "names", "length", "metadata", "overlap"])
