@@ -1,5 +1,7 @@
 """Odd values: numbers, texts and bytes that programs trip over."""
 
+import os
+import pathlib
 import random
 
 TEXTS = [
@@ -60,6 +62,11 @@ def nested(random_: random.Random, opening: str = "[", closing: str = "]") -> st
     depth = random_.choice([100, 1000, 20_000, 200_000])
     return opening * depth + ("1" if opening[-1] == ":" else "") + (closing * depth if
                                                                     random_.random() < 0.7 else "")
+
+
+def is_changeable(file: pathlib.Path) -> bool:
+    """Whether it is a file that an earlier change left as one."""
+    return file.is_file() and os.access(file, os.R_OK | os.W_OK)
 
 
 def damaged(random_: random.Random, contents: bytes) -> tuple[bytes, str]:

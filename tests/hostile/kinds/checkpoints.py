@@ -83,7 +83,7 @@ def judge(case: Case, row: dict, damaged: str) -> None:
 
 
 def a_file(case: Case, checkpoint: pathlib.Path) -> pathlib.Path:
-    return case.random.choice(sorted(file for file in checkpoint.rglob("*") if file.is_file()))
+    return case.random.choice(sorted(filter(odd.is_changeable, checkpoint.rglob("*"))))
 
 
 def damage(case: Case, checkpoint: pathlib.Path) -> None:
@@ -125,7 +125,7 @@ def replace_file(case: Case, checkpoint: pathlib.Path) -> None:
 def change_state(case: Case, checkpoint: pathlib.Path) -> None:
     """One member of trainer.json, with an odd value."""
     file = checkpoint / "trainer.json"
-    if not file.is_file():
+    if not odd.is_changeable(file):
         return
     try:
         state = json.loads(file.read_bytes())
@@ -164,7 +164,7 @@ def change_header(case: Case, checkpoint: pathlib.Path) -> None:
     from tests.hostile.kinds import model_folders
     files = [
         file for file in sorted(checkpoint.rglob("*.safetensors"))
-        if file.is_file() and file.stat().st_size > 9
+        if odd.is_changeable(file) and file.stat().st_size > 9
     ]
     if files:
         model_folders.change_header(case, case.random.choice(files))

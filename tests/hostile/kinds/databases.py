@@ -219,7 +219,7 @@ def merge(case: Case, results: pathlib.Path) -> None:
 
 
 def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
-    """Of a folder that lies in one's results; pruning what came from it touches no file of a run."""
+    """Of a folder in one's results; pruning what came from it touches no file of a run."""
     mine = case.take("sweep/results", "mine")
     shutil.move(results, mine / "theirs")
     database = ("mine/results.sqlite", "mine/results.sqlite-journal",

@@ -91,14 +91,14 @@ def replace_json(case: Case, folder: pathlib.Path) -> None:
         odd.nested(case.random, '{"a":', "}"), "[]", "null", "", "{}", '{"a": 1, "a": 2}',
         "\ufeff{}", "{" + '"k":1,' * 100_000 + '"l":2}', '{"vocab_size": 1e999}', "\x00", "{} {}"
     ])
-    if file.is_dir():
+    if file.exists() and not odd.is_changeable(file) or file.is_symlink():
         return
     file.write_text(contents)
     case.note(f"{file.name}: {contents[:30]!a}")
 
 
 def damage(case: Case, folder: pathlib.Path) -> None:
-    file = case.random.choice(sorted(file for file in folder.iterdir() if file.is_file()) or [None])
+    file = case.random.choice(sorted(filter(odd.is_changeable, folder.iterdir())) or [None])
     if file is None:
         return
     contents, what = odd.damaged(case.random, file.read_bytes())
@@ -109,7 +109,7 @@ def damage(case: Case, folder: pathlib.Path) -> None:
 def a_header(case: Case, folder: pathlib.Path) -> None:
     files = [
         file for file in sorted(folder.glob("*.safetensors"))
-        if file.is_file() and file.stat().st_size > 9
+        if odd.is_changeable(file) and file.stat().st_size > 9
     ]
     if files:
         change_header(case, case.random.choice(files))
