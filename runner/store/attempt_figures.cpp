@@ -37,7 +37,7 @@ AttemptFigures::AttemptFigures(const Attempt& attempt)
 
 void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body) {
   Rank& own = ranks_.at(static_cast<size_t>(rank));
-  own.last_unix_ms = std::max(own.last_unix_ms, time_unix_ms);
+  add_last_time(rank, time_unix_ms);
   if (const auto* done = std::get_if<StepDone>(&body)) {
     add_step(rank, time_unix_ms, *done);
   } else if (const auto* sample = std::get_if<DeviceSample>(&body)) {
@@ -55,6 +55,11 @@ void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Even
   } else {
     own.has_ended = true;
   }
+}
+
+void AttemptFigures::add_last_time(int64_t rank, int64_t time_unix_ms) {
+  int64_t& last_unix_ms = ranks_.at(static_cast<size_t>(rank)).last_unix_ms;
+  last_unix_ms = std::max(last_unix_ms, time_unix_ms);
 }
 
 void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone& done) {

@@ -29,6 +29,8 @@ class AttemptFigures {
   // the start of the rank's process; times of different ranks are never compared. Throws
   // std::out_of_range when there is no such rank.
   void add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body);
+  // That the rank's last event was written then.
+  void add_last_time(int64_t rank, int64_t time_unix_ms);
 
   // `has_ended`: whether the attempt is over, though some ranks may not have said so.
   AttemptSummary summary(bool has_ended) const;

@@ -43,7 +43,7 @@ void add_events(AttemptFigures& figures, Database& database, const std::string& 
 void add_starts_and_ends(AttemptFigures& figures, Database& database, int64_t run_id, int attempt) {
   Statement(database,
             "select rank, host, gpu, steps_planned, resumed_from_step, started_unix_ms, "
-            "ended_unix_ms from ranks where run = ? and attempt = ?")
+            "ended_unix_ms, last_event_unix_ms from ranks where run = ? and attempt = ?")
       .query(
           [&](Statement& row) {
             const auto rank = row.next<int64_t>();
@@ -56,6 +56,8 @@ void add_starts_and_ends(AttemptFigures& figures, Database& database, int64_t ru
             if (started_unix_ms) figures.add(rank, *started_unix_ms, started);
             const auto ended_unix_ms = row.next<std::optional<int64_t>>();
             if (ended_unix_ms) figures.add(rank, *ended_unix_ms, RunFinished{});
+            const auto last_event_unix_ms = row.next<std::optional<int64_t>>();
+            if (last_event_unix_ms) figures.add_last_time(rank, *last_event_unix_ms);
           },
           run_id, attempt);
 }
