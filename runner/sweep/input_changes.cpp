@@ -99,6 +99,23 @@ std::optional<std::string> changed_input(Store& store, const RunRecord& run, con
   }
 }
 
+std::vector<FileState> input_states(const RunSpec& spec) {
+  std::vector<FileState> states;
+  try {
+    for (const path& file : input_files(spec)) states.push_back(state_of(file));
+  } catch (const ConfigError&) {  // changed_input() says so
+  }
+  return states;
+}
+
+std::optional<std::string> touched_input(const RunSpec& spec,
+                                         const std::vector<FileState>& before) {
+  const std::vector<FileState> now = input_states(spec);
+  const auto [was, is] = std::ranges::mismatch(before, now);
+  if (was == before.end()) return std::nullopt;
+  return was->path + " was written to, moved or given other rights";
+}
+
 AttemptOutcome outcome_of_change(const std::string& changed, const AttemptOutcome& said) {
   return {RunStatus::kFailed,
           changed + " while the run went on; run it again, with files that stay as they are" +

@@ -202,6 +202,7 @@ void Sweep::launch() {
 }
 
 std::optional<std::string> Sweep::start(const Begun& begun) {
+  inputs_[begun.run.record.id] = input_states(begun.run.spec);
   const auto changed = changed_input(store_, begun.run.record, begun.run.spec);
   try {
     check_are_there(settings_.results);
@@ -266,6 +267,7 @@ void Sweep::look_at_inputs(Ended& ended) {
   if (!ended.was_started || ended.was_looked_at) return;
   const auto& [record, spec] = running_.at(ended.result.id).run();
   ended.changed_input = changed_input(store_, record, spec);
+  if (!ended.changed_input) ended.changed_input = touched_input(spec, inputs_[record.id]);
   ended.was_looked_at = true;
 }
 
@@ -292,6 +294,7 @@ Sweep::Closed Sweep::close(const Ended& ended) {
 void Sweep::conclude(Closed closed) {
   const RunStatus status = closed.outcome.status;
   running_.extract(closed.run).mapped().show_end(closed.outcome);
+  inputs_.erase(closed.run);
   some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
   if (!closed.next) return;
   expect(progress_, *closed.next);

@@ -17,6 +17,7 @@
 #include "runner/sweep/results_patience.h"
 #include "runner/sweep/stop_signals.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/contract/file_state.h"
 
 namespace fsdp {
 
@@ -114,6 +115,8 @@ class Sweep {
   std::optional<Begun> begun_;
   std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
   std::vector<Ended> ended_;
+  // Of runs under way: their input files before they were started.
+  std::map<int64_t, std::vector<FileState>> inputs_{};
   std::map<int64_t, int> claimed_{};  // in a job: attempts with a folder, not begun; by run
   bool stopping_ = false;
   bool user_waits_ = true;  // for what is left to be recorded when all runs have ended

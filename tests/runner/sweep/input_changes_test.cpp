@@ -184,6 +184,18 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
   CHECK(outcome.reason == planned.last_attempt().reason);
 }
 
+TEST_CASE("a run whose input was changed and put back while it went on is failed") {
+  Planned planned;
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    planned.write("games.csv", "Games");
+    planned.write("games.csv", "games");
+  });
+  CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
+  CHECK_THAT(planned.last_attempt().reason,
+             Contains("games.csv was written to") && Contains("while the run went on"));
+}
+
 TEST_CASE("an attempt of a killed runner whose input changed is failed when it is closed") {
   Planned planned;
   const bool has_changed = GENERATE(false, true);
