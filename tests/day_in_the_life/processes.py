@@ -19,11 +19,11 @@ def send(pid, number):
 
 def children(pid):
     found = []
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
+    try:  # it, or a thread of it, may end meanwhile
+        for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
             found += map(int, tasks.read_text().split())
-        except OSError:
-            pass
+    except OSError:
+        pass
     return found
 
 
