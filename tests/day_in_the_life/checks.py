@@ -13,7 +13,7 @@ from figures import attempt_figures, events_of, joined, of_kind, rank_figures
 NAMES = re.compile(r"""
     results\.sqlite(-journal)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
         run\.yaml |
-        attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | checkpoints(/.*)?))? |
+        attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | end\.json | checkpoints(/.*)?))? |
         checkpoints(/step-\d+(/[^/.][^/]*)?)?
     ))?)?)?""", re.VERBOSE)
 
