@@ -79,7 +79,7 @@ void add_evaluations(std::vector<CurvePoint>& points, const Store& store, int64_
     CurvePoint point{
         .step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms, .figures = {}};
     add_if_known(point, "validation/loss", evaluation.body.loss);
-    add_if_known(point, "validation/token_accuracy", std::optional(evaluation.body.token_accuracy));
+    add_if_known(point, "validation/token_accuracy", evaluation.body.token_accuracy);
     points.push_back(std::move(point));
   }
 }

@@ -72,8 +72,9 @@ class Experience {
 
 std::string evaluation_text(const EvaluationDone& evaluation) {
   std::string text = ": step " + std::to_string(evaluation.step) + "  validation loss ";
+  if (!evaluation.token_accuracy) return text + "unknown: no row of the set has labels";
   text += evaluation.loss ? loss_text(*evaluation.loss) : "not finite";
-  return text + "  accuracy " + decimals(100 * evaluation.token_accuracy, 1) + " %";
+  return text + "  accuracy " + decimals(100 * *evaluation.token_accuracy, 1) + " %";
 }
 
 std::string checkpoint_text(const CheckpointDone& checkpoint) {

@@ -4,15 +4,15 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <span>
-#include <stdexcept>
+
+#include "trainer/contract/numbers.h"
 
 namespace fsdp {
 namespace {
 
 constexpr double kLargestInDigits = 1e15;  // whole numbers above are no more exact
+constexpr int kDecimals = 2;               // where there is an exponent
 
 std::string two_parts(int64_t large, const char* large_unit, int64_t small,
                       const char* small_unit) {
@@ -40,15 +40,8 @@ std::span<const Unit> units_of(std::string_view name) {
 }  // namespace
 
 std::string decimals(double value, int count) {
-  if (std::isnan(value)) return "nan";
-  const bool is_readable = std::abs(value) < kLargestInDigits;
-  std::array<char, 64> text{};  // 15 digits and a few decimals; infinite: "inf"
-  const auto [end, error] =
-      is_readable
-          ? std::to_chars(text.begin(), text.end(), value, std::chars_format::fixed, count)
-          : std::to_chars(text.begin(), text.end(), value, std::chars_format::scientific, 2);
-  if (error != std::errc()) throw std::logic_error("a figure of so many decimals");
-  return {text.begin(), end};
+  return std::abs(value) < kLargestInDigits ? with_decimals(value, count)
+                                            : with_exponent(value, kDecimals);
 }
 
 std::string three_digits(double value) {
@@ -56,9 +49,8 @@ std::string three_digits(double value) {
   if (!(std::abs(value) < kLargestInDigits)) return decimals(value, 0);
   if (value == 0) return decimals(value, 2);
   // Rounded before its exponent is read: 99.96 has three whole digits.
-  std::array<char, 32> scientific{};
-  std::to_chars(scientific.begin(), scientific.end(), value, std::chars_format::scientific, 2);
-  const int exponent = std::atoi(std::strchr(scientific.data(), 'e') + 1);
+  const std::string rounded = with_exponent(value, kDecimals);
+  const int exponent = std::stoi(rounded.substr(rounded.find('e') + 1));
   return decimals(value, std::clamp(2 - exponent, 0, kMostDecimals));
 }
 

@@ -108,6 +108,7 @@ AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
 }
 
 void AttemptFigures::add_evaluation(const EvaluationDone& evaluation) {
+  if (!evaluation.token_accuracy) return;  // of a set without labels
   if (!evaluations_.token_accuracy_last) evaluations_.validation_loss_first = evaluation.loss;
   evaluations_.validation_loss_last = evaluation.loss;
   evaluations_.token_accuracy_last = evaluation.token_accuracy;

@@ -2,12 +2,32 @@
 
 namespace fsdp {
 
-// Runs found by their folder, which no two share; lines of events that could not be read; digests of
-// files known by all that stat(2) says of a file, without those that were known by less.
+// Runs found by their folder, which no two share; lines of events that could not be read; no token
+// accuracy without labels; digests of files known by all that stat(2) says of a file, without those
+// that were known by less.
 inline constexpr const char* kSchemaVersion6 = R"sql(
 create index runs_of_folders on runs (folder);
 
 alter table ranks add column skipped_lines integer not null default 0;
+
+create table evaluations_6 (
+  run integer not null,
+  attempt integer not null,
+  rank integer not null,
+  sequence integer not null,
+  time_unix_ms integer not null,
+  step integer not null,
+  loss real,
+  non_finite integer not null,
+  token_accuracy real,
+  label_count integer not null,
+  evaluation_time_ms real not null,
+  primary key (run, attempt, rank, sequence),
+  foreign key (run, attempt, rank) references ranks (run, attempt, rank)
+) without rowid;
+insert into evaluations_6 select * from evaluations;
+drop table evaluations;
+alter table evaluations_6 rename to evaluations;
 
 drop table file_digests;
 create table file_digests (

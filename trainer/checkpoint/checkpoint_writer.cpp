@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/checkpoint_writer.h"
 
 #include "trainer/checkpoint/checkpoint_folders.h"
+#include "trainer/checkpoint/checksum.h"
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/piece_file.h"
 

@@ -65,7 +65,7 @@ void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
 
 std::string OutputFile::finish() {
   if (is_written_beyond_) {
-    const int error = add_rest_of_file(digest_, descriptor_, summed_bytes_);
+    const int error = digest_.add_file(descriptor_, summed_bytes_);
     if (error != 0) fail_to_write(path_, error);
   }
   if (fsync(descriptor_) != 0) fail_to_write(path_, errno);

@@ -6,6 +6,7 @@
 
 #include "trainer/checkpoint/checksum.h"
 #include "trainer/contract/config_error.h"
+#include "trainer/contract/digest.h"
 #include "trainer/contract/input_file.h"
 #include "trainer/contract/utf8.h"
 

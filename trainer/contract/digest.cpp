@@ -1,8 +1,13 @@
 #include "trainer/contract/digest.h"
 
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <cerrno>
 #include <new>
+#include <vector>
+
+#include "trainer/contract/start_up.h"
 
 namespace fsdp {
 
@@ -14,6 +19,19 @@ Digest::Digest() : state_(XXH3_createState()) {
 
 void Digest::add(std::span<const std::byte> bytes) {
   XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+}
+
+int Digest::add_file(int descriptor, int64_t offset) {
+  constexpr size_t kBlockBytes = 1 << 20;
+  std::vector<std::byte> block(kBlockBytes);
+  while (true) {
+    const ssize_t count = pread(descriptor, block.data(), block.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return count < 0 ? errno : 0;
+    add(std::span(block).first(static_cast<size_t>(count)));
+    continue_start_up_part();
+    offset += count;
+  }
 }
 
 std::string Digest::text() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ class Digest {
  public:
   Digest();
   void add(std::span<const std::byte> bytes);
+  // Adds the rest of an open file. Returns 0, or the errno of a read that failed.
+  int add_file(int descriptor, int64_t offset = 0);
   std::string text() const;
 
  private:

@@ -134,17 +134,19 @@ struct EvaluationDone {
   int64_t step = 0;
   std::optional<double> loss;
   bool non_finite = false;
-  double token_accuracy = 0;
+  std::optional<double> token_accuracy;
   int64_t label_count = 0;
   double evaluation_time_ms = 0;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("step", self.step, "Optimizer steps done before it.", any_value());
-    visit("loss", self.loss, "Mean over all unmasked tokens; null when not finite.", any_value());
+    visit("loss", self.loss,
+          "Mean over all unmasked tokens; null when not finite, and without labels.", any_value());
     visit("non_finite", self.non_finite, "Whether the loss was NaN or infinite.", any_value());
     visit("token_accuracy", self.token_accuracy,
-          "Part of the unmasked tokens that were the most likely ones.", any_value());
+          "Part of the unmasked tokens that were the most likely ones; null without labels.",
+          any_value());
     visit("label_count", self.label_count, "Unmasked labels of all ranks.", any_value());
     visit("evaluation_time_ms", self.evaluation_time_ms, "Time of the evaluation.", any_value());
   }
@@ -243,7 +245,7 @@ struct RunInterrupted {
 
 struct Event {
   int version = kEventVersion;
-  int64_t sequence = 0;      // from 0, per rank and attempt
+  int64_t sequence = 0;  // from 0, per rank and attempt
   // When it was written. Of one rank, by a clock that is not set meanwhile.
   int64_t time_unix_ms = 0;
   std::optional<int64_t> elapsed_ms{};  // since the rank's process was started

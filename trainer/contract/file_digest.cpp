@@ -4,10 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <span>
 #include <system_error>
-#include <vector>
 
 #include "trainer/contract/digest.h"
 #include "trainer/contract/input_file.h"
@@ -24,7 +21,7 @@ class OpenFile {
   // Non-blocking, so that a named pipe is refused instead of waited for.
   explicit OpenFile(const std::filesystem::path& file)
       : file_(file), descriptor_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (descriptor_ < 0) refuse();
+    if (descriptor_ < 0) refuse(errno);
   }
   ~OpenFile() { close(descriptor_); }
   OpenFile(const OpenFile&) = delete;
@@ -33,21 +30,14 @@ class OpenFile {
   FileState state() const { return state_of(file_, descriptor_); }
 
   std::string digest() const {
-    constexpr size_t kBlockBytes = 1 << 20;
     Digest digest;
-    std::vector<std::byte> block(kBlockBytes);
-    for (;;) {
-      const ssize_t count = read(descriptor_, block.data(), block.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) refuse();
-      if (count == 0) return digest.text();
-      digest.add(std::span(block).first(static_cast<size_t>(count)));
-    }
+    if (const int error = digest.add_file(descriptor_); error != 0) refuse(error);
+    return digest.text();
   }
 
  private:
-  [[noreturn]] void refuse() const {
-    refuse_file(file_, "cannot be read: " + std::generic_category().message(errno));
+  [[noreturn]] void refuse(int error) const {
+    refuse_file(file_, "cannot be read: " + std::generic_category().message(error));
   }
 
   std::filesystem::path file_;

@@ -1,12 +1,14 @@
 #include "trainer/contract/numbers.h"
 
 #include <charconv>
+#include <cmath>
 
 namespace fsdp {
 namespace {
 
 template <typename... Format>
 std::string text_of(double value, Format... format) {
+  if (std::isnan(value)) return "nan";  // and not "-nan"
   std::string text(32, '\0');
   while (true) {
     const auto [end, error] =
@@ -27,8 +29,8 @@ std::string with_decimals(double value, int decimals) {
   return text_of(value, std::chars_format::fixed, decimals);
 }
 
-std::string with_digits(double value, int digits) {
-  return text_of(value, std::chars_format::general, digits);
+std::string with_exponent(double value, int decimals) {
+  return text_of(value, std::chars_format::scientific, decimals);
 }
 
 }  // namespace fsdp

@@ -13,7 +13,7 @@ std::string shortest(double value);
 // With so many digits behind the point, as printf's %.<decimals>f.
 std::string with_decimals(double value, int decimals);
 
-// With so many digits in all, and an exponent where that is shorter, as printf's %.<digits>g.
-std::string with_digits(double value, int digits);
+// With so many digits behind the point, and an exponent, as printf's %.<decimals>e.
+std::string with_exponent(double value, int decimals);
 
 }  // namespace fsdp

@@ -52,11 +52,13 @@ EvaluationDone Evaluation::run(Engine& engine, int64_t step) {
 
   EvaluationDone done;
   done.step = step;
-  done.token_accuracy = values[1] / values[2];
   done.label_count = static_cast<int64_t>(values[2]);
-  const double loss = values[0] / values[2];
-  done.non_finite = !std::isfinite(loss);
-  if (!done.non_finite) done.loss = loss;
+  if (done.label_count > 0) {
+    done.token_accuracy = values[1] / values[2];
+    const double loss = values[0] / values[2];
+    done.non_finite = !std::isfinite(loss);
+    if (!done.non_finite) done.loss = loss;
+  }
   done.evaluation_time_ms = clock.mark()->milliseconds_since(*begin);
   return done;
 }

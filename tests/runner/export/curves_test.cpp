@@ -77,7 +77,8 @@ TEST_CASE(
   ingest(store, run, 1, 1'000, {started(0), step(1, 1.1), step(2, 1.2), step(3, 1.3)});
   store.begin_attempt(run, attempt_start());  // 2: goes on from step 2, as 3 does
   ingest(store, run, 2, 10'000,
-         {started(2), step(3, 2.3), EvaluationDone{.step = 3, .loss = 9}, step(4, 2.4)});
+         {started(2), step(3, 2.3), EvaluationDone{.step = 3, .loss = 9, .token_accuracy = 0},
+          step(4, 2.4)});
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 3, 20'000, {started(2), step(3, 3.3)});
   store.begin_attempt(run, attempt_start());  // 4: reported nothing

@@ -72,13 +72,15 @@ TEST_CASE("what is remarkable among a rank's events has lines of its own") {
   started.resumed_from_step = 20;
   started.warning = "the data is not read to its end";
   EvaluationDone evaluation{.step = 25, .loss = 1.23456, .token_accuracy = 0.3124};
-  EvaluationDone not_finite{.step = 30, .loss = {}, .non_finite = true};
+  EvaluationDone not_finite{.step = 30, .loss = {}, .non_finite = true, .token_accuracy = 0};
+  EvaluationDone without_labels{.step = 35, .loss = {}, .token_accuracy = {}};
   CheckpointDone checkpoint{
       .step = 30, .path = "checkpoints/step-30", .size_bytes = 12 << 20, .write_time_ms = 2'345};
   std::vector<std::string> lines, warnings;
   for (const Remark& remark : remarks("lab", std::vector<Event>{{.body = started},
                                                                 {.body = evaluation},
                                                                 {.body = not_finite},
+                                                                {.body = without_labels},
                                                                 {.body = checkpoint}})) {
     (remark.is_warning ? warnings : lines).push_back(remark.line);
   }
@@ -87,6 +89,8 @@ TEST_CASE("what is remarkable among a rank's events has lines of its own") {
         std::vector<std::string>{"lab: resumed from step 20",
                                  "lab: step 25  validation loss 1.2346  accuracy 31.2 %",
                                  "lab: step 30  validation loss not finite  accuracy 0.0 %",
+                                 "lab: step 35  validation loss unknown: no row of the set has "
+                                 "labels",
                                  "lab: step 30  checkpoint checkpoints/step-30  12.0 MiB  2.3 s"});
 }
 

@@ -242,13 +242,15 @@ TEST_CASE("validation figures are of the first, the last and the best evaluation
   AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
   CHECK_FALSE(figures.summary(false).validation_loss_best);
   CHECK_FALSE(figures.summary(false).token_accuracy_last);
-  const auto evaluation = [&](std::optional<double> loss, double accuracy) {
+  const auto evaluation = [&](std::optional<double> loss, std::optional<double> accuracy) {
     EvaluationDone done;
     done.loss = loss;
     done.token_accuracy = accuracy;
     figures.add(0, 0, done);
     figures.add(1, 0, done);
   };
+  evaluation(std::nullopt, std::nullopt);  // no labels: no figures
+  CHECK_FALSE(figures.summary(false).token_accuracy_last);
   evaluation(4, 0.1);
   evaluation(std::nullopt, 0);
   evaluation(2, 0.5);

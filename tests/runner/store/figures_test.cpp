@@ -31,7 +31,8 @@ std::vector<Event> events_of(int rank) {
     sample.power_watts = static_cast<double>(100 + step);
     if (rank == 0 && step % 3 == 0) report(sample);
     if (step % 10 == 0)
-      report(EvaluationDone{.step = step, .loss = 1.0 / static_cast<double>(step)});
+      report(EvaluationDone{
+          .step = step, .loss = 1.0 / static_cast<double>(step), .token_accuracy = 0});
     if (rank == 0 && step % 20 == 0) {
       report(CheckpointDone{.step = step, .path = "x", .write_time_ms = static_cast<double>(step)});
     }

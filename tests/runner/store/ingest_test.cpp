@@ -78,14 +78,17 @@ TEST_CASE("evaluations, checkpoints and samples of devices are recorded once eac
   EvaluationDone bad = evaluation;
   bad.loss.reset();
   bad.non_finite = true;
-  const std::vector events{event(1, 10, evaluation), event(2, 20, checkpoint), event(3, 30, gpu),
-                           event(4, 30, processors), event(5, 50, bad)};
+  const EvaluationDone without_labels{.step = 9, .loss = {}, .token_accuracy = {}};
+  const std::vector events{event(1, 10, evaluation), event(2, 20, checkpoint),
+                           event(3, 30, gpu),        event(4, 30, processors),
+                           event(5, 50, bad),        event(6, 60, without_labels)};
   store.ingest(run_id, 1, 0, events);
   store.ingest(run_id, 1, 0, events);
   CHECK(sqlite3(results,
                 "select run,attempt,rank,sequence,time_unix_ms,step,loss,non_finite,"
                 "token_accuracy,label_count,evaluation_time_ms from evaluations") ==
-        "1,1,0,1,10,7,1.5,0,0.25,40,12.5\n1,1,0,5,50,7,NULL,1,0.25,40,12.5\n");
+        "1,1,0,1,10,7,1.5,0,0.25,40,12.5\n1,1,0,5,50,7,NULL,1,0.25,40,12.5\n"
+        "1,1,0,6,60,9,NULL,0,NULL,0,0.0\n");
   CHECK(sqlite3(results,
                 "select run,attempt,rank,sequence,time_unix_ms,step,path,size_bytes,write_time_ms "
                 "from checkpoints") == "1,1,0,2,20,7,checkpoints/step-7,1099511627776,250.5\n");

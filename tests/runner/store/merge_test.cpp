@@ -29,7 +29,8 @@ int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
   for (int64_t step = 1; step <= steps; ++step) {
     events.push_back(event(step, 1'000 * step, step_done(step, 10)));
   }
-  events.push_back(event(steps + 1, 5'000, EvaluationDone{.step = 1, .loss = 2}));
+  events.push_back(
+      event(steps + 1, 5'000, EvaluationDone{.step = 1, .loss = 2, .token_accuracy = 0}));
   events.push_back(
       event(steps + 2, 5'000, CheckpointDone{.step = 1, .path = "checkpoints/step-1"}));
   events.push_back(event(steps + 3, 5'000, DeviceSample{}));

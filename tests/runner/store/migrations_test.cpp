@@ -167,9 +167,10 @@ TEST_CASE("a run of version 2 gets another attempt, with what it can report now"
   CHECK(store.begin_attempt(3, attempt_start()) == 2);
   StepDone done = step_done(1, 10);
   done.skipped = true;
-  store.ingest(3, 2, 0,
-               std::vector{event(0, 5, RunStarted{}), event(1, 6, done),
-                           event(2, 7, EvaluationDone{.step = 1, .loss = 2.5})});
+  store.ingest(
+      3, 2, 0,
+      std::vector{event(0, 5, RunStarted{}), event(1, 6, done),
+                  event(2, 7, EvaluationDone{.step = 1, .loss = 2.5, .token_accuracy = 0})});
   store.ingest(3, 2, 1, std::vector{event(0, 5, RunStarted{}), event(1, 6, done)});
   store.end_attempt(3, 2, RunStatus::kFinished, "", 9);
   const ComparisonRow row = store.comparison("lab").at(2);

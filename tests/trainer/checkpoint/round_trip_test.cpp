@@ -1,5 +1,6 @@
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
 #include "tests/trainer/contract/input_fixtures.h"
+#include "trainer/checkpoint/checksum.h"
 
 namespace fsdp {
 namespace {

@@ -29,8 +29,8 @@ TEST_CASE("a number of any size is written whole") {
   CHECK(with_decimals(3.79e35, 4) == "378999999999999981102394800999497728.0000");
   CHECK(with_decimals(-std::numeric_limits<double>::max(), 2).size() == 1 + 309 + 3);
   CHECK(with_decimals(0.125, 2) == "0.12");
-  CHECK(with_digits(3.79e35, 4) == "3.79e+35");
-  CHECK(with_digits(0.000123456, 3) == "0.000123");
+  CHECK(with_exponent(3.79e35, 2) == "3.79e+35");
+  CHECK(with_exponent(0.000123456, 1) == "1.2e-04");
   CHECK(with_decimals(std::numeric_limits<double>::infinity(), 2) == "inf");
   CHECK(shortest(-2.2250738585072014e-308) == "-2.2250738585072014e-308");
 }
