@@ -76,7 +76,7 @@ std::vector<ComparisonRow> chosen_runs(Store& store, const std::vector<std::stri
   return rows;
 }
 
-std::optional<std::string> variable(const char* name) {
+std::optional<std::string> variable_if_set(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
 }
@@ -87,11 +87,11 @@ ExitCode export_command(const ExportArguments& arguments) {
   Store store(arguments.results, StoreUse::kExisting);
   const std::vector<ComparisonRow> rows = chosen_runs(store, arguments.words);
   PublishedFolder place(arguments.to);
-  export_runs(
-      store, rows, place.folder(),
-      {.format = *enum_from_name<ExportFormat>(arguments.format),
-       .results = arguments.results,
-       .wandb = {.entity = variable("WANDB_ENTITY"), .project = variable("WANDB_PROJECT")}});
+  export_runs(store, rows, place.folder(),
+              {.format = *enum_from_name<ExportFormat>(arguments.format),
+               .results = arguments.results,
+               .wandb = {.entity = variable_if_set("WANDB_ENTITY"),
+                         .project = variable_if_set("WANDB_PROJECT")}});
   place.publish();
   const auto without_attempt = std::ranges::count_if(
       rows, [](const ComparisonRow& row) { return !row.attempt.has_value(); });

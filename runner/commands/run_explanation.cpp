@@ -36,13 +36,13 @@ Keys identity_of(const Store& store, const RunRecord& run) {
   return keys;
 }
 
-struct Difference {
+struct ChangedKey {
   std::string key;
   std::string before, now;  // "the default" where a key is not given
 };
 
-std::vector<Difference> differences(const Keys& before, const Keys& now) {
-  std::vector<Difference> found;
+std::vector<ChangedKey> differences(const Keys& before, const Keys& now) {
+  std::vector<ChangedKey> found;
   const auto value = [](const Keys& keys, const std::string& key) {
     const auto entry = keys.find(key);
     return entry == keys.end() ? std::string("the default") : entry->second;
@@ -50,7 +50,7 @@ std::vector<Difference> differences(const Keys& before, const Keys& now) {
   Keys all = before;
   all.insert(now.begin(), now.end());
   for (const auto& [key, ignored] : all) {
-    Difference difference{key, value(before, key), value(now, key)};
+    ChangedKey difference{key, value(before, key), value(now, key)};
     if (difference.before != difference.now) found.push_back(std::move(difference));
   }
   return found;
@@ -172,9 +172,9 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
     text += visible_line("  " + file.string()) + '\n';
 
   std::optional<RunRecord> nearest;
-  std::vector<Difference> least;
+  std::vector<ChangedKey> least;
   for (RunRecord& other : earlier_runs(store, run)) {
-    std::vector<Difference> found = differences(identity_of(store, other), keys);
+    std::vector<ChangedKey> found = differences(identity_of(store, other), keys);
     if (nearest && found.size() > least.size()) continue;
     nearest = std::move(other);
     least = std::move(found);
@@ -187,7 +187,7 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
     const bool same_data = nearest->data_digest == run.data_digest;
     return text + (same_data ? "its name alone.\n" : "the contents of its input files.\n");
   }
-  const Difference& first = least.front();
+  const ChangedKey& first = least.front();
   return text + counted(std::ssize(least), "key") + "; the first: " +
          visible_line(first.key + ", there " + first.before + ", here " + first.now) + ".\n";
 }

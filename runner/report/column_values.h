@@ -35,6 +35,9 @@ auto of(T Owner::*member) {
   };
 }
 
+// Whether the run's experiment compares by throughput.
+inline bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
+
 // "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
 std::string strategy_text(const ReportRow& row);
 

@@ -39,6 +39,9 @@ std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 // Of prepare()'s, in a file of its own: the lines below the table.
 std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind);
 
+// A figure as JSON; null when it was not measured.
+void append_json_value(std::string& text, const Value& value);
+
 std::string render(Format format, const PreparedReport& prepared);
 
 std::string render_table(const PreparedReport& prepared);

@@ -76,18 +76,6 @@ void append_list(std::string& out, std::string_view key, const Items& items) {
   append_items(out, items, [](std::string& text, const auto& item) { append_json(text, item); });
 }
 
-void append_value(std::string& out, const Value& value) {
-  std::visit(
-      [&](const auto& known) {
-        if constexpr (std::same_as<std::decay_t<decltype(known)>, std::monostate>) {
-          out += "null";
-        } else {
-          append_json(out, known);
-        }
-      },
-      value);
-}
-
 void append_members(std::string& out, const Curve& curve) {
   append_pair(out, "measured", curve.measured);
   append_key(out, "x");
@@ -140,7 +128,7 @@ std::vector<const Column*> columns_for_people(const PreparedReport& prepared) {
 void append_row(std::string& out, const std::vector<const Column*>& columns, const ReportRow& row) {
   append_items(out, columns, [&](std::string& cell, const Column* column) {
     cell += '[';
-    append_value(cell, column->value(row));
+    append_json_value(cell, column->value(row));
     cell += ',';
     append_json_string(cell, column->text(row));
     cell += ']';

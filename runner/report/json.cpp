@@ -12,21 +12,24 @@ void append_row(std::string& text, const PreparedReport& prepared, const ReportR
     first = false;
     append_json_string(text, column.name);
     text += ':';
-    const Value value = column.value(row);
-    if (const auto* number = std::get_if<int64_t>(&value)) {
-      append_json(text, *number);
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      append_json(text, *real);
-    } else if (const auto* words = std::get_if<std::string>(&value)) {
-      append_json(text, *words);
-    } else {
-      text += "null";
-    }
+    append_json_value(text, column.value(row));
   }
   text += '}';
 }
 
 }  // namespace
+
+void append_json_value(std::string& text, const Value& value) {
+  std::visit(
+      [&](const auto& known) {
+        if constexpr (std::same_as<std::decay_t<decltype(known)>, std::monostate>) {
+          text += "null";
+        } else {
+          append_json(text, known);
+        }
+      },
+      value);
+}
 
 // One object, one line a row.
 std::string render_json(const PreparedReport& prepared) {

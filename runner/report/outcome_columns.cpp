@@ -40,8 +40,6 @@ std::string count(std::optional<int64_t> value) { return value ? std::to_string(
 bool has_skipped(const ReportRow& row) { return row.run->skipped_steps.value_or(0) > 0; }
 
 // Rows that are compared by throughput may differ in their number of steps.
-bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
-
 std::string status(const ReportRow& row) {
   return row.is_series ? row.series->status_text() : std::string(name_of(row.run->status));
 }

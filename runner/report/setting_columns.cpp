@@ -19,8 +19,6 @@ bool is_repeated(const ReportRow& row) { return row.series->runs.size() > 1; }
 bool has_source(const ReportRow& row) { return !row.run->source.empty(); }
 
 // Rows that are compared by throughput may differ in these; the reader should see it.
-bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
-
 std::string batch(const ReportRow& row) {
   return std::to_string(row.run->batch_size_per_rank) + "x" +
          std::to_string(row.run->gradient_accumulation_steps);

@@ -15,10 +15,10 @@ using Catch::Matchers::Matches;
 namespace {
 
 // A folder with a run.yaml.
-class RunFolder : public Workplace {
+class LoneRun : public Workplace {
  public:
-  explicit RunFolder(const std::string& steps = "5", const std::string& strategy = "ddp",
-                     const std::string& more_keys = "", int ranks = 2)
+  explicit LoneRun(const std::string& steps = "5", const std::string& strategy = "ddp",
+                   const std::string& more_keys = "", int ranks = 2)
       : Workplace("") {
     std::string run = kTinyRun;
     run.replace(run.find("steps: 5"), 8, "steps: " + steps);
@@ -57,7 +57,7 @@ std::vector<StepDone> steps_in(const std::filesystem::path& events_file) {
   return steps;
 }
 
-void check_finished(const RunFolder& folder, int attempt) {
+void check_finished(const LoneRun& folder, int attempt) {
   for (const int rank : {0, 1}) {
     const auto events =
         events_in(events_file(folder / ("attempt-" + std::to_string(attempt)), rank));
@@ -72,7 +72,7 @@ void check_finished(const RunFolder& folder, int attempt) {
 }  // namespace
 
 TEST_CASE("ranks started by hand agree on the first free attempt") {
-  const RunFolder folder;
+  const LoneRun folder;
   int attempt = 0;
   for (const auto environment : {as_torchrun, as_srun}) {
     const std::string port = free_port();
@@ -86,7 +86,7 @@ TEST_CASE("ranks started by hand agree on the first free attempt") {
 }
 
 TEST_CASE("a step's communication is that of its collectives, on every rank") {
-  const RunFolder folder(
+  const LoneRun folder(
       "5", "fsdp",
       "optimizer.gradient_clip_norm: 1.0, evaluation.every_steps: 1, "
       "evaluation.fraction: 0.5, evaluation.batches: 20, checkpoint.every_steps: 1, ");
@@ -109,7 +109,7 @@ TEST_CASE("a step's communication is that of its collectives, on every rank") {
 
 TEST_CASE("a rank alone communicates for 0 ms") {
   const std::string strategy = GENERATE("single", "ddp", "fsdp");
-  const RunFolder folder("3", strategy, "", 1);
+  const LoneRun folder("3", strategy, "", 1);
   CHECK(folder.start({})->wait().status == 0);
   const auto steps = steps_in(events_file(folder / "attempt-1", 0));
   CHECK(steps.size() == 3);
@@ -117,7 +117,7 @@ TEST_CASE("a rank alone communicates for 0 ms") {
 }
 
 TEST_CASE("torchrun starts the trainer") {
-  const RunFolder folder;
+  const LoneRun folder;
   const Ended ended =
       Program(folder / ".", {PYTHON_PROGRAM, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                              "--master-port", free_port(), "--no-python", FSDP_TRAIN_PROGRAM,
@@ -129,7 +129,7 @@ TEST_CASE("torchrun starts the trainer") {
 }
 
 TEST_CASE("another number of processes than ranks is refused") {
-  const RunFolder folder;
+  const LoneRun folder;
   for (const auto environment : {as_torchrun, as_srun}) {
     const Ended ended = folder.start(environment(0, 3, free_port()))->wait();
     CHECK(ended.status == 2);
@@ -142,7 +142,7 @@ TEST_CASE("another number of processes than ranks is refused") {
 
 TEST_CASE("a rank that is asked to stop stops all of them after the same step") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
-  const RunFolder folder("1000000");
+  const LoneRun folder("1000000");
   const std::string port = free_port();
   const auto rank_0 = folder.start(as_torchrun(0, 2, port));
   const auto rank_1 = folder.start(as_torchrun(1, 2, port));
@@ -162,7 +162,7 @@ TEST_CASE("a rank that is asked to stop stops all of them after the same step") 
 }
 
 TEST_CASE("a rank that hangs is an error of the others, which name what they waited for") {
-  const RunFolder folder("1000000", "fsdp", "communication.timeout_s: 2, ");
+  const LoneRun folder("1000000", "fsdp", "communication.timeout_s: 2, ");
   const std::string port = free_port();
   const auto rank_0 = folder.start(as_torchrun(0, 2, port));
   const auto rank_1 = folder.start(as_torchrun(1, 2, port));
@@ -182,7 +182,7 @@ TEST_CASE("a rank that hangs is an error of the others, which name what they wai
 }
 
 TEST_CASE("the first rank of a node samples its devices, and run_finished stays last") {
-  const RunFolder folder("50", "ddp", "device_samples.every_s: 0.1, ");
+  const LoneRun folder("50", "ddp", "device_samples.every_s: 0.1, ");
   const std::string port = free_port();
   const auto rank_1 = folder.start(as_torchrun(1, 2, port));
   CHECK(folder.start(as_torchrun(0, 2, port))->wait().status == 0);

@@ -20,7 +20,7 @@ using nlohmann::json;
 using std::filesystem::path;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit, for the index too
+constexpr uint64_t kMaxJsonBytes = 100'000'000;  // the format's own limit, for the index too
 constexpr std::string_view kFileName = "model.safetensors";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
@@ -130,7 +130,7 @@ std::map<std::string, std::string> read_metadata(const path& file, const json& v
 
 // The index: for each tensor its shard's file name.
 std::map<std::string, std::string> read_index(const path& index) {
-  const json object = parse_json_object(index, map_input_file(index)->text(), kMaxHeaderBytes);
+  const json object = parse_json_object(index, map_input_file(index)->text(), kMaxJsonBytes);
   const auto weight_map = object.find("weight_map");
   if (weight_map == object.end() || !weight_map->is_object()) {
     refuse_file(index, "has no 'weight_map' of tensor names to files");
@@ -158,13 +158,13 @@ SafetensorsFile read_safetensors_file(const path& file) {
   }
   uint64_t header_bytes;
   std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
+  if (header_bytes > kMaxJsonBytes || header_bytes > bytes.size() - kLengthBytes) {
     refuse_file(file, "announces a header of " + std::to_string(header_bytes) +
                           " bytes, but holds " + std::to_string(bytes.size()) +
                           " in all; it is cut short, or no safetensors file");
   }
   const json header =
-      parse_json_object(file, mapped->text().substr(kLengthBytes, header_bytes), kMaxHeaderBytes);
+      parse_json_object(file, mapped->text().substr(kLengthBytes, header_bytes), kMaxJsonBytes);
   const auto data = bytes.subspan(kLengthBytes + header_bytes);
   SafetensorsFile contents;
   for (const auto& [name, value] : header.items()) {

@@ -10,7 +10,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-const std::string kBase = "experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 48}\n";
+const std::string kDoublingBase = "experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 48}\n";
 const std::string kDouble = "double: {batch.size_per_rank: {from: 1, refine: true}}";
 
 // An experiment that is there for as long as its runs are made.
@@ -42,13 +42,13 @@ std::vector<int64_t> while_all_fit(const Doubled& doubled, size_t run = 0) {
 
 // The message for a sweep with this `double`.
 std::string refusal(const std::string& doubled, const ExpandOptions& options = {}) {
-  return message(kBase + "sweep:\n  double: " + doubled + "\n", options);
+  return message(kDoublingBase + "sweep:\n  double: " + doubled + "\n", options);
 }
 
 }  // namespace
 
 TEST_CASE("each point and combination is a series, which begins with one run") {
-  const Doubled doubled(kBase +
+  const Doubled doubled(kDoublingBase +
                         "points: [{name: a}, {name: b}]\nsweep:\n  product: "
                         "{activation_checkpointing.every: [0, 1]}\n  " +
                         kDouble + "\n");
@@ -72,9 +72,9 @@ TEST_CASE("each point and combination is a series, which begins with one run") {
 }
 
 TEST_CASE("with a total batch, values that do not divide it are passed over") {
-  CHECK(while_all_fit(Doubled(kBase + "sweep: {" + kDouble + "}\n")) ==
+  CHECK(while_all_fit(Doubled(kDoublingBase + "sweep: {" + kDouble + "}\n")) ==
         std::vector<int64_t>{1, 2, 4, 8, 16, 48});
-  CHECK(while_all_fit(Doubled(kBase +
+  CHECK(while_all_fit(Doubled(kDoublingBase +
                               "points: [{name: two, strategy: {kind: ddp, ranks: 2}}]\n"
                               "sweep: {" +
                               kDouble + "}\n")) == std::vector<int64_t>{1, 2, 4, 8, 24});
@@ -85,23 +85,25 @@ TEST_CASE("with a total batch, values that do not divide it are passed over") {
 }
 
 TEST_CASE("any key that holds an integer can be doubled, to where it ends to be valid") {
-  CHECK(while_all_fit(Doubled(
-            kBase + "sweep: {double: {data.sequence_length: {from: 100, refine: true}}}\n")) ==
+  CHECK(while_all_fit(
+            Doubled(kDoublingBase +
+                    "sweep: {double: {data.sequence_length: {from: 100, refine: true}}}\n")) ==
         std::vector<int64_t>{100, 200, 400, 800, 1600, 2048});  // the model's positions
-  CHECK(while_all_fit(Doubled(
-            kBase + "sweep: {double: {model.config.num_hidden_layers: {from: 3, to: 24}}}\n")) ==
+  CHECK(while_all_fit(
+            Doubled(kDoublingBase +
+                    "sweep: {double: {model.config.num_hidden_layers: {from: 3, to: 24}}}\n")) ==
         std::vector<int64_t>{3, 6, 12, 24});
   // Heads of an even width: multiples of 12.
-  CHECK(while_all_fit(Doubled(kBase + "sweep: {double: {model.config.hidden_size: {from: 12, "
-                                      "to: 100, refine: true}}}\n")) ==
-        std::vector<int64_t>{12, 24, 48, 96});
+  CHECK(while_all_fit(Doubled(
+            kDoublingBase + "sweep: {double: {model.config.hidden_size: {from: 12, "
+                            "to: 100, refine: true}}}\n")) == std::vector<int64_t>{12, 24, 48, 96});
 }
 
 TEST_CASE("the family is all but the key and what is derived from it") {
   const std::string sweep = "sweep: {" + kDouble + "}\n";
-  const std::string family = Doubled(kBase + sweep).family();
+  const std::string family = Doubled(kDoublingBase + sweep).family();
   const std::string from_3 = "sweep: {double: {batch.size_per_rank: {from: 3, to: 24}}}\n";
-  CHECK(Doubled(kBase + from_3).family() == family);
+  CHECK(Doubled(kDoublingBase + from_3).family() == family);
   // Another name, or a base that says otherwise what is doubled, is the same family.
   CHECK(Doubled("experiment: other\nbase: {memory_limit_gib: 1, batch: {total: 48, size_per_rank: "
                 "2}}\npoints: [{name: x}]\n" +
@@ -109,7 +111,8 @@ TEST_CASE("the family is all but the key and what is derived from it") {
             .family() == family);
   const std::string derived =
       "points: [{name: x, optimizer.learning_rate: '${batch.size_per_rank} * 1e-4'}]\n";
-  CHECK(Doubled(kBase + derived + sweep).family() == Doubled(kBase + derived + from_3).family());
+  CHECK(Doubled(kDoublingBase + derived + sweep).family() ==
+        Doubled(kDoublingBase + derived + from_3).family());
 
   CHECK(
       Doubled("experiment: lab\nbase: {memory_limit_gib: 2, batch.total: 48}\n" + sweep).family() !=
@@ -117,14 +120,15 @@ TEST_CASE("the family is all but the key and what is derived from it") {
   CHECK(
       Doubled("experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 96}\n" + sweep).family() !=
       family);
-  CHECK(Doubled(kBase + "points: [{name: x, data.sequence_length: 128}]\n" + sweep).family() !=
+  CHECK(Doubled(kDoublingBase + "points: [{name: x, data.sequence_length: 128}]\n" + sweep)
+            .family() != family);
+  CHECK(Doubled(kDoublingBase + "sweep: {double: {data.sequence_length: {from: 4}}}\n").family() !=
         family);
-  CHECK(Doubled(kBase + "sweep: {double: {data.sequence_length: {from: 4}}}\n").family() != family);
 }
 
 TEST_CASE("every repeat is a series of its own") {
-  const Doubled doubled(kBase + "sweep: {repeats: {count: 2, change_seed: true}, " + kDouble +
-                        "}\n");
+  const Doubled doubled(kDoublingBase + "sweep: {repeats: {count: 2, change_seed: true}, " +
+                        kDouble + "}\n");
   REQUIRE(doubled.runs().size() == 2);
   const Run later = doubled.run(8, 1);
   CHECK(later.point == "lab size_per_rank=8 #2");
@@ -135,14 +139,14 @@ TEST_CASE("every repeat is a series of its own") {
 }
 
 TEST_CASE("what follows the first run, in words") {
-  CHECK(Doubled(kBase + "sweep: {" + kDouble + "}\n").series().outlook() ==
+  CHECK(Doubled(kDoublingBase + "sweep: {" + kDouble + "}\n").series().outlook() ==
         "then batch.size_per_rank 2, 4, 8, 16, 48, until one does not fit; then values between "
         "the last two");
-  CHECK(Doubled(kBase + "sweep: {double: {train.seed: {from: 1}}}\n").series().outlook() ==
+  CHECK(Doubled(kDoublingBase + "sweep: {double: {train.seed: {from: 1}}}\n").series().outlook() ==
         "then train.seed 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, ..., until one does not fit");
-  CHECK(
-      Doubled(kBase + "sweep: {double: {batch.size_per_rank: {from: 48}}}\n").series().outlook() ==
-      "no other value of batch.size_per_rank follows");
+  CHECK(Doubled(kDoublingBase + "sweep: {double: {batch.size_per_rank: {from: 48}}}\n")
+            .series()
+            .outlook() == "no other value of batch.size_per_rank follows");
 }
 
 TEST_CASE("labels that would be ambiguous are the whole key") {
@@ -154,7 +158,7 @@ TEST_CASE("labels that would be ambiguous are the whole key") {
 }
 
 TEST_CASE("--only chooses a series by its point or combination, or as its first run is named") {
-  const std::string text = kBase +
+  const std::string text = kDoublingBase +
                            "points: [{name: a}, {name: b}]\nsweep:\n  product: "
                            "{activation_checkpointing.every: [0, 1]}\n  " +
                            kDouble + "\n";
@@ -209,9 +213,9 @@ TEST_CASE("nothing else may give the key that is doubled") {
       Contains("--set batch.size_per_rank=2") && Contains("overrides what the sweep doubles at"));
   CHECK_THAT(refusal("{batch.gradient_accumulation_steps: {from: 1}}", {.set = {"batch.total=8"}}),
              Contains("overrides what the sweep doubles at"));
-  CHECK_THAT(
-      message(kBase + "sweep:\n  - " + kDouble + "\n  - product: {batch.size_per_rank: [3, 4]}\n"),
-      Contains("'lab size_per_rank=3' may also be met by the doubling at"));
+  CHECK_THAT(message(kDoublingBase + "sweep:\n  - " + kDouble +
+                     "\n  - product: {batch.size_per_rank: [3, 4]}\n"),
+             Contains("'lab size_per_rank=3' may also be met by the doubling at"));
 }
 
 TEST_CASE("on the CPU, doubling has an end or a limit") {

@@ -7,12 +7,12 @@
 namespace fsdp {
 namespace {
 
-const std::string kProfiles = R"(experiment: lab
+const std::string kTwoProfiles = R"(experiment: lab
 profiles:
   a100x4: {requires: {gpus: 4, gpu_memory_gib: 79}, set: {precision: bf16_true}}
   gpu: {requires: {gpus: 1}}
 )";
-const std::string kWithCpu = kProfiles + "  cpu: {set: {device: cpu, train.seed: 2}}\n";
+const std::string kWithCpu = kTwoProfiles + "  cpu: {set: {device: cpu, train.seed: 2}}\n";
 
 Expansion expanded(const std::string& text, const std::string& profile,
                    const Resources& resources) {
@@ -20,7 +20,7 @@ Expansion expanded(const std::string& text, const std::string& profile,
   return Experiment::load(folder.write("lab.yaml", text)).expand({.profile = profile}, resources);
 }
 
-std::string message(const std::string& text, const std::string& profile = "auto",
+std::string refusal(const std::string& text, const std::string& profile = "auto",
                     const Resources& resources = {}) {
   const TemporaryFolder folder;
   try {
@@ -57,7 +57,7 @@ TEST_CASE("a profile without requirement fits anywhere") {
 
 TEST_CASE("auto fails when no profile fits") {
   CHECK(
-      message(kProfiles) ==
+      refusal(kTwoProfiles) ==
       "lab.yaml:2:1: 'profiles': none fits: a100x4 needs 4 GPUs, this host has 0; gpu needs 1 GPU, "
       "this host has 0; choose one with --profile NAME, or add one");
 }
@@ -71,7 +71,7 @@ TEST_CASE("a profile named outright is taken even when its requirement is not me
   CHECK(expansion.profile_reason ==
         "a100x4: chosen with --profile, although a100x4 needs 4 GPUs, this host has 0");
   CHECK(expansion.runs[0].spec.device == DeviceKind::kCuda);
-  CHECK(message(text, "a100x4") ==
+  CHECK(refusal(text, "a100x4") ==
         "lab.yaml:6:37: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 0; allowed: device: "
         "cpu (in 'lab')");
   CHECK(expanded(kWithCpu, "cpu", {.gpu_count = 8}).profile_reason == "cpu: chosen with --profile");
@@ -79,25 +79,25 @@ TEST_CASE("a profile named outright is taken even when its requirement is not me
 
 TEST_CASE("an unknown profile is refused") {
   CHECK(
-      message(kWithCpu, "cpx") ==
+      refusal(kWithCpu, "cpx") ==
       "--profile: 'cpx': no such profile in this experiment; allowed: auto, a100x4, gpu, cpu; did "
       "you mean 'cpu'?");
-  CHECK_THAT(message("experiment: lab", "cpu"), Catch::Contains("no such profile"));
+  CHECK_THAT(refusal("experiment: lab", "cpu"), Catch::Contains("no such profile"));
 }
 
 TEST_CASE("malformed profiles are refused") {
   const std::string head = "experiment: lab\nprofiles:\n  p: ";
-  CHECK(message(head + "{require: {gpus: 1}}") ==
+  CHECK(refusal(head + "{require: {gpus: 1}}") ==
         "lab.yaml:3:7: 'profiles.p.require': unknown key; allowed: requires, set; did you mean "
         "'requires'?");
   CHECK(
-      message(head + "{requires: {gpus: 0}}") ==
+      refusal(head + "{requires: {gpus: 0}}") ==
       "lab.yaml:3:24: 'profiles.p.requires.gpus': 0 is out of range; allowed: an integer, at least "
       "1 and at most 100000, or null");
-  CHECK_THAT(message(head + "{requires: {gpu: 1}}"), Catch::Contains("did you mean 'gpus'?"));
-  CHECK_THAT(message(head + "{set: {train.sed: 1}}"), Catch::Contains("did you mean 'seed'?"));
-  CHECK_THAT(message(head + "[a]"), Catch::Contains("a list is not a map"));
-  CHECK_THAT(message("experiment: lab\nprofiles: {auto: {}}"),
+  CHECK_THAT(refusal(head + "{requires: {gpu: 1}}"), Catch::Contains("did you mean 'gpus'?"));
+  CHECK_THAT(refusal(head + "{set: {train.sed: 1}}"), Catch::Contains("did you mean 'seed'?"));
+  CHECK_THAT(refusal(head + "[a]"), Catch::Contains("a list is not a map"));
+  CHECK_THAT(refusal("experiment: lab\nprofiles: {auto: {}}"),
              Catch::Contains("cannot be a profile's name"));
 }
 

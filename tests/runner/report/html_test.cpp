@@ -9,26 +9,26 @@
 namespace fsdp {
 namespace {
 
-const std::string kHostile = "</script><img src=x onerror=alert(1)><!-- & \"quoted\"";
+const std::string kMarkup = "</script><img src=x onerror=alert(1)><!-- & \"quoted\"";
 
-Report hostile_report() {
+Report report_with_markup() {
   ComparisonRow row;
   row.experiment = "lab";
   row.run = 7;
-  row.point = kHostile;
-  row.series = kHostile;
+  row.point = kMarkup;
+  row.series = kMarkup;
   row.attempt = 1;
   row.status = RunStatus::kFinished;
   row.step_time_ms_median = 0.1;
   RunDetail detail;
   detail.run = 7;
-  detail.specification = kHostile;
+  detail.specification = kMarkup;
   detail.training_loss = thinned({{.x = 1, .y = 2.5}, {.x = 2, .y = {}}});
   Report report;
-  report.title = kHostile;
+  report.title = kMarkup;
   report.rows = {row};
   report.html.runs = {detail};
-  report.html.experiment_texts = {{"digest", kHostile}};
+  report.html.experiment_texts = {{"digest", kMarkup}};
   return report;
 }
 
@@ -45,7 +45,7 @@ size_t count_of(const std::string& part, const std::string& text) {
 }
 
 TEST_CASE("names and texts are data of the page and never markup") {
-  const std::string page = render(Format::kHtml, hostile_report());
+  const std::string page = render(Format::kHtml, report_with_markup());
   CHECK(count_of("<img", page) == 0);
   CHECK(count_of("<title>&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&lt;!-- &amp; "
                  "&quot;quoted&quot;</title>",
@@ -55,13 +55,13 @@ TEST_CASE("names and texts are data of the page and never markup") {
 
   const auto data = data_of(page);
   const auto run = data["runs"].at(0);
-  CHECK(run["figures"]["point"] == kHostile);
-  CHECK(run["specification"] == kHostile);
-  CHECK(data["experiment_texts"]["digest"] == kHostile);
+  CHECK(run["figures"]["point"] == kMarkup);
+  CHECK(run["specification"] == kMarkup);
+  CHECK(data["experiment_texts"]["digest"] == kMarkup);
 }
 
 TEST_CASE("the page's data hold every figure in full") {
-  const auto data = data_of(render(Format::kHtml, hostile_report()));
+  const auto data = data_of(render(Format::kHtml, report_with_markup()));
   const auto run = data["runs"].at(0);
   CHECK(run["figures"]["step_time_ms_median"] == 0.1);
   CHECK(run["figures"]["loss_last"].is_null());
@@ -73,7 +73,7 @@ TEST_CASE("the page's data hold every figure in full") {
 }
 
 TEST_CASE("groups are blocks of the page's rows, and warnings are told apart from notes") {
-  Report report = hostile_report();
+  Report report = report_with_markup();
   report.rows.push_back(report.rows[0]);
   report.rows[1].run = 8;
   report.rows[1].point = report.rows[1].series = "another";
@@ -95,7 +95,7 @@ TEST_CASE("groups are blocks of the page's rows, and warnings are told apart fro
 }
 
 TEST_CASE("charts and details are of the runs that are shown, in the order of the rows") {
-  Report report = hostile_report();
+  Report report = report_with_markup();
   for (const int64_t run : {8, 9}) {
     report.rows.push_back(report.rows[0]);
     report.rows.back().run = run;

@@ -22,16 +22,16 @@ constexpr Patience kShort{.after_failure = 200ms, .after_terminate = 200ms};
 constexpr Patience kEndless{.after_failure = 1h, .after_terminate = 1h};
 
 // A folder whose bin/ comes first on PATH, with an srun, squeue and scancel of the test's own.
-class FakeSlurm : public TemporaryFolder {
+class FakeSrun : public TemporaryFolder {
  public:
-  FakeSlurm() : path_before_(std::getenv("PATH")) {
+  FakeSrun() : path_before_(std::getenv("PATH")) {
     std::filesystem::create_directories(path() / "bin");
     setenv("PATH", ((path() / "bin").string() + ":" + path_before_).c_str(), 1);
     setenv("TEST_FOLDER", path().c_str(), 1);
     program("squeue", "echo '12.batch batch'");
     program("scancel", "exit 1");
   }
-  ~FakeSlurm() { setenv("PATH", path_before_.c_str(), 1); }
+  ~FakeSrun() { setenv("PATH", path_before_.c_str(), 1); }
 
   void program(const std::string& name, const std::string& script) const {
     const std::filesystem::path file = path() / "bin" / name;
@@ -86,7 +86,7 @@ LaunchResult wait_for_one(StepLauncher& launcher) {
   }
 }
 
-LaunchResult run(const FakeSlurm& slurm, const std::string& srun) {
+LaunchResult run(const FakeSrun& slurm, const std::string& srun) {
   slurm.program("srun", srun);
   StepLauncher launcher(allocation(1, 4), kEndless);
   launcher.start(slurm.request(7, "lab", 4));
@@ -99,7 +99,7 @@ const std::string kHang = "echo > $TEST_FOLDER/started; while :; do sleep 0.01; 
 }  // namespace
 
 TEST_CASE("a step is told its size, its name, where ranks write, and the trainer with its words") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   slurm.program("srun", R"(printf '%s\n' "$@" > $TEST_FOLDER/words)");
   Allocation job = allocation(2, 4, 4);
   job.slurm.cpus_per_task = 6;
@@ -124,7 +124,7 @@ TEST_CASE("a step is told its size, its name, where ranks write, and the trainer
 }
 
 TEST_CASE("of launchers' variables a step has those that slurm.environment names") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   slurm.program("srun", "env > $TEST_FOLDER/environment");
   setenv("TORCHELASTIC_RUN_ID", "stray", 1);
   setenv("MASTER_PORT", "23456", 1);
@@ -139,7 +139,7 @@ TEST_CASE("of launchers' variables a step has those that slurm.environment names
 }
 
 TEST_CASE("srun's exit status says how ranks ended, and what it says first which one") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   SECTION("a task that srun names") {
     const LaunchResult result = run(slurm,
                                     "echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
@@ -214,7 +214,7 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
 }
 
 TEST_CASE("a step is asked to stop by the signal that srun forwards") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   slurm.program("srun",
                 "trap 'echo forwarded > $TEST_FOLDER/signal; exit 130' USR1\n"
                 "trap 'echo killed > $TEST_FOLDER/signal; exit 143' TERM\n" +
@@ -230,7 +230,7 @@ TEST_CASE("a step is asked to stop by the signal that srun forwards") {
 }
 
 TEST_CASE("of an srun that had to be killed, the step is ended, and no other one") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   // The step is there until it is cancelled, and for one more look after that.
   slurm.program("squeue", R"(echo "$@" >> $TEST_FOLDER/squeue
 echo '12.batch batch'; echo '12.3 other/attempt-2'
@@ -251,7 +251,7 @@ echo '12.batch batch'; echo '12.3 other/attempt-2'
 }
 
 TEST_CASE("a time limit of a run ends its step") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   slurm.program("srun", "trap 'exit 130' USR1\n" + kHang);
   StepLauncher launcher(allocation(1, 4), kEndless);
   LaunchRequest request = slurm.request(7, "lab", 4);
@@ -261,7 +261,7 @@ TEST_CASE("a time limit of a run ends its step") {
 }
 
 TEST_CASE("an allocation has room for steps on the nodes that others leave") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   slurm.program("srun", kHang);
   Allocation job = allocation(2, 4, 4);
   SECTION("one after another unless told otherwise") {
@@ -296,7 +296,7 @@ TEST_CASE("an allocation has room for steps on the nodes that others leave") {
 }
 
 TEST_CASE("a run that is larger than the job says so") {
-  const FakeSlurm slurm;
+  const FakeSrun slurm;
   Allocation job = allocation(2, 2, 2);
   job.size.nodes = 1;
   StepLauncher launcher(job, kShort);

@@ -13,7 +13,7 @@ std::string header(const std::string& descr, const std::string& fortran_order,
          ", }   \n";
 }
 
-std::string refusal_of(const std::string& file_bytes) {
+std::string refusal_of_npy(const std::string& file_bytes) {
   const TemporaryFolder folder;
   const auto file = folder.write("tokens.npy", file_bytes);
   const std::string message = refusal([&] { TokenArray tokens(file); });
@@ -52,16 +52,16 @@ TEST_CASE("an empty token array has no extremes") {
 
 TEST_CASE("a .npy file cut short anywhere is refused, and one with bytes left over") {
   const std::string whole = npy_of(2, 2, {1, 2, 3, 4});
-  for (size_t size = 0; size < whole.size(); ++size) refusal_of(whole.substr(0, size));
-  CHECK_THAT(refusal_of(whole.substr(0, whole.size() - 1)), Contains("cut short"));
-  CHECK_THAT(refusal_of(whole + "x"), Contains("does not fit its 17 bytes"));
+  for (size_t size = 0; size < whole.size(); ++size) refusal_of_npy(whole.substr(0, size));
+  CHECK_THAT(refusal_of_npy(whole.substr(0, whole.size() - 1)), Contains("cut short"));
+  CHECK_THAT(refusal_of_npy(whole + "x"), Contains("does not fit its 17 bytes"));
 }
 
 TEST_CASE("arrays that are not int32 or int64 in C order with two dimensions are refused") {
   const std::string data = bytes_of<int32_t>({1, 2, 3, 4});
   const auto message = [&](const std::string& descr, const std::string& order,
                            const std::string& shape) {
-    return refusal_of(npy_bytes(header(descr, order, shape), data));
+    return refusal_of_npy(npy_bytes(header(descr, order, shape), data));
   };
   CHECK_THAT(message("'>i4'", "False", "(2, 2)"), Contains("(big-endian)") && Contains("'<i4'"));
   CHECK_THAT(message("'<f4'", "False", "(2, 2)"), Contains("has dtype \"<f4\""));
@@ -74,18 +74,18 @@ TEST_CASE("arrays that are not int32 or int64 in C order with two dimensions are
   CHECK_THAT(message("'<i4'", "False", "(-2, -2)"), Contains("not two dimensions"));
   CHECK_THAT(message("'<i4'", "False", "(2, 3)"), Contains("does not fit its 16 bytes"));
   // 4 * 2^31 * 2^31 overflows to 0.
-  CHECK_THAT(refusal_of(npy_bytes(header("'<i4'", "False", "(2147483648, 2147483648)"), "")),
+  CHECK_THAT(refusal_of_npy(npy_bytes(header("'<i4'", "False", "(2147483648, 2147483648)"), "")),
              Contains("does not fit its 0 bytes"));
 }
 
 TEST_CASE("files that are no .npy, of an unknown version, or without a proper header are refused") {
-  CHECK_THAT(refusal_of("PK\3\4 a zip file"), Contains("is no .npy file"));
-  CHECK_THAT(refusal_of(npy_bytes("{}", "", 4)), Contains("version 4; allowed: 1, 2, 3"));
-  CHECK_THAT(refusal_of(npy_bytes("{}", "")), Contains("without descr"));
-  CHECK_THAT(refusal_of(npy_bytes("{'descr': ", "")), Contains("is not JSON"));
+  CHECK_THAT(refusal_of_npy("PK\3\4 a zip file"), Contains("is no .npy file"));
+  CHECK_THAT(refusal_of_npy(npy_bytes("{}", "", 4)), Contains("version 4; allowed: 1, 2, 3"));
+  CHECK_THAT(refusal_of_npy(npy_bytes("{}", "")), Contains("without descr"));
+  CHECK_THAT(refusal_of_npy(npy_bytes("{'descr': ", "")), Contains("is not JSON"));
   std::string zeros = header("'<i4'", "False", "(0, 2)");  // which NumPy does not read either
   zeros[zeros.size() - 2] = '\0';
-  CHECK_THAT(refusal_of(npy_bytes(zeros, "")), Contains("damaged header"));
+  CHECK_THAT(refusal_of_npy(npy_bytes(zeros, "")), Contains("damaged header"));
   CHECK_THAT(refusal([] { TokenArray tokens("/nowhere.npy"); }), Contains("cannot be read"));
 }
 

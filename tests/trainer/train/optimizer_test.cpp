@@ -8,7 +8,7 @@ using namespace fsdp;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kOverflowed = std::numeric_limits<double>::infinity();
 constexpr int64_t kSize = 300'001;  // more than one block on the CPU, and an odd rest
 
 OptimizerSpec spec_of(OptimizerKind kind) {
@@ -155,7 +155,7 @@ TEST_CASE("every optimizer steps as its formula says") {
 TEST_CASE("a step with gradients that are not finite changes nothing") {
   OptimizerSpec spec = any_spec();
   if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
-  const double found = GENERATE(1.0, 2.0, kInfinity);
+  const double found = GENERATE(1.0, 2.0, kOverflowed);
   CAPTURE(name_of(spec.kind), spec.state_dtype.has_value(), found);
   Stepped with(spec, at::kFloat);
   Stepped without(spec, at::kFloat);
@@ -163,7 +163,7 @@ TEST_CASE("a step with gradients that are not finite changes nothing") {
   for (int number = 1; number <= 3; ++number) {
     with.step(number, finite);
     at::Tensor gradient = values(kSize, number, at::kFloat);
-    gradient[0] = kInfinity;
+    gradient[0] = kOverflowed;
     gradient[kSize - 1] = std::nan("");
     with.optimizer.step(0, with.parameters, gradient, 1.0, at::full({}, found));
     without.step(number);
