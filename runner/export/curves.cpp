@@ -17,15 +17,29 @@ struct Stretch {
   int64_t last_step = std::numeric_limits<int64_t>::max();
 };
 
+// The attempt that came nearest to `step`, the newest of several that are as near; 0: none. One
+// that stopped before the step did not write its checkpoint, however new it is.
+int attempt_that_reached(int64_t step, const Store& store, int64_t run_id, int newest) {
+  int nearest = 0;
+  int64_t reached = 0;
+  for (int attempt = newest; attempt > 0 && reached < step; --attempt) {
+    const std::vector<RankEnd> ranks = store.rank_ends(run_id, attempt);
+    if (ranks.empty() || ranks.front().last_step <= reached) continue;
+    nearest = attempt;
+    reached = ranks.front().last_step;
+  }
+  return nearest;
+}
+
 // The newest first.
 std::vector<Stretch> stretches(const Store& store, int64_t run_id, int attempt) {
   std::vector<Stretch> found;
   int64_t last_step = std::numeric_limits<int64_t>::max();
-  for (; attempt > 0 && last_step > 0; --attempt) {
-    const std::vector<RunStarted> ranks = store.rank_facts(run_id, attempt);
-    if (ranks.empty()) continue;
+  while (attempt > 0) {
     found.push_back({attempt, last_step});
-    last_step = std::min(last_step, ranks.front().resumed_from_step);
+    const std::vector<RunStarted> ranks = store.rank_facts(run_id, attempt);
+    if (!ranks.empty()) last_step = std::min(last_step, ranks.front().resumed_from_step);
+    attempt = last_step > 0 ? attempt_that_reached(last_step, store, run_id, attempt - 1) : 0;
   }
   return found;
 }

@@ -58,6 +58,7 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
     const bool is_start = std::holds_alternative<RunStarted>(event.body);
     const int64_t since_start_ms = is_start ? event.elapsed_ms.value_or(0) : 0;
     figures.computed.add(rank, event.time_unix_ms - since_start_ms, event.body);
+    figures.computed.add_last_time(rank, event.time_unix_ms);
     ++figures.events;
     const auto insert = [&](Statement& statement, const auto& body) {
       statement.run(run_id, attempt, rank, event.sequence, event.time_unix_ms, body);

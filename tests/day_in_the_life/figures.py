@@ -115,7 +115,8 @@ def joined(attempts, kind):
     losses, before = {}, None
     for events in reversed(attempts):
         started = of_kind("run_started", events)
-        if not started:
+        steps = [event["step"] for event in of_kind("step", events)]
+        if not started or before is not None and max(steps, default=0) < before:
             continue
         own = [event for event in of_kind(kind, events)
                if before is None or event["step"] <= before]

@@ -92,6 +92,10 @@ TEST_CASE(
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 6, 40'000, {started(0), step(1, 6.1)});  // begun anew
   CHECK(figures(curves(store, run, 6), "train/loss") == Figures{{1, 6.1}});
+  store.begin_attempt(run, attempt_start());
+  ingest(store, run, 7, 50'000, {started(4), step(5, 7.5)});  // 6 never saw that checkpoint
+  CHECK(figures(curves(store, run, 7), "train/loss") ==
+        Figures{{1, 1.1}, {2, 1.2}, {3, 3.3}, {4, 5.4}, {5, 7.5}});
 }
 
 TEST_CASE("a sample of a device is at the last step done by then; hosts are told apart") {

@@ -65,7 +65,10 @@ TEST_CASE("memory mapped from a file is not counted") {
 TEST_CASE("where the kernel's peak cannot be reset the probe samples") {
   const fsdp::TemporaryFolder process;
   const auto write = [&](int kib) {
-    process.write("status", "VmHWM:\t 900000 kB\nRssAnon:\t " + std::to_string(kib) + " kB\n");
+    std::string status = "VmHWM:\t 900000 kB\nRssAnon:\t ";
+    status += std::to_string(kib);
+    status += " kB\n";
+    process.write("status", status);
   };
   write(1000);
   CpuMemoryProbe probe(process.path());
