@@ -39,7 +39,7 @@ void check_place(const ExportArguments& arguments) {
     throw ConfigError("--to", "", to.string() + " is not a folder");
   }
   if (std::filesystem::is_empty(to)) return;
-  if (!is_export(to)) {
+  if (!is_export(to) || has_results(to)) {
     throw ConfigError("--to", "",
                       to.string() +
                           " holds other things than an export; name a folder "

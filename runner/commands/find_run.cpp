@@ -68,10 +68,29 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
                         "; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a hash");
 }
 
-std::vector<std::string> experiments_called(const Store& store, const std::string& name) {
+enum class Called { kExactly, kOrMerged };
+
+std::vector<std::string> experiments_called(const Store& store, const std::string& name,
+                                            Called called) {
   std::vector<std::string> names;
   for (const ExperimentRecord& record : store.experiments()) {
-    if (record.name == name || record.name.ends_with('/' + name)) names.push_back(record.name);
+    const bool is_merged = called == Called::kOrMerged && record.name.ends_with('/' + name);
+    if (record.name == name || is_merged) names.push_back(record.name);
+  }
+  return names;
+}
+
+// By name or by file.
+std::vector<std::string> experiments_named(const Store& store, const std::string& word,
+                                           Called called) {
+  std::vector<std::string> names = experiments_called(store, word, called);
+  if (!names.empty() || !std::filesystem::is_regular_file(word)) return names;
+  const std::string name = Experiment::load(word).name();
+  names = experiments_called(store, name, called);
+  if (names.empty()) {
+    throw ConfigError(word, "",
+                      "the results hold no run of '" + name +
+                          "'; run it first, or name another folder with --results");
   }
   return names;
 }
@@ -79,16 +98,7 @@ std::vector<std::string> experiments_called(const Store& store, const std::strin
 }  // namespace
 
 std::vector<std::string> find_experiments(const Store& store, const std::string& word) {
-  std::vector<std::string> names = experiments_called(store, word);
-  if (!names.empty() || !std::filesystem::is_regular_file(word)) return names;
-  const std::string name = Experiment::load(word).name();
-  names = experiments_called(store, name);
-  if (names.empty()) {
-    throw ConfigError(word, "",
-                      "the results hold no run of '" + name +
-                          "'; run it first, or name another folder with --results");
-  }
-  return names;
+  return experiments_named(store, word, Called::kOrMerged);
 }
 
 std::vector<std::string> find_experiments(const Store& store,
@@ -108,7 +118,7 @@ std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& 
   std::set<int64_t> chosen;
   std::set<std::string> experiments;
   for (const std::string& word : words) {
-    const std::vector<std::string> names = find_experiments(store, word);
+    const auto names = experiments_named(store, word, Called::kExactly);
     experiments.insert(names.begin(), names.end());
     if (names.empty()) chosen.insert(find_run(store, word).id);
   }

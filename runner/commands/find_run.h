@@ -29,8 +29,8 @@ std::vector<std::string> find_experiments(const Store& store, const std::string&
 std::vector<std::string> find_experiments(const Store& store,
                                           const std::vector<std::string>& words);
 
-// The numbers of the runs that words mean, experiments or runs; without words all. Throws
-// ConfigError as find_run.
+// The numbers of the runs that words mean, experiments or runs; without words all. For commands
+// that remove or end them: "lab" is not "alice/lab". Throws ConfigError as find_run.
 std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& words);
 
 // "12 (lab/4xFSDP, 0123abcd)", as it stands in messages: the number, and two other ways to name it.

@@ -56,17 +56,26 @@ std::string size_text(int64_t bytes) {
   return text;
 }
 
+std::string item_name(const PruneItem& item) {
+  if (!item.run) return item.folder.string() + ", left by a prune that was stopped";
+  const std::string label = run_label(*item.run);
+  if (!item.checkpoint_step) return label;
+  return label + ", checkpoint of step " + std::to_string(*item.checkpoint_step);
+}
+
 std::string line_of(const PruneItem& item) {
   std::string line = size_text(item.size_bytes);
   line.insert(0, std::max<size_t>(line.size(), 10) - line.size(), ' ');
-  line += "  ";
-  if (!item.run) return line + item.folder.string() + ", left by a prune that was stopped";
-  line += run_label(*item.run);
-  if (item.checkpoint_step)
-    return line + ", checkpoint of step " + std::to_string(*item.checkpoint_step);
+  line += "  " + item_name(item);
+  if (!item.run || item.checkpoint_step) return line;
   line += ", " + std::string(name_of(item.run->status));
   if (item.folder.empty()) line += "; its files, if any, stay in " + item.run->folder.string();
   return line;
+}
+
+std::string line_of_kept(const ResumedFrom& kept_for) {
+  return "left alone: " + kept_for.checkpoint.string() + ", from which " + run_label(kept_for.by) +
+         " resumes";
 }
 
 // Holds the locks of the experiments that nobody works on; forgets the runs of the others.
@@ -116,7 +125,11 @@ ExitCode prune_command(PruneArguments arguments) {
   wish.runs = find_runs(store, arguments.words);
   std::optional<FreeExperiments> held;
   if (!arguments.dry_run) held.emplace(store, arguments.results, wish);
-  const std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
+  std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
+  std::erase_if(items, [](const PruneItem& item) {
+    if (item.kept_for) std::cerr << visible_line(line_of_kept(*item.kept_for)) << '\n';
+    return item.kept_for.has_value();
+  });
   if (items.empty()) {
     std::cout << "nothing to remove\n";
     return ExitCode::kOk;
@@ -133,10 +146,8 @@ ExitCode prune_command(PruneArguments arguments) {
     std::cout << "nothing was removed\n";
     return ExitCode::kOk;
   }
-  for (const PruneItem& item : items) {
-    if (!prune(store, arguments.results, item)) {
-      std::cerr << "left alone: " << run_label(*item.run) << " runs now\n";
-    }
+  for (const PruneItem& item : prune(store, arguments.results, std::move(items))) {
+    std::cerr << visible_line("left alone: " + item_name(item)) << ", which is in use now\n";
   }
   std::cout << "removed\n";
   return ExitCode::kOk;

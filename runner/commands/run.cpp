@@ -22,6 +22,7 @@
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/recovery.h"
+#include "runner/sweep/run_folder.h"
 #include "runner/sweep/run_planner.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/digest.h"
@@ -205,6 +206,7 @@ ExitCode run(const RunArguments& options) {
   }
   std::vector<RunToLaunch> runs = planner.plan(record_of(experiment, expansion.profile), expansion,
                                                std::move(chosen), std::move(left_out));
+  check_checkpoints_are_free(store, options.results, runs);
   if (planner.with_result() > 0) {
     progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");

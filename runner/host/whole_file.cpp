@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -37,6 +39,16 @@ std::filesystem::path behind_links(const std::filesystem::path& path) {
     place = place.parent_path() / std::filesystem::read_symlink(place);
   }
   return place;
+}
+
+// What runs measured is not replaced by a table of it.
+void refuse_database(const std::filesystem::path& place) {
+  constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  std::string bytes(kMagic.size(), 0);
+  std::ifstream(place, std::ios::binary).read(bytes.data(), std::ssize(bytes));
+  if (bytes != kMagic) return;
+  throw std::runtime_error(place.string() +
+                           " is a database and is not replaced; name another file");
 }
 
 class Descriptor {
@@ -121,6 +133,7 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text) 
   const bool is_there = lstat(place.c_str(), &before) == 0;
   if (!is_there && errno != ENOENT) fail(path);
   if (is_there && !S_ISREG(before.st_mode)) return write_to(place, text);
+  if (is_there) refuse_database(place);
   NewFile file(place);
   if (is_there) file.take_over(before);
   file.put_in_place(text);

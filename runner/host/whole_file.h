@@ -12,7 +12,8 @@ namespace fsdp {
 //                                to a file stays, and the file that it means is replaced
 //   anything else                (a pipe, a device, /dev/stdout) is written to as it is
 //
-// Throws std::system_error, and leaves what was there and nothing else, when that cannot be done.
+// Throws std::system_error, and leaves what was there and nothing else, when that cannot be done;
+// std::runtime_error when the file is a database of SQLite, which is not replaced.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace fsdp

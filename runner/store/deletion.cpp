@@ -5,9 +5,11 @@ namespace fsdp {
 bool Store::delete_run(int64_t run_id) {
   Database& database = contents_->database;
   Transaction transaction(database);
-  const auto running =
-      Statement(database, "select count(*) from attempts where run = ? and status = 'running'")
-          .value<int64_t>(run_id);
+  const auto running = Statement(database,
+                                 "select count(*) from attempts a join runs r on r.id = a.run "
+                                 "join experiments e on e.name = r.experiment "
+                                 "where a.run = ? and a.status = 'running' and e.source = ''")
+                           .value<int64_t>(run_id);
   const auto open = Statement(database, "select count(*) from job_tasks where run = ? and over = 0")
                         .value<int64_t>(run_id);
   if (running != 0 || open != 0) return false;

@@ -12,6 +12,8 @@
 namespace fsdp {
 namespace {
 
+using std::filesystem::path;
+
 // Whether a value may stand in a column that is declared as `type`.
 bool is_of_type(const SqlValue& value, const std::string& type) {
   if (std::holds_alternative<std::monostate>(value)) return true;  // the column says whether it may
@@ -81,11 +83,15 @@ std::string joined_name(const std::string& source, const std::string& name) {
   return name.empty() ? source : source + '/' + name;
 }
 
+bool is_within(const path& folder, const path& parent) {
+  const path relative = folder.lexically_relative(parent);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
 // One source's database on its way into another.
 class Merge {
  public:
-  Merge(Database& from, Database& into, const MergeSource& source,
-        const std::filesystem::path& results)
+  Merge(Database& from, Database& into, const MergeSource& source, const path& results)
       : from_(from),
         into_(into),
         source_(source),
@@ -94,6 +100,7 @@ class Merge {
                                           std::filesystem::canonical(results))) {}
 
   MergedSource run() {
+    require_same_place();
     MergedSource merged;
     merged.experiments = merge_experiments();
     require_equal_texts();
@@ -114,6 +121,43 @@ class Merge {
   std::string experiment_name(const std::string& name) const {
     return joined_name(source_.name, name);
   }
+
+  // Another folder may be called by the same name.
+  void require_same_place() {
+    Statement(into_,
+              "select r.experiment, r.folder from runs r "
+              "join experiments e on e.name = r.experiment where e.source = ?")
+        .query(
+            [&](Statement& row) {
+              const std::string experiment = row.next<std::string>();
+              const path folder = row.next<path>();
+              if (!is_within(folder, prefix_)) refuse_other_place(experiment, folder);
+            },
+            source_.name);
+    // What the source has merged lies elsewhere, but each run where it was.
+    Statement known(into_, "select folder from runs where (experiment, point, hash) = (?, ?, ?)");
+    Statement(from_,
+              "select r.experiment, r.point, r.hash, r.folder from runs r "
+              "join experiments e on e.name = r.experiment where e.source <> ''")
+        .query([&](Statement& row) {
+          const std::string experiment = experiment_name(row.next<std::string>());
+          const std::string point = row.next<std::string>();
+          const auto folder = known.value<path>(experiment, point, row.next<std::string>());
+          if (folder && *folder != folder_here(row.next<path>())) {
+            refuse_other_place(experiment, *folder);
+          }
+        });
+  }
+
+  [[noreturn]] void refuse_other_place(const std::string& experiment, const path& folder) const {
+    throw std::runtime_error(
+        into_.file().string() + " has runs of '" + source_.name + "' from another place, " +
+        folder.string() + "; give the source another name: NAME=" + source_.results.string() +
+        "; or, if it is the same one that was moved, let go of them first: fsdp-run prune " +
+        experiment);
+  }
+
+  path folder_here(const path& folder) const { return (prefix_ / folder).lexically_normal(); }
 
   int64_t merge_experiments() {
     int64_t experiments = 0;
@@ -137,10 +181,11 @@ class Merge {
 
   // The numbers, here, of the source's runs.
   void match_runs(MergedSource& merged) {
-    Statement leave_list(into_, "update runs set current = 0 where experiment = ?");
-    Statement(from_, "select name from experiments").query([&](Statement& row) {
-      leave_list.run(experiment_name(row.next<std::string>()));
-    });
+    // All of the source's experiments, also those that it has no more.
+    Statement(into_,
+              "update runs set current = 0 where experiment in "
+              "(select name from experiments where instr(source || '/', ? || '/') = 1)")
+        .run(source_.name);
     Statement known(into_, "select id from runs where experiment = ? and point = ? and hash = ?");
     int64_t last =
         Statement(into_, "select coalesce(max(id), 0) from runs").value<int64_t>().value();
@@ -158,7 +203,7 @@ class Merge {
       if (column == "id") value = run_numbered(std::get<int64_t>(value), "runs");
       if (column == "experiment") value = experiment_name(std::get<std::string>(value));
       if (column == "folder") {
-        value = (prefix_ / std::get<std::string>(value)).lexically_normal().string();
+        value = folder_here(std::get<std::string>(value)).string();
       }
     });
   }
@@ -208,7 +253,7 @@ class Merge {
   Database& from_;
   Database& into_;
   const MergeSource& source_;
-  std::filesystem::path prefix_;
+  path prefix_;
   std::map<int64_t, int64_t> runs_;  // by the source's number
 };
 

@@ -22,7 +22,8 @@ struct MergedSource {
 
 // Brings all of each source's database into that of the folder `results`, in one transaction: what
 // is wrong with one of them is thrown as a std::runtime_error that names it, and then nothing is
-// merged. Sources are only read; schemas of older versions are migrated in a copy.
+// merged. Among it is that runs of the same name are there from another place. Sources are only
+// read; schemas of older versions are migrated in a copy.
 //
 // The experiment `lab` of the source `alice` becomes the experiment `alice/lab` with the source
 // `alice`, so that runs of several people stay apart. A run that an earlier merge brought keeps its

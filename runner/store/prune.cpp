@@ -1,25 +1,17 @@
 #include "runner/store/prune.h"
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
-#include <map>
+#include <iterator>
 #include <system_error>
 
+#include "runner/store/checkpoint_folders.h"
+#include "runner/store/folder_removal.h"
 #include "runner/store/run_folders.h"
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/input_file.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {
 
 using std::filesystem::path;
-
-// In a run's folder: the run is being removed.
-constexpr const char* kMark = ".pruned";
-// The trainer takes a checkpoint of this name for one that is not whole, and removes it.
-constexpr const char* kPartial = ".partial";
 
 int64_t size_of(const path& folder) {
   int64_t size_bytes = 0;
@@ -34,227 +26,207 @@ int64_t size_of(const path& folder) {
   return size_bytes;
 }
 
-// The folders of all runs, of these results and of others, with links followed.
-class NamedFolders {
- public:
-  NamedFolders(const path& results, const std::vector<RunRecord>& runs) : results_(results) {
-    for (const RunRecord& run : runs) folders_.emplace(name_of_folder(run.folder), run.id);
-  }
-
-  // Whether a run that is not in `but` has the folder, one in it, or one that holds it.
-  bool is_named(const path& folder, const std::set<int64_t>& but) const {
-    const std::string name = name_of_folder(folder);
-    const auto is_other = [&](const auto& named) {
-      return named.first != name || !but.contains(named.second);
-    };
-    for (auto in_it = folders_.lower_bound(name);
-         in_it != folders_.end() && in_it->first.starts_with(name); ++in_it) {
-      if (is_other(*in_it)) return true;
-    }
-    for (size_t end = name.find('/'); end + 1 < name.size(); end = name.find('/', end + 1)) {
-      if (folders_.contains(name.substr(0, end + 1))) return true;
-    }
-    return false;
-  }
-
- private:
-  std::string name_of_folder(const path& folder) const {
-    return std::filesystem::weakly_canonical(results_ / folder).string() + '/';
-  }
-
-  const path& results_;
-  std::multimap<std::string, int64_t> folders_;
-};
-
 // A merged run's folder belongs to the results it came from.
 bool has_own_folder(const path& results, const RunRecord& run) {
   return run.source.empty() && is_own_run_folder(results, run.folder);
 }
 
-struct Checkpoint {
-  int64_t step = 0;
-  path folder;
-  std::optional<double> validation_loss;
-  bool is_whole = false;
-};
-
-std::optional<int64_t> step_in(std::string_view name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
-  if (name.ends_with(kPartial)) name.remove_suffix(std::string_view(kPartial).size());
-  int64_t step = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return step;
-}
-
-std::optional<double> validation_loss_of(const path& checkpoint) {
-  try {
-    const MappedFile file(checkpoint / kTrainerStateName);
-    const auto state = parse_foreign_json(file.text(), kLargestTrainerStateBytes);
-    const auto loss = state.at("validation_loss");
-    return loss.is_number() ? std::optional(loss.get<double>()) : std::nullopt;
-  } catch (const std::exception&) {  // damaged, or no checkpoint: of no known loss
-    return std::nullopt;
-  }
-}
-
-// Those of most steps first. A link may lead to a checkpoint of another run.
-std::vector<Checkpoint> checkpoints_of(const RunPaths& paths) {
-  std::vector<Checkpoint> found;
-  std::error_code not_there;
-  if (std::filesystem::is_symlink(paths.checkpoints(), not_there)) return {};
-  for (const auto& entry : std::filesystem::directory_iterator(paths.checkpoints(), not_there)) {
-    const auto step = step_in(entry.path().filename().string());
-    if (!step || entry.is_symlink(not_there)) continue;
-    found.push_back({.step = *step,
-                     .folder = entry.path(),
-                     .validation_loss = validation_loss_of(entry.path()),
-                     .is_whole = entry.path().extension() != kPartial});
-  }
-  std::ranges::sort(found, std::greater(), &Checkpoint::step);
-  return found;
-}
-
 // What is left of them when those that the user keeps are taken away.
-std::vector<Checkpoint> without_kept(std::vector<Checkpoint> checkpoints, const PruneWish& wish) {
+std::vector<CheckpointFolder> without_kept(std::vector<CheckpointFolder> checkpoints,
+                                           const PruneWish& wish) {
   std::set<path> kept;
-  for (const Checkpoint& checkpoint : checkpoints) {
+  for (const CheckpointFolder& checkpoint : checkpoints) {
     if (std::ssize(kept) == wish.keep_last) break;
     if (checkpoint.is_whole) kept.insert(checkpoint.folder);
   }
-  std::vector<Checkpoint> evaluated;
+  std::vector<CheckpointFolder> evaluated;
   std::ranges::copy_if(checkpoints, std::back_inserter(evaluated),
-                       [](const Checkpoint& checkpoint) {
+                       [](const CheckpointFolder& checkpoint) {
                          return checkpoint.is_whole && checkpoint.validation_loss.has_value();
                        });
-  std::ranges::stable_sort(evaluated, {}, &Checkpoint::validation_loss);
+  std::ranges::stable_sort(evaluated, {}, &CheckpointFolder::validation_loss);
   for (int64_t i = 0; i < std::min(wish.keep_best, static_cast<int64_t>(evaluated.size())); ++i) {
     kept.insert(evaluated[static_cast<size_t>(i)].folder);
   }
-  std::erase_if(checkpoints,
-                [&](const Checkpoint& checkpoint) { return kept.contains(checkpoint.folder); });
+  std::erase_if(checkpoints, [&](const CheckpointFolder& checkpoint) {
+    return kept.contains(checkpoint.folder);
+  });
   return checkpoints;
+}
+
+bool is_running(const Store& store, const RunRecord& run,
+                const std::vector<AttemptRecord>& attempts) {
+  if (std::ranges::find(attempts, RunStatus::kRunning, &AttemptRecord::status) != attempts.end()) {
+    return true;
+  }
+  return std::ranges::any_of(store.jobs_of_run(run.id),
+                             [](const JobRecord& job) { return !job.tasks.front().over; });
 }
 
 bool is_wanted(const Store& store, const RunRecord& run, const PruneWish& wish) {
   if (!wish.runs.contains(run.id) || (wish.not_current && run.current)) return false;
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
-  if (std::ranges::find(attempts, RunStatus::kRunning, &AttemptRecord::status) != attempts.end()) {
-    return false;
-  }
-  for (const JobRecord& job : store.jobs_of_run(run.id)) {
-    if (!job.tasks.front().over) return false;
-  }
+  if (run.source.empty() && is_running(store, run, attempts)) return false;
   if (!wish.older_than_unix_ms) return true;
   // A run that was never started has no age.
   return !attempts.empty() && attempts.back().started_unix_ms < *wish.older_than_unix_ms;
 }
 
-// The mark goes last, and then the folder.
-bool is_being_removed(const path& folder) {
-  return std::filesystem::exists(folder / kMark) ||
-         (std::filesystem::is_directory(folder) && std::filesystem::is_empty(folder));
-}
-
-// Folders of runs that the database no longer knows, because a call was killed in between.
-std::vector<PruneItem> leftovers(const path& results, const NamedFolders& named) {
-  std::vector<PruneItem> items;
+// Of this folder of runs, those that somebody has begun to remove.
+std::vector<path> folders_being_removed(const path& results) {
+  std::vector<path> folders;
   std::error_code not_there;
   for (const auto& experiment : std::filesystem::directory_iterator(results / "runs", not_there)) {
     for (const auto& run : std::filesystem::directory_iterator(experiment.path(), not_there)) {
-      const path folder = run.path().lexically_relative(results);
-      if (!is_own_run_folder(results, folder) || !is_being_removed(run.path()) ||
-          named.is_named(folder, {})) {
-        continue;
-      }
-      items.push_back({.run = std::nullopt,
-                       .checkpoint_step = std::nullopt,
-                       .folder = run.path(),
-                       .size_bytes = size_of(run.path())});
+      const bool is_own = is_own_run_folder(results, run.path().lexically_relative(results));
+      if (is_own && is_being_removed(run.path())) folders.push_back(run.path());
     }
   }
-  return items;
+  return folders;
 }
 
-void remove_run_folder(const path& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().filename() != kMark) std::filesystem::remove_all(entry.path());
+PruneItem item_of(const path& folder) {
+  return {.run = std::nullopt,
+          .checkpoint_step = std::nullopt,
+          .folder = folder,
+          .size_bytes = size_of(folder)};
+}
+
+// Says of each item who keeps it: a run that stays and resumes from it.
+void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
+  std::set<int64_t> going;
+  for (const PruneItem& item : items) {
+    if (item.run && !item.checkpoint_step) going.insert(item.run->id);
   }
-  std::filesystem::remove_all(folder);
+  const auto is_newly_kept = [&](PruneItem& item) {
+    if (item.kept_for || item.folder.empty()) return false;
+    for (const ResumedFrom& resumed : named.resumed_from(item.folder)) {
+      if (going.contains(resumed.by.id)) continue;
+      item.kept_for = resumed;
+      if (item.run) going.erase(item.run->id);
+      return true;
+    }
+    return false;
+  };
+  while (std::ranges::any_of(items, is_newly_kept)) {  // what stays may keep another
+  }
+}
+
+// Takes what an item is of out of the database. False when the run is running now.
+bool forget(Store& store, const path& results, const PruneItem& item) {
+  if (!item.run) return true;
+  if (item.checkpoint_step) {
+    store.delete_checkpoint(item.run->id,
+                            item.folder.lexically_relative(results / item.run->folder));
+    // What an earlier call or a trainer left, whose name the whole one of its step is given.
+    if (item.folder.extension() == kPartialExtension) remove_folder(item.folder);
+    return true;
+  }
+  Store::Batch batch(store);
+  // The last of the runs that share a folder takes it along.
+  const bool has_folder =
+      !item.folder.empty() && has_own_folder(results, *item.run) && !store.shares_folder(*item.run);
+  if (!store.delete_run(item.run->id)) return false;
+  if (has_folder) mark_for_removal(item.folder);
+  batch.commit();
+  return true;
+}
+
+// Gives an item's folder the name by which it is removed; nothing when it is gone already.
+std::optional<path> taken_away(const PruneItem& item) {
+  if (!item.checkpoint_step) return take_away(item.folder);
+  path partial = item.folder;
+  return renamed(item.folder, partial += kPartialExtension);
+}
+
+bool is_in_use(const NamedFolders& named, const PruneItem& item) {
+  if (!item.checkpoint_step && named.is_of_run(item.folder, {})) return true;
+  return !named.resumed_from(item.folder).empty();
+}
+
+// The folders that no run names, which may have been planned since the items were found. Returns
+// them under their new names.
+std::vector<path> take_away_unnamed(Store& store, const path& results,
+                                    const std::vector<PruneItem>& forgotten,
+                                    std::vector<PruneItem>& left_alone) {
+  std::vector<path> taken;
+  const Store::Batch nobody_plans(store);
+  const NamedFolders named(store, results);
+  for (const PruneItem& item : forgotten) {
+    if (item.folder.empty()) continue;
+    const bool is_to_go = item.checkpoint_step || is_being_removed(item.folder);
+    if (is_in_use(named, item)) {
+      if (is_to_go || !item.run) left_alone.push_back(item);
+    } else if (is_to_go) {
+      if (const auto folder = taken_away(item)) taken.push_back(*folder);
+    }
+  }
+  return taken;
+}
+
+// The folder of an experiment whose last run is gone. A run is recorded before it has a folder.
+void remove_if_empty(Store& store, const path& results, const path& experiment) {
+  const Store::Batch nobody_plans(store);
+  const path folder = experiment.lexically_relative(results);
+  if (std::ranges::any_of(
+          store.runs(), [&](const RunRecord& run) { return run.folder.parent_path() == folder; })) {
+    return;
+  }
   std::error_code not_empty;
-  std::filesystem::remove(folder.parent_path(), not_empty);  // the experiment's
-}
-
-void mark(const path& folder) {
-  std::ofstream file(folder / kMark);
-  if (!file.flush()) {
-    throw std::system_error(errno, std::generic_category(),
-                            (folder / kMark).string() + " cannot be written; nothing was removed");
-  }
+  std::filesystem::remove(experiment, not_empty);
 }
 
 }  // namespace
 
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                                      const PruneWish& wish) {
-  const std::vector<RunRecord> runs = store.runs();
-  const NamedFolders named(results, runs);
+  // Before the rows are read: a run is recorded before it has a folder.
+  const std::vector<path> leftovers = folders_being_removed(results);
+  const NamedFolders named(store, results);
+  std::vector<RunRecord> wanted = store.runs();
+  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
+  std::set<int64_t> all;
+  for (const RunRecord& run : wanted) all.insert(run.id);
   std::vector<PruneItem> items;
-  for (const RunRecord& run : runs) {
-    if (!is_wanted(store, run, wish)) continue;
+  for (const RunRecord& run : wanted) {
     const std::set<int64_t> itself{run.id};
-    const bool has_folder = has_own_folder(results, run) &&
-                            !named.is_named(run.folder, wish.checkpoints ? itself : wish.runs);
+    const path folder = results / run.folder;
+    const bool has_folder =
+        has_own_folder(results, run) && !named.is_of_run(folder, wish.checkpoints ? itself : all);
     if (!wish.checkpoints) {
-      const path folder = has_folder ? results / run.folder : path();
-      items.push_back({.run = run,
-                       .checkpoint_step = std::nullopt,
-                       .folder = folder,
-                       .size_bytes = has_folder ? size_of(folder) : 0});
-      continue;
-    }
-    if (!has_folder) continue;
-    for (const Checkpoint& checkpoint :
-         without_kept(checkpoints_of(RunPaths(results / run.folder)), wish)) {
-      items.push_back({.run = run,
-                       .checkpoint_step = checkpoint.step,
-                       .folder = checkpoint.folder,
-                       .size_bytes = size_of(checkpoint.folder)});
+      PruneItem& item = items.emplace_back(has_folder ? item_of(folder) : PruneItem());
+      item.run = run;
+    } else if (has_folder) {
+      for (const CheckpointFolder& checkpoint :
+           without_kept(checkpoints_of(RunPaths(folder)), wish)) {
+        PruneItem& item = items.emplace_back(item_of(checkpoint.folder));
+        item.run = run;
+        item.checkpoint_step = checkpoint.step;
+      }
     }
   }
-  std::ranges::move(leftovers(results, named), std::back_inserter(items));
+  for (const path& folder : leftovers) {
+    if (!named.is_of_run(folder, {})) items.push_back(item_of(folder));
+  }
+  find_keepers(named, items);
   return items;
 }
 
-bool prune(Store& store, const path& results, const PruneItem& item) {
-  if (!item.run) {
-    remove_run_folder(item.folder);
-    return true;
+std::vector<PruneItem> prune(Store& store, const path& results, std::vector<PruneItem> items) {
+  std::vector<PruneItem> left_alone, forgotten;
+  find_keepers(NamedFolders(store, results), items);
+  for (PruneItem& item : items) {
+    const bool goes = !item.kept_for && forget(store, results, item);
+    (goes ? forgotten : left_alone).push_back(std::move(item));
   }
-  if (item.checkpoint_step) {
-    store.delete_checkpoint(item.run->id,
-                            item.folder.lexically_relative(results / item.run->folder));
-    path partial = item.folder;
-    if (partial.extension() != kPartial) {
-      partial += kPartial;
-      std::filesystem::remove_all(partial);
-      std::filesystem::rename(item.folder, partial);
-    }
-    std::filesystem::remove_all(partial);
-    return true;
+  for (const path& folder : take_away_unnamed(store, results, forgotten, left_alone)) {
+    remove_folder(folder);
   }
-  // The last of the runs that share a folder takes it along.
-  const bool has_folder =
-      !item.folder.empty() && has_own_folder(results, *item.run) && !store.shares_folder(*item.run);
-  if (has_folder) mark(item.folder);
-  if (!store.delete_run(item.run->id)) {
-    if (has_folder) std::filesystem::remove(item.folder / kMark);
-    return false;
+  for (const PruneItem& item : forgotten) {
+    const bool is_of_run = !item.folder.empty() && !item.checkpoint_step;
+    if (is_of_run) remove_if_empty(store, results, item.folder.parent_path());
   }
-  if (has_folder) remove_run_folder(item.folder);
-  return true;
+  return left_alone;
 }
 
 }  // namespace fsdp

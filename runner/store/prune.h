@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "runner/store/named_folders.h"
 #include "runner/store/store.h"
 
 // What of a results folder is removed on request. A run that is running, or has a job that is not
-// over, is never among it; the caller holds the locks of the experiments that it passes.
+// over, is never among it, unless it was merged; nor is a checkpoint that another run resumes from.
+// The caller holds the locks of the experiments that it passes.
 namespace fsdp {
 
 struct PruneWish {
@@ -24,20 +26,23 @@ struct PruneWish {
 
 // One folder, with all that the database says of it.
 struct PruneItem {
-  // Of a run or of one checkpoint; absent: of a run that an earlier call was killed at.
+  // Of a run or of one checkpoint; absent: what an earlier call that was killed left of a run.
   std::optional<RunRecord> run;
   std::optional<int64_t> checkpoint_step;
   std::filesystem::path folder;  // empty: it is not of these results, and stays
   int64_t size_bytes = 0;
+  std::optional<ResumedFrom> kept_for{};  // a run that stays: so does the item
 };
 
 // In the order of experiments and their runs.
 std::vector<PruneItem> find_prunable(const Store& store, const std::filesystem::path& results,
                                      const PruneWish& wish);
 
-// Removes what the database says first, then the folder, marked beforehand: what is left when it is
-// killed in between is found by the next find_prunable, and no row is left without its folder.
-// Returns false, and does nothing, when the run is running now.
-bool prune(Store& store, const std::filesystem::path& results, const PruneItem& item);
+// Marks folders and removes what the database says; then, while nobody can plan a run, gives those
+// that no run names other names; then removes them. What is left when it is killed in between is
+// found by the next find_prunable, and no row is left without its folder. Returns what was left
+// alone, because a run is running or needs the folder now.
+std::vector<PruneItem> prune(Store& store, const std::filesystem::path& results,
+                             std::vector<PruneItem> items);
 
 }  // namespace fsdp

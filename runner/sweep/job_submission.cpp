@@ -11,6 +11,7 @@
 
 #include "runner/host/whole_file.h"
 #include "runner/slurm/script.h"
+#include "runner/store/folder_removal.h"
 #include "runner/sweep/run_folder.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/unix_time.h"
@@ -160,6 +161,7 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   plan.token = job.token;
   for (const RunToLaunch& run : runs) {
     const RunPaths paths(listeners_.results / run.record.folder);
+    finish_removal(listeners_.store, listeners_.results, run.record);
     if (!is_allocation(run)) set_checkpoints_aside(paths, run.record);
     write_spec(paths, run.spec);
     plan.runs.push_back(run.record.folder.string());

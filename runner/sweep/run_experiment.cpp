@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_attempt_files.h"
@@ -182,6 +183,7 @@ int Sweep::begin(const RunToLaunch& run) {
 
 // In a job, where others may begin attempts at the run as well, its folder is there.
 int Sweep::first_attempt(const RunRecord& run) {
+  finish_removal(store_, settings_.results, run);
   const RunPaths paths(settings_.results / run.folder);
   if (!settings_.job) return first_free_attempt(paths);
   const auto claimed = claimed_.find(run.id);

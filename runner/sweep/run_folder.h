@@ -1,6 +1,9 @@
 #pragma once
 
+#include <span>
+
 #include "runner/store/store.h"
+#include "runner/sweep/open_attempt.h"
 #include "trainer/contract/run_paths.h"
 #include "trainer/contract/run_spec.h"
 
@@ -17,6 +20,11 @@ void write_spec(const RunPaths& paths, const RunSpec& spec);
 // A run that has finished and is run again begins anew: the checkpoints go to the attempt that
 // wrote them. `record` is the run before it is run again.
 void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record);
+
+// Throws ConfigError when one of the runs would set aside what another one, which waits in a job or
+// is running, resumes from.
+void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
+                                std::span<const RunToLaunch> runs);
 
 // The number of a new attempt, at least `first`, whose folder this call has made and no other one.
 int claim_attempt(const RunPaths& paths, int first);

@@ -15,6 +15,10 @@ void move_results(const Workplace& workplace, const std::string& person) {
   std::filesystem::rename(workplace.results(), workplace / person / "results");
 }
 
+std::vector<ComparisonRow> rows_of(const Workplace& workplace, const std::string& experiment) {
+  return Store(workplace.results()).comparison(experiment);
+}
+
 }  // namespace
 
 TEST_CASE("the results of a class are one table, in which each run says whose it is") {
@@ -60,4 +64,38 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
              Contains("is the folder to merge into"));
   CHECK(workplace.call({"merge", "a/alice", "bob=b/alice"}).output ==
         "alice: 1 experiment, 1 run, 1 of them new\nbob: 1 experiment, 1 run, 1 of them new\n");
+}
+
+TEST_CASE("two folders of one name are not taken for one, and one that was moved has two ways in") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "x/alice");
+  std::filesystem::create_directories(workplace / "y");
+  std::filesystem::copy(workplace / "x/alice", workplace / "y/alice",
+                        std::filesystem::copy_options::recursive);
+  CHECK(workplace.call({"merge", "x/alice"}).status == 0);
+  CHECK(workplace.call({"merge", "x/alice"}).status == 0);
+  const Ended refused = workplace.call({"merge", "y/alice"});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors,
+             Contains("has runs of 'alice' from another place, ../x/alice/results/runs/") &&
+                 Contains("NAME=y/alice/results") && Contains("fsdp-run prune alice/trial"));
+  CHECK_THAT(rows_of(workplace, "alice/trial").at(0).folder.string(), Contains("../x/alice/"));
+  CHECK(workplace.call({"merge", "bob=y/alice"}).status == 0);
+  CHECK(rows_of(workplace, "bob/trial").size() == 1);
+  CHECK(workplace.call({"prune", "alice/trial", "--yes"}).status == 0);
+  CHECK(workplace.call({"merge", "y/alice"}).status == 0);
+  CHECK_THAT(rows_of(workplace, "alice/trial").at(0).folder.string(), Contains("../y/alice/"));
+}
+
+TEST_CASE("what a source has pruned leaves the list when it is merged again") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "alice");
+  CHECK(workplace.call({"merge", "alice"}).status == 0);
+  CHECK(rows_of(workplace, "alice/trial").size() == 1);
+  CHECK(workplace.call({"prune", "trial", "--yes", "--results", "alice/results"}).status == 0);
+  CHECK(workplace.call({"merge", "alice"}).status == 0);
+  CHECK(rows_of(workplace, "alice/trial").empty());
+  CHECK(Store(workplace.results()).runs().size() == 1);
 }

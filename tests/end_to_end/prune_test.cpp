@@ -45,6 +45,8 @@ int64_t count(const Workplace& workplace, const std::string& table) {
 void complete(const path& checkpoint, std::optional<double> validation_loss) {
   nlohmann::json state{{"step", 1}, {"validation_loss", nullptr}};
   if (validation_loss) state["validation_loss"] = *validation_loss;
+  std::ofstream(checkpoint / "weights") << "weights";
+  state["files"] = {{{"name", "weights"}, {"size_bytes", 7}}};
   std::ofstream(checkpoint / "trainer.json") << state;
 }
 
@@ -150,6 +152,7 @@ TEST_CASE("prune keeps the newest and the best checkpoints, and the runs' figure
   for (size_t i = 0; i < losses.size(); ++i) {
     complete(one / ("step-" + std::to_string(i + 1)), losses[i]);
   }
+  for (const char* step : {"step-2", "step-4"}) complete(two / step, std::nullopt);
   std::filesystem::create_directory(one / "mine");
   const Ended pruned =
       workplace.call({"prune", "--checkpoints", "--keep-last", "1", "--keep-best", "2", "--yes"});
@@ -160,6 +163,98 @@ TEST_CASE("prune keeps the newest and the best checkpoints, and the runs' figure
   CHECK(count(workplace, "checkpoints") == 4);
   CHECK(count(workplace, "steps") == 11);
   CHECK_THAT(workplace.run().errors, Contains("2 runs with a result already"));
+}
+
+TEST_CASE("prune keeps checkpoints that are whole, and takes damaged ones") {
+  const Workplace workplace("  - {name: one, train.steps: 6, checkpoint.every_steps: 2}\n");
+  CHECK(workplace.run().status == 0);
+  const path one = folder_of(workplace, 1) / "checkpoints";
+  for (const char* step : {"step-2", "step-4", "step-6"}) complete(one / step, 1);
+  SECTION("a file is cut short") { std::filesystem::resize_file(one / "step-6/weights", 3); }
+  SECTION("a file is missing") { std::filesystem::remove(one / "step-6/weights"); }
+  SECTION("trainer.json is damaged") { std::ofstream(one / "step-6/trainer.json") << "{"; }
+  SECTION("trainer.json is missing") { std::filesystem::remove(one / "step-6/trainer.json"); }
+  CHECK(workplace.call({"prune", "--checkpoints", "--keep-last", "1", "--yes"}).status == 0);
+  CHECK(names_in(one) == std::vector<std::string>{"step-4"});
+}
+
+TEST_CASE("a run in a folder that a killed prune left begins anew, if its rows are gone") {
+  const Workplace workplace(
+      "  - {name: one, train.steps: 6, checkpoint.every_steps: 2, resume: auto}\n");
+  CHECK(workplace.run().status == 0);
+  const path folder = folder_of(workplace, 1);
+  SECTION("without attempts the removal is finished") {
+    std::filesystem::copy(folder, workplace / "copy", std::filesystem::copy_options::recursive);
+    CHECK(workplace.call({"prune", "one", "--yes"}).status == 0);
+    CHECK_FALSE(std::filesystem::exists(folder));
+    std::filesystem::create_directories(folder.parent_path());
+    std::filesystem::rename(workplace / "copy", folder);
+    std::ofstream(folder / ".pruned");
+    CHECK(workplace.run().status == 0);
+    const ComparisonRow row = rows(workplace).at(0);
+    CHECK(row.attempt == 1);
+    CHECK(row.resumed_from_step.value_or(0) == 0);
+    CHECK(row.steps == 6);
+    CHECK(names_in(folder.parent_path()) == std::vector<std::string>{folder.filename()});
+    CHECK(names_in(folder) == std::vector<std::string>{"attempt-1", "checkpoints", "run.yaml"});
+  }
+  SECTION("with attempts only the mark goes") {
+    std::ofstream(folder / ".pruned");
+    CHECK(workplace.run({"experiment.yaml", "--rerun"}).status == 0);
+    CHECK(rows(workplace).at(0).attempt == 2);
+    CHECK(names_in(folder) ==
+          std::vector<std::string>{"attempt-1", "attempt-2", "checkpoints", "run.yaml"});
+  }
+}
+
+TEST_CASE("a checkpoint that another run resumes from is neither pruned nor moved by --rerun") {
+  const Workplace workplace("  - {name: one, train.steps: 6, checkpoint.every_steps: 2}\n");
+  CHECK(workplace.run().status == 0);
+  const path checkpoints = folder_of(workplace, 1) / "checkpoints";
+  for (const char* step : {"step-2", "step-4", "step-6"}) complete(checkpoints / step, 1);
+  std::filesystem::create_directory_symlink(checkpoints, workplace / "link");
+  std::ofstream(workplace / "other.yaml")
+      << "experiment: other\nbase: {device: cpu, train.steps: 5, resume: link/step-2}\n"
+         "points: [{name: two}]\n";
+  Program runner(workplace / ".", workplace.command({"other.yaml"}),
+                 {{"STUB_RULES", "point=two,step=2,await=" + (workplace / "go").string()}});
+  REQUIRE(soon([&] {
+    const std::vector<RunRecord> all = runs(workplace);
+    return all.size() == 2 && all[0].status == RunStatus::kRunning;
+  }));
+  const Ended refused = workplace.run({"experiment.yaml", "--rerun"});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("'other/two', which is running, resumes from ") &&
+                                 Contains("link/step-2; wait for that run"));
+  std::ofstream(workplace / "go");
+  CHECK(runner.wait().status == 0);
+
+  const Ended kept = workplace.call({"prune", "trial", "--yes"});
+  CHECK(kept.output == "nothing to remove\n");
+  CHECK_THAT(kept.errors, Contains("left alone: ") && Contains("from which 2 (other/two, "));
+  CHECK_THAT(
+      workplace.call({"prune", "trial", "--checkpoints", "--keep-last", "1", "--yes"}).output,
+      Contains("1 checkpoint, "));
+  CHECK(names_in(checkpoints) == std::vector<std::string>{"step-2", "step-6"});
+  CHECK(workplace.call({"prune", "trial", "other", "--yes"}).status == 0);
+  CHECK(runs(workplace).empty());
+  CHECK_FALSE(std::filesystem::exists(checkpoints));
+}
+
+TEST_CASE("prune and cancel take an experiment for the one of its own name, not for merged ones") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  std::filesystem::create_directory(workplace / "alice");
+  std::filesystem::copy(workplace.results(), workplace / "alice",
+                        std::filesystem::copy_options::recursive);
+  CHECK(workplace.call({"merge", "alice"}).status == 0);
+  CHECK(workplace.call({"prune", GENERATE("trial", "experiment.yaml"), "--yes"}).status == 0);
+  REQUIRE(runs(workplace).size() == 1);
+  CHECK(runs(workplace)[0].experiment == "alice/trial");
+  CHECK_THAT(workplace.call({"prune", "trial", "--yes"}).errors, Contains("names no run"));
+  CHECK_THAT(workplace.call({"cancel", "trial"}).errors, Contains("names no run"));
+  CHECK(workplace.call({"prune", "alice/trial", "--yes"}).status == 0);
+  CHECK(runs(workplace).empty());
 }
 
 TEST_CASE("prune leaves alone what another runner works on") {
@@ -199,6 +294,20 @@ TEST_CASE("a merged run goes from the database; its files belong to whom it was 
              Contains("stay in ../alice"));
   CHECK(runs(workplace).empty());
   CHECK(names_in(folder) == std::vector<std::string>{"attempt-1", "checkpoints", "run.yaml"});
+}
+
+TEST_CASE("a run that was merged while it was running can be pruned") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  Database(workplace.results() / "results.sqlite")
+      .execute(
+          "update attempts set status = 'running', ended_unix_ms = null;"
+          "update runs set status = 'running'");
+  std::filesystem::rename(workplace.results(), workplace / "alice");
+  CHECK(workplace.call({"merge", "alice"}).status == 0);
+  CHECK(runs(workplace).size() == 1);
+  CHECK_THAT(workplace.call({"prune", "alice/trial", "--yes"}).output, Contains("1 run, "));
+  CHECK(runs(workplace).empty());
 }
 
 // At every call that changes the file system, one after the other.
@@ -254,7 +363,8 @@ TEST_CASE(
       CHECK(names_in(one / "checkpoints").empty());
       CHECK(Store(workplace.results()).checkpoints(1, 1).empty());
     } else {
-      CHECK_FALSE(std::filesystem::exists(one));
+      CHECK(names_in(one.parent_path()) ==
+            std::vector<std::string>{path(folder_2).filename().string()});
     }
   }
   CHECK(killed > 10);

@@ -35,6 +35,22 @@ TEST_CASE("report takes experiments by file and by name, and says what there is"
                                Contains("which hold: trial; did you mean 'trial'?"));
 }
 
+TEST_CASE("neither report nor export takes the place of the results") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  const Ended written =
+      run_report(workplace, {"--output", (workplace.results() / "results.sqlite").string()});
+  CHECK(written.status == 2);
+  CHECK_THAT(written.errors, Contains("is a database and is not replaced"));
+  run_report(workplace,
+             {"--format", "csv", "--output", (workplace.results() / "runs.csv").string()});
+  const Ended exported =
+      workplace.call({"export", "--to", workplace.results().string(), "--force"});
+  CHECK(exported.status == 2);
+  CHECK_THAT(exported.errors, Contains("holds other things than an export"));
+  CHECK(rows(workplace).size() == 2);
+}
+
 TEST_CASE("report's options choose rows, columns and times") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);

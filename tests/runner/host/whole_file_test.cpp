@@ -53,6 +53,19 @@ TEST_CASE("a new file has the mode that the user's mask leaves") {
   CHECK(mode_of(folder / "table") == 0640);
 }
 
+TEST_CASE("a database of SQLite is not replaced, also behind a link") {
+  const TemporaryFolder folder;
+  const std::string database = std::string("SQLite format 3\0", 16) + "and more";
+  folder.write("results.sqlite", database);
+  std::filesystem::create_symlink("results.sqlite", folder / "link");
+  for (const char* name : {"results.sqlite", "link"}) {
+    CHECK_THROWS_WITH(write_whole_file(folder / name, "text"),
+                      Catch::Matchers::EndsWith("/results.sqlite is a database and is not "
+                                                "replaced; name another file"));
+  }
+  CHECK(text_of(folder / "results.sqlite") == database);
+}
+
 TEST_CASE("a file with the longest name can be written") {
   const TemporaryFolder folder;
   const std::string name(255, 'n');

@@ -279,6 +279,21 @@ TEST_CASE("merged results can be merged once more; names tell the way") {
         std::filesystem::canonical(alice.path()) / "runs/one");
 }
 
+TEST_CASE("merged results of one name that came from two places are told apart") {
+  const ResultsFolder alice, other_alice, of_class, of_other_class, of_school;
+  fill(alice);
+  fill(other_alice, 5);
+  merge_results(of_class.path(), std::vector<MergeSource>{{"alice", alice.path()}});
+  merge_results(of_other_class.path(), std::vector<MergeSource>{{"alice", other_alice.path()}});
+  const std::vector<MergeSource> first{{"2026", of_class.path()}};
+  merge_results(of_school.path(), first);
+  merge_results(of_school.path(), first);
+  CHECK_THROWS_WITH(
+      merge_results(of_school.path(), std::vector<MergeSource>{{"2026", of_other_class.path()}}),
+      Contains("has runs of '2026' from another place"));
+  CHECK(Store(of_school.path()).comparison("2026/alice/lab").at(0).steps == 3);
+}
+
 // A new table needs a decision: one with a column `run` is merged, of any other the merge must
 // know.
 TEST_CASE("every table of the schema is merged or left out on purpose") {

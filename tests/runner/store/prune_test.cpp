@@ -26,9 +26,7 @@ PruneWish wish_for(std::set<int64_t> runs, bool checkpoints = false) {
 }
 
 void prune_all(Store& store, const ResultsFolder& results, const PruneWish& wish) {
-  for (const PruneItem& item : find_prunable(store, results.path(), wish)) {
-    prune(store, results.path(), item);
-  }
+  prune(store, results.path(), find_prunable(store, results.path(), wish));
 }
 
 TEST_CASE("a folder that two runs share goes with the last of them") {
@@ -113,6 +111,107 @@ TEST_CASE("links lead prune nowhere") {
   }
   prune_all(store, results, wish);
   CHECK(std::filesystem::exists(target / "step-1/trainer.json"));
+}
+
+// A run's folder as a prune leaves it that is killed once the run's rows are gone.
+path left_by_a_killed_prune(const ResultsFolder& results) {
+  const path folder = results.path() / "runs/lab/a-01234567";
+  std::filesystem::create_directories(folder / "checkpoints/step-1");
+  if (GENERATE(true, false)) std::ofstream(folder / ".pruned");
+  if (std::filesystem::exists(folder / ".pruned")) return folder;
+  std::filesystem::remove_all(folder / "checkpoints");
+  return folder;
+}
+
+TEST_CASE("what a killed prune left is not removed once a run of that folder is planned") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const path folder = left_by_a_killed_prune(results);
+  const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({}));
+  REQUIRE(items.size() == 1);
+  CHECK(items.front().folder == folder);
+  run_with_files(store, results, "lab");
+  const std::vector<PruneItem> left_alone = prune(store, results.path(), items);
+  CHECK(std::filesystem::exists(folder / "checkpoints/step-1/trainer.json"));
+  REQUIRE(left_alone.size() == 1);
+  CHECK(left_alone.front().folder == folder);
+}
+
+TEST_CASE("two prunes may find the same leftover: the second has nothing to do") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const path folder = left_by_a_killed_prune(results);
+  const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({}));
+  REQUIRE(items.size() == 1);
+  for (int time = 0; time < 2; ++time) {
+    CHECK(prune(store, results.path(), items).empty());
+    CHECK_FALSE(std::filesystem::exists(folder.parent_path()));
+  }
+}
+
+TEST_CASE("the folder of an experiment in which a run is planned stays when a leftover goes") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const path folder = left_by_a_killed_prune(results);
+  Store::PlannedRun planned = planned_run("b", 1);
+  planned.folder = "runs/lab/b-01234567";
+  store.plan(experiment("lab"), std::vector{planned});
+  prune_all(store, results, wish_for({}));
+  CHECK_FALSE(std::filesystem::exists(folder));
+  CHECK(std::filesystem::exists(folder.parent_path()));
+}
+
+// A run of the experiment that resumes from a checkpoint of `run`.
+RunRecord run_that_resumes(Store& store, const ResultsFolder& results, const std::string& name,
+                           const RunRecord& run) {
+  const RunRecord record = run_with_files(store, results, name);
+  Store::PlannedRun planned = planned_run("a", 1);
+  planned.folder = record.folder;
+  planned.spec.resume.path = results.path() / run.folder / "checkpoints/step-1";
+  return store.plan(experiment(name), std::vector{planned}).front();
+}
+
+TEST_CASE("what another run resumes from stays, also when that is planned while prune asks") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord first = run_with_files(store, results, "first");
+  const path checkpoint = results.path() / first.folder / "checkpoints/step-1";
+  const bool checkpoints = GENERATE(true, false);
+  PruneWish wish = wish_for({first.id}, checkpoints);
+  std::vector<PruneItem> items = find_prunable(store, results.path(), wish);
+  REQUIRE(items.size() == 1);
+  CHECK_FALSE(items.front().kept_for);
+  const RunRecord second = run_that_resumes(store, results, "second", first);
+  REQUIRE(prune(store, results.path(), items).size() == 1);
+  CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
+  CHECK(store.run(first.id));
+
+  items = find_prunable(store, results.path(), wish);
+  REQUIRE(items.size() == 1);
+  REQUIRE(items.front().kept_for);
+  CHECK(items.front().kept_for->by.id == second.id);
+  CHECK(items.front().kept_for->checkpoint == checkpoint);
+  prune(store, results.path(), items);
+  CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
+
+  SECTION("also what stays for such a run keeps what it resumes from") {
+    const RunRecord third = run_that_resumes(store, results, "third", second);
+    prune_all(store, results, wish_for({first.id, second.id}));
+    CHECK(store.runs().size() == 3);
+    CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
+  }
+  SECTION("it goes with the run that resumes from it") {
+    prune_all(store, results, wish_for({first.id, second.id}));
+    CHECK(store.runs().empty());
+    CHECK_FALSE(std::filesystem::exists(checkpoint));
+  }
+  SECTION("a leftover, too") {
+    const path folder = results.path() / first.folder;
+    std::ofstream(folder / ".pruned");
+    Store(results.path()).delete_run(first.id);
+    prune_all(store, results, wish_for({}));
+    CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// A run, and the checkpoint that its `resume` names.
+struct ResumedFrom {
+  RunRecord by;
+  std::filesystem::path checkpoint;
+};
+
+// The folders that recorded runs name, with links followed: their own, of these results and of
+// others, and the checkpoints that they resume from. Reads every specification.
+class NamedFolders {
+ public:
+  NamedFolders(const Store& store, const std::filesystem::path& results);
+
+  // Whether a run that is not in `but` has the folder, one in it, or one that holds it.
+  bool is_of_run(const std::filesystem::path& folder, const std::set<int64_t>& but) const;
+  // Who resumes from the folder, or from one in it.
+  std::vector<ResumedFrom> resumed_from(const std::filesystem::path& folder) const;
+
+ private:
+  std::multimap<std::string, int64_t> folders_;
+  std::multimap<std::string, ResumedFrom> checkpoints_;
+};
+
+}  // namespace fsdp
