@@ -55,6 +55,14 @@ class Database {
   std::unique_ptr<sqlite3, Close> connection_;
 };
 
+// The type that a column of T's has.
+template <typename T>
+inline constexpr std::string_view sql_type = std::floating_point<T> ? "real"
+                                             : std::integral<T>     ? "integer"
+                                                                    : "text";
+template <typename T>
+inline constexpr std::string_view sql_type<std::optional<T>> = sql_type<T>;
+
 // A value of any column.
 using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
 
@@ -219,6 +227,37 @@ std::string field_columns(std::string_view suffix = {}) {
     columns += suffix;
   });
   return columns;
+}
+
+// "s.a, s.b, s.c" for the prefix "s.".
+template <Fields T>
+std::string prefixed_columns(std::string_view prefix) {
+  std::string columns;
+  const T defaults;
+  T::visit_fields(defaults, [&](const char* name, auto&&...) {
+    if (!columns.empty()) columns += ", ";
+    columns += prefix;
+    columns += name;
+  });
+  return columns;
+}
+
+// When a row has its values: those of optional fields may be absent in any case.
+enum class Presence { kAlways, kLater };
+
+// What `create table` says of T's fields, each with a comma before it.
+template <Fields T>
+std::string column_definitions(Presence presence = Presence::kAlways) {
+  std::string definitions;
+  const T defaults;
+  T::visit_fields(defaults, [&]<typename Member>(const char* name, const Member&, auto&&...) {
+    definitions += ",\n  ";
+    definitions += name;
+    definitions += ' ';
+    definitions += sql_type<Member>;
+    if (!is_optional<Member> && presence == Presence::kAlways) definitions += " not null";
+  });
+  return definitions;
 }
 
 // "?, ?, ?": one parameter for each of T's fields.

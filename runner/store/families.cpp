@@ -19,7 +19,7 @@ std::optional<KnownOutOfMemory> Store::known_out_of_memory(std::string_view fami
             "join experiments e on e.name = r.experiment and e.source = '' "
             "join attempts a on a.run = r.id and a.attempt = (select max(attempt) from attempts "
             "  where run = r.id and status not in " +
-                std::string(kCutShortStatuses) +
+                cut_short_statuses() +
                 ") "
                 "where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
                 "and a.device_kind = ? order by r.family_value, a.started_unix_ms limit 1")

@@ -52,7 +52,12 @@ void Store::write_planning_copy(const std::filesystem::path& file) const {
   Transaction transaction(database);
   database.execute("pragma defer_foreign_keys = on");
   for (const std::string& table : tables_to_copy(database)) {
-    database.execute("insert into other." + table + " select * from main." + table);
+    const std::string columns =
+        Statement(database, "select group_concat(name) from pragma_table_info(?)")
+            .value<std::string>(table)
+            .value();  // without those that are computed
+    database.execute("insert into other." + table + " (" + columns + ") select " + columns +
+                     " from main." + table);
   }
   transaction.commit();
 }

@@ -115,15 +115,13 @@ std::string Store::experiment_text(int64_t run_id, int attempt) const {
       .value_or("");
 }
 
-std::string Store::spec_text(int64_t run_id) const {
-  return Statement(contents_->database, "select text from specs where run = ?")
-      .value<std::string>(run_id)
-      .value_or("");
-}
+std::string Store::spec_text(int64_t run_id) const { return to_yaml(spec(run_id)); }
 
 RunSpec Store::spec(int64_t run_id) const {
-  return run_spec_from_yaml(
-      spec_text(run_id),
+  return run_spec_from_yaml(  // which JSON is
+      Statement(contents_->database, "select spec from runs where id = ?")
+          .value<std::string>(run_id)
+          .value_or(""),
       {.name = "the specification of run " + std::to_string(run_id), .folder = {}});
 }
 

@@ -66,12 +66,10 @@ Database created(const path& file) {
                            "; choose another folder with --results");
 }
 
-// Ours have no write-ahead log, and to look into one that has would leave files beside it. Without
-// an application_id, its tables tell a database of ours from another program's.
+// Ours have no write-ahead log, and to look into one that has would leave files beside it.
 Database migrated(const path& file, const Header& header, StoreUse use) {
   if (header.has_wal) refuse_foreign(file);
   Database copy = Database::copy_of(file);
-  require_ours(copy);
   if (use == StoreUse::kCreate || can_write(file)) return opened(file);
   migrate(copy);
   return copy;
@@ -104,7 +102,7 @@ Database open_results(const path& results, StoreUse use) {
   if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
   if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not
   const std::optional<Header> header = header_of(file);
-  if (!header || !may_be_ours(header->application_id, header->user_version)) refuse_foreign(file);
+  if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
   if (is_current(header->application_id, header->user_version)) return opened(file);
   return migrated(file, *header, use);
 }

@@ -117,6 +117,15 @@ bool is_cut_short(RunStatus status) {
   return false;
 }
 
+std::string cut_short_statuses() {
+  std::string list;
+  for (const std::string_view name : enum_names(RunStatus{})) {
+    if (!is_cut_short(*enum_from_name<RunStatus>(name))) continue;
+    list += (list.empty() ? "('" : ", '") + std::string(name) + "'";
+  }
+  return list + ")";
+}
+
 AttemptEnd status_from_events(std::span<const RankEnd> ranks) {
   AttemptEnd end = decide(ranks);
   for (const RankEnd& rank : ranks) {

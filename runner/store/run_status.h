@@ -36,6 +36,8 @@ constexpr auto enum_names(RunStatus) {
 
 // Whether something outside of the run ended it, so that it says nothing of the run itself.
 bool is_cut_short(RunStatus status);
+// Those for which it holds, as a list of SQL: "('interrupted', ...)".
+std::string cut_short_statuses();
 
 // The kind of a rank's last event; none: it said nothing about its end.
 enum class RankEndKind { kNone, kFinished, kFailed, kInterrupted };

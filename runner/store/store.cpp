@@ -3,47 +3,26 @@
 #include "runner/store/results_database.h"
 #include "runner/store/run_folders.h"
 #include "runner/store/store_contents.h"
-#include "trainer/contract/run_spec_yaml.h"
+#include "trainer/contract/json.h"
 
 namespace fsdp {
 namespace {
 
 constexpr const char* kPlanRun = R"sql(
 insert into runs (experiment, point, hash, folder, position, current, status, reason,
-  series, repeat, data_digest, loss_digest, family, family_key, family_value, memory_limit_gib,
-  strategy, sharding, wrap, prefetch, limit_all_gathers, offload, ranks, batch_size_per_rank,
-  gradient_accumulation_steps, total_batch, precision, optimizer, schedule, device,
-  sequence_length, activation_checkpointing_every, warmup_steps_excluded)
-values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-  ?, ?, ?, ?)
+  series, repeat, data_digest, loss_digest, family, family_key, family_value, spec)
+values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (experiment, point, hash)
 do update set position = excluded.position, current = 1, folder = excluded.folder,
   series = excluded.series, repeat = excluded.repeat, data_digest = excluded.data_digest,
-  loss_digest = excluded.loss_digest,
-  family = excluded.family, family_key = excluded.family_key, family_value = excluded.family_value)sql";
+  loss_digest = excluded.loss_digest, family = excluded.family, family_key = excluded.family_key,
+  family_value = excluded.family_value, spec = excluded.spec)sql";
 
 // Into a table with one row per event.
 template <Fields Body>
 std::string insert_event(const std::string& table) {
   return "insert or ignore into " + table + " (run, attempt, rank, sequence, time_unix_ms, " +
          field_columns<Body>() + ") values (?, ?, ?, ?, ?, " + field_parameters<Body>() + ")";
-}
-
-// "full_shard", "hybrid_shard 4"; nothing is sharded but by fsdp.
-std::string sharding_name(const StrategySpec& strategy) {
-  if (strategy.kind != StrategyKind::kFsdp) return "";
-  std::string name(name_of(strategy.sharding));
-  if (strategy.sharding == Sharding::kHybridShard) {
-    name += ' ' + std::to_string(strategy.shard_group_size.value());
-  }
-  return name;
-}
-
-// "transformer_block", "blocks 2", "min_parameters 100".
-std::string wrap_name(const WrapSpec& wrap) {
-  if (wrap.blocks) return "blocks " + std::to_string(*wrap.blocks);
-  if (wrap.min_parameters) return "min_parameters " + std::to_string(*wrap.min_parameters);
-  return std::string(name_of(wrap.policy));
 }
 
 // Records runs of a current list; within a transaction of the caller's.
@@ -57,25 +36,18 @@ class RunPlanning {
                           "select count(*) from runs r join experiments e on e.name = r.experiment "
                           "where r.folder = ? and e.source = '' "
                           "and (r.experiment, r.point, r.hash) <> (?, ?, ?)"),
-        keep_spec_(database, "insert or replace into specs (run, text) values (?, ?)"),
         select_run_(database, std::string("select ") + kRunRecordColumns +
                                   " from runs r where experiment = ? and point = ? and hash = ?") {}
 
   RunRecord plan(std::string_view experiment, const Store::PlannedRun& run) {
-    const RunSpec& spec = run.spec;
-    plan_run_.run(
-        experiment, run.point, run.hash, folder_of(experiment, run), run.position, run.series,
-        run.repeat, run.data_digest, run.loss_digest, run.family, run.family_key, run.family_value,
-        spec.memory_limit_gib, spec.strategy.kind, sharding_name(spec.strategy),
-        wrap_name(spec.strategy.wrap), spec.strategy.prefetch, spec.strategy.limit_all_gathers,
-        spec.strategy.offload, spec.strategy.ranks, spec.batch.size_per_rank,
-        spec.batch.gradient_accumulation_steps, total_batch(spec), precision_name(spec.precision),
-        spec.optimizer.kind, spec.schedule.kind, spec.device, spec.data.sequence_length,
-        spec.activation_checkpointing.every, spec.train.warmup_steps_excluded);
+    std::string spec;
+    append_json(spec, run.spec);
+    plan_run_.run(experiment, run.point, run.hash, folder_of(experiment, run), run.position,
+                  run.series, run.repeat, run.data_digest, run.loss_digest, run.family,
+                  run.family_key, run.family_value, spec);
     RunRecord record;
     select_run_.query([&](Statement& row) { record = row.next<RunRecord>(); }, experiment,
                       run.point, run.hash);
-    keep_spec_.run(record.id, to_yaml(spec));
     return record;
   }
 
@@ -99,7 +71,6 @@ class RunPlanning {
   Statement plan_run_;
   Statement recorded_folder_;
   Statement others_of_folder_;
-  Statement keep_spec_;
   Statement select_run_;
 };
 
@@ -257,7 +228,7 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
   Statement(database,
             "update runs set (status, reason) = (select status, reason from attempts "
             "  where run = runs.id order by status in " +
-                std::string(kCutShortStatuses) +
+                cut_short_statuses() +
                 ", attempt desc limit 1) "
                 "where id = ?")
       .run(run_id);

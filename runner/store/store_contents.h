@@ -16,10 +16,6 @@ inline constexpr const char* kRunRecordColumns =
     "coalesce((select max(attempt) from attempts where run = r.id), 0), "
     "(select source from experiments where name = r.experiment), r.current, r.data_digest";
 
-// Those of is_cut_short.
-inline constexpr const char* kCutShortStatuses =
-    "('interrupted', 'time_limit', 'preempted', 'node_failed', 'cancelled', 'unknown')";
-
 struct Store::Contents {
   Contents(const std::filesystem::path& results, StoreUse use);
 

@@ -3,19 +3,19 @@
 insert into experiments (name, title, compare, file, text, profile)
 values ('lab', 'One fine-tuning job on 1 and 4 GPUs - DDP, FSDP, a larger batch, optimizer offload',
   'throughput', '/home/you/experiments/lab.yaml', '', 'cpu');
-insert into runs (id, experiment, point, hash, folder, position, current, status, reason, strategy,
-  offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch, precision, device,
-  sequence_length, activation_checkpointing_every, warmup_steps_excluded, wrap, prefetch,
-  limit_all_gathers, optimizer, schedule, series, repeat, data_digest, loss_digest,
-  memory_limit_gib)
+insert into runs (id, experiment, point, hash, folder, position, current, status, reason, series,
+  repeat, data_digest, loss_digest, spec, family, family_key)
 values (1, 'lab', '1 GPU', '8e9e00cec2fc7839f692caae9433ad0e', 'runs/lab/1-GPU-8e9e00ce', 0, 1,
-  'finished', '', 'single', 'none', 1, 4, 1, 4, 'fp32', 'cpu', 128, 0, 2, 'transformer_block', 1,
-  1, 'adamw', 'constant', '1 GPU', 0, '63f2defc1094ed3158b43101c0ace6b3',
-  'a6ef7bf1a252f300f6bf74261886489c', 0.0);
+  'finished', '', '1 GPU', 0, '63f2defc1094ed3158b43101c0ace6b3',
+  'a6ef7bf1a252f300f6bf74261886489c',
+  '{"strategy": {"sharding": "full_shard", "wrap": {"policy": "transformer_block"}, "prefetch": 1, "limit_all_gathers": true, "kind": "single", "offload": "none", "ranks": 1}, "optimizer": {"kind": "adamw"}, "schedule": {"kind": "constant"}, "memory_limit_gib": 0.0, "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 1, "total": 4}, "precision": {"kind": "fp32"}, "device": "cpu", "data": {"sequence_length": 128}, "activation_checkpointing": {"every": 0}, "train": {"warmup_steps_excluded": 2}}',
+  '', '');
 insert into attempts (run, attempt, status, reason, started_unix_ms, ended_unix_ms, host,
-  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores)
+  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores, runner_version,
+  memory_total_bytes, environment, experiment_text_digest, device_kind, slurm_job, node_list)
 values (1, 1, 'finished', '', 1795000000000, 1795000009000, 'node1', 100,
-  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2);
+  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2, '', 0, '{}', '',
+  '', '', '');
 insert into ranks (rank, last_sequence, world_size, local_rank, device, device_name, threads,
   steps_planned, parameter_count, torch_version, end_kind, steps, step_time_ms_median,
   memory_allocated_bytes_forward, memory_reserved_bytes_forward, memory_allocated_bytes_max,
@@ -30,19 +30,19 @@ insert into summaries (run, attempt, steps, step_time_ms_median, step_time_ms_p2
 values (1, 1, 48, 130.3739385, 129.15589725, 131.83221400000002, 7.670244617178608,
   7.670244617178608, 3927.1652439954473, 131661092, 131661092, 225873920, 225873920,
   6.9883527755737305, 5.465518474578857, 6714, 300.858018, 121388068, 121388068, 225873920);
-insert into runs (id, experiment, point, hash, folder, position, current, status, reason, strategy,
-  offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch, precision, device,
-  sequence_length, activation_checkpointing_every, warmup_steps_excluded, wrap, prefetch,
-  limit_all_gathers, optimizer, schedule, series, repeat, data_digest, loss_digest,
-  memory_limit_gib)
+insert into runs (id, experiment, point, hash, folder, position, current, status, reason, series,
+  repeat, data_digest, loss_digest, spec, family, family_key)
 values (2, 'lab', '4xDDP', '2b1f040b74dbd82644308c00cade9f6a', 'runs/lab/4xDDP-2b1f040b', 1, 1,
-  'finished', '', 'ddp', 'none', 4, 4, 1, 16, 'fp32', 'cpu', 128, 0, 2, 'transformer_block', 1, 1,
-  'adamw', 'constant', '4xDDP', 0, '63f2defc1094ed3158b43101c0ace6b3',
-  'f0bfe108f43e80e14b152c0ceea90bc5', 0.0);
+  'finished', '', '4xDDP', 0, '63f2defc1094ed3158b43101c0ace6b3',
+  'f0bfe108f43e80e14b152c0ceea90bc5',
+  '{"strategy": {"sharding": "full_shard", "wrap": {"policy": "transformer_block"}, "prefetch": 1, "limit_all_gathers": true, "kind": "ddp", "offload": "none", "ranks": 4}, "optimizer": {"kind": "adamw"}, "schedule": {"kind": "constant"}, "memory_limit_gib": 0.0, "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 1, "total": 16}, "precision": {"kind": "fp32"}, "device": "cpu", "data": {"sequence_length": 128}, "activation_checkpointing": {"every": 0}, "train": {"warmup_steps_excluded": 2}}',
+  '', '');
 insert into attempts (run, attempt, status, reason, started_unix_ms, ended_unix_ms, host,
-  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores)
+  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores, runner_version,
+  memory_total_bytes, environment, experiment_text_digest, device_kind, slurm_job, node_list)
 values (2, 1, 'finished', '', 1795000060000, 1795000069000, 'node1', 100,
-  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2);
+  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2, '', 0, '{}', '',
+  '', '', '');
 insert into ranks (rank, last_sequence, world_size, local_rank, device, device_name, threads,
   steps_planned, parameter_count, torch_version, end_kind, steps, step_time_ms_median,
   memory_allocated_bytes_forward, memory_reserved_bytes_forward, memory_allocated_bytes_max,
@@ -75,19 +75,19 @@ insert into summaries (run, attempt, steps, step_time_ms_median, step_time_ms_p2
 values (2, 1, 12, 577.2376770000001, 575.22946675, 597.0385542500001, 1.7323886500222332,
   1.7323886500222332, 3547.9319552455336, 131661092, 131661092, 237965312, 232030208,
   6.98187255859375, 6.227645397186279, 8306, 1047.8429099999998, 121388068, 121388068, 237961216);
-insert into runs (id, experiment, point, hash, folder, position, current, status, reason, strategy,
-  offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch, precision, device,
-  sequence_length, activation_checkpointing_every, warmup_steps_excluded, sharding, wrap, prefetch,
-  limit_all_gathers, optimizer, schedule, series, repeat, data_digest, loss_digest,
-  memory_limit_gib)
+insert into runs (id, experiment, point, hash, folder, position, current, status, reason, series,
+  repeat, data_digest, loss_digest, spec, family, family_key)
 values (3, 'lab', '4xFSDP', '328872bdc83f7b2257067bfa1acf4255', 'runs/lab/4xFSDP-328872bd', 2, 1,
-  'finished', '', 'fsdp', 'none', 4, 4, 1, 16, 'fp32', 'cpu', 128, 0, 2, 'full_shard',
-  'transformer_block', 1, 1, 'adamw', 'constant', '4xFSDP', 0, '63f2defc1094ed3158b43101c0ace6b3',
-  'f0bfe108f43e80e14b152c0ceea90bc5', 0.0);
+  'finished', '', '4xFSDP', 0, '63f2defc1094ed3158b43101c0ace6b3',
+  'f0bfe108f43e80e14b152c0ceea90bc5',
+  '{"strategy": {"sharding": "full_shard", "wrap": {"policy": "transformer_block"}, "prefetch": 1, "limit_all_gathers": true, "kind": "fsdp", "offload": "none", "ranks": 4}, "optimizer": {"kind": "adamw"}, "schedule": {"kind": "constant"}, "memory_limit_gib": 0.0, "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 1, "total": 16}, "precision": {"kind": "fp32"}, "device": "cpu", "data": {"sequence_length": 128}, "activation_checkpointing": {"every": 0}, "train": {"warmup_steps_excluded": 2}}',
+  '', '');
 insert into attempts (run, attempt, status, reason, started_unix_ms, ended_unix_ms, host,
-  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores)
+  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores, runner_version,
+  memory_total_bytes, environment, experiment_text_digest, device_kind, slurm_job, node_list)
 values (3, 1, 'finished', '', 1795000120000, 1795000129000, 'node1', 100,
-  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2);
+  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2, '', 0, '{}', '',
+  '', '', '');
 insert into ranks (rank, last_sequence, world_size, local_rank, device, device_name, threads,
   steps_planned, parameter_count, torch_version, end_kind, steps, step_time_ms_median,
   memory_allocated_bytes_forward, memory_reserved_bytes_forward, memory_allocated_bytes_max,
@@ -120,19 +120,19 @@ insert into summaries (run, attempt, steps, step_time_ms_median, step_time_ms_p2
 values (3, 1, 12, 597.670442, 583.7642845, 603.168376, 1.6731628833001584, 1.6731628833001584,
   3426.6375849987244, 80833956, 80833956, 205463552, 185872384, 6.98187255859375, 6.227644920349121,
   8361, 1128.143932, 67463012, 67463012, 205463552);
-insert into runs (id, experiment, point, hash, folder, position, current, status, reason, strategy,
-  offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch, precision, device,
-  sequence_length, activation_checkpointing_every, warmup_steps_excluded, sharding, wrap, prefetch,
-  limit_all_gathers, optimizer, schedule, series, repeat, data_digest, loss_digest,
-  memory_limit_gib)
+insert into runs (id, experiment, point, hash, folder, position, current, status, reason, series,
+  repeat, data_digest, loss_digest, spec, family, family_key)
 values (4, 'lab', 'FSDP batch 8', 'c3c268d4edbf7fcee1581f15fd709123',
-  'runs/lab/FSDP-batch-8-c3c268d4', 3, 1, 'finished', '', 'fsdp', 'none', 4, 8, 1, 32, 'fp32',
-  'cpu', 128, 0, 2, 'full_shard', 'transformer_block', 1, 1, 'adamw', 'constant', 'FSDP batch 8', 0,
-  '63f2defc1094ed3158b43101c0ace6b3', '9b71227b8af9ac326dc4e27969e2c336', 0.0);
+  'runs/lab/FSDP-batch-8-c3c268d4', 3, 1, 'finished', '', 'FSDP batch 8', 0,
+  '63f2defc1094ed3158b43101c0ace6b3', '9b71227b8af9ac326dc4e27969e2c336',
+  '{"strategy": {"sharding": "full_shard", "wrap": {"policy": "transformer_block"}, "prefetch": 1, "limit_all_gathers": true, "kind": "fsdp", "offload": "none", "ranks": 4}, "optimizer": {"kind": "adamw"}, "schedule": {"kind": "constant"}, "memory_limit_gib": 0.0, "batch": {"size_per_rank": 8, "gradient_accumulation_steps": 1, "total": 32}, "precision": {"kind": "fp32"}, "device": "cpu", "data": {"sequence_length": 128}, "activation_checkpointing": {"every": 0}, "train": {"warmup_steps_excluded": 2}}',
+  '', '');
 insert into attempts (run, attempt, status, reason, started_unix_ms, ended_unix_ms, host,
-  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores)
+  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores, runner_version,
+  memory_total_bytes, environment, experiment_text_digest, device_kind, slurm_job, node_list)
 values (4, 1, 'finished', '', 1795000180000, 1795000189000, 'node1', 100,
-  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2);
+  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2, '', 0, '{}', '',
+  '', '', '');
 insert into ranks (rank, last_sequence, world_size, local_rank, device, device_name, threads,
   steps_planned, parameter_count, torch_version, end_kind, steps, step_time_ms_median,
   memory_allocated_bytes_forward, memory_reserved_bytes_forward, memory_allocated_bytes_max,
@@ -165,19 +165,19 @@ insert into summaries (run, attempt, steps, step_time_ms_median, step_time_ms_p2
 values (4, 1, 6, 1070.7723605, 1067.71389725, 1080.0907555000001, 0.9339053162831428,
   0.9339053162831428, 3825.276175495753, 128519588, 128519588, 245747712, 228446208,
   6.982750415802002, 6.484938621520996, 8120, 1175.15989, 108859236, 108859236, 245747712);
-insert into runs (id, experiment, point, hash, folder, position, current, status, reason, strategy,
-  offload, ranks, batch_size_per_rank, gradient_accumulation_steps, total_batch, precision, device,
-  sequence_length, activation_checkpointing_every, warmup_steps_excluded, sharding, wrap, prefetch,
-  limit_all_gathers, optimizer, schedule, series, repeat, data_digest, loss_digest,
-  memory_limit_gib)
+insert into runs (id, experiment, point, hash, folder, position, current, status, reason, series,
+  repeat, data_digest, loss_digest, spec, family, family_key)
 values (5, 'lab', 'offload', 'bda2330def995a27235955c738eb9cf8', 'runs/lab/offload-bda2330d', 4, 1,
-  'finished', '', 'fsdp', 'optimizer', 4, 4, 1, 16, 'fp32', 'cpu', 128, 0, 2, 'full_shard',
-  'transformer_block', 1, 1, 'adamw', 'constant', 'offload', 0, '63f2defc1094ed3158b43101c0ace6b3',
-  'f0bfe108f43e80e14b152c0ceea90bc5', 0.0);
+  'finished', '', 'offload', 0, '63f2defc1094ed3158b43101c0ace6b3',
+  'f0bfe108f43e80e14b152c0ceea90bc5',
+  '{"strategy": {"sharding": "full_shard", "wrap": {"policy": "transformer_block"}, "prefetch": 1, "limit_all_gathers": true, "kind": "fsdp", "offload": "optimizer", "ranks": 4}, "optimizer": {"kind": "adamw"}, "schedule": {"kind": "constant"}, "memory_limit_gib": 0.0, "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 1, "total": 16}, "precision": {"kind": "fp32"}, "device": "cpu", "data": {"sequence_length": 128}, "activation_checkpointing": {"every": 0}, "train": {"warmup_steps_excluded": 2}}',
+  '', '');
 insert into attempts (run, attempt, status, reason, started_unix_ms, ended_unix_ms, host,
-  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores)
+  runner_process_id, git_commit, git_dirty, trainer_digest, cpu_name, cpu_cores, runner_version,
+  memory_total_bytes, environment, experiment_text_digest, device_kind, slurm_job, node_list)
 values (5, 1, 'finished', '', 1795000240000, 1795000249000, 'node1', 100,
-  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2);
+  '65fe985a0c0ffee0c0ffee0c0ffee0c0ffee0c0f', 0, '5a1e5d1ce0ddba11', 'AMD EPYC', 2, '', 0, '{}', '',
+  '', '', '');
 insert into ranks (rank, last_sequence, world_size, local_rank, device, device_name, threads,
   steps_planned, parameter_count, torch_version, end_kind, steps, step_time_ms_median,
   memory_allocated_bytes_forward, memory_reserved_bytes_forward, memory_allocated_bytes_max,

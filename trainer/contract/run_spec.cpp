@@ -214,18 +214,6 @@ int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch) {
   return steps;
 }
 
-std::string precision_name(const PrecisionSpec& precision) {
-  if (!precision.parameters && !precision.reduction && !precision.buffers) {
-    return std::string(name_of(precision.kind));
-  }
-  const Dtype parameters = precision.parameters.value_or(Dtype::kFp32);
-  std::string name(name_of(parameters));
-  name += '/';
-  name += name_of(precision.reduction.value_or(parameters));
-  name += '/';
-  return name += name_of(precision.buffers.value_or(Dtype::kFp32));
-}
-
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows) {
   if (evaluation.fraction == 0) return 0;
   return std::max<int64_t>(1,

@@ -208,9 +208,6 @@ int64_t total_batch(const RunSpec& spec);
 int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch);
 int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch);
 
-// The precision in short: its kind, or "parameters/reduction/buffers".
-std::string precision_name(const PrecisionSpec& precision);
-
 // How many of the training set's `rows` are held out as validation set; the rest is trained on.
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
 

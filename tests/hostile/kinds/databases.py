@@ -9,7 +9,7 @@ from tests.hostile import figures, odd
 from tests.hostile.case import Case
 
 TABLES = ("experiments", "runs", "attempts", "ranks", "steps", "summaries", "evaluations",
-          "checkpoints", "jobs", "specs", "experiment_texts", "file_digests")
+          "checkpoints", "jobs", "experiment_texts", "file_digests")
 
 NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
                   ("checkpoints", "path"), ("experiments", "name"), ("experiments", "file"))

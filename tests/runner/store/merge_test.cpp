@@ -41,7 +41,7 @@ int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
 }
 
 const std::vector<std::string> kTables{
-    "experiments", "experiment_texts", "runs",        "specs",          "attempts", "ranks",
+    "experiments", "experiment_texts", "runs",        "attempts",       "ranks",
     "steps",       "evaluations",      "checkpoints", "device_samples", "summaries"};
 
 std::map<std::string, int64_t> counts(const ResultsFolder& results) {
@@ -121,14 +121,9 @@ TEST_CASE("merging again adds nothing, keeps the runs' numbers, and takes over w
   CHECK(store.runs().size() == 3);
 }
 
-TEST_CASE("sources stay as they are, also one of an older version that cannot be written") {
+TEST_CASE("sources stay as they are, also one that cannot be written") {
   const ResultsFolder alice, all;
-  {
-    std::ifstream dump(std::string(FSDP_GOLDEN_FOLDER) + "/results_version2.sql");
-    const std::string sql(std::istreambuf_iterator<char>(dump), {});
-    Database database(alice.database());
-    database.execute(sql);
-  }
+  fill(alice);
   const auto before = bytes_in(alice.path());
   const auto read_only = std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec;
   std::filesystem::permissions(alice.database(), std::filesystem::perms::owner_read);
@@ -244,26 +239,34 @@ TEST_CASE("a text that differs from another of its digest is refused, and that o
 }
 
 TEST_CASE("a source whose rows refer to rows that are not there is refused by name") {
-  CHECK_THAT(refusal_after("insert into specs values (7, '')"),
-             Contains("rows of its table specs refer to rows of runs that are not there"));
+  CHECK_THAT(refusal_after("create table other as select * from attempts; update other set run = 7;"
+                           "insert into attempts select * from other; drop table other"),
+             Contains("rows of its table attempts refer to rows of runs that are not there"));
   CHECK_THAT(refusal_after("delete from attempts"), Contains("refer to rows of attempts"));
-  CHECK_THAT(refusal_after("create table s as select * from specs; drop table specs;"
-                           "alter table s rename to specs; insert into specs values (7, '')"),
-             Contains("its table specs names the run 7, which is not there"));
+  CHECK_THAT(refusal_after("pragma legacy_alter_table = on;"
+                           "create table s as select * from summaries; drop table summaries;"
+                           "alter table s rename to summaries; update summaries set run = 7"),
+             Contains("its table summaries names the run 7, which is not there"));
 }
 
 TEST_CASE("a source with values that no report could read is refused by name") {
   CHECK_THAT(refusal_after("update runs set status = 'perfect'"),
              Contains("'perfect' is not a known value"));
-  CHECK_THAT(refusal_after("update runs set strategy = 'magic'"), Contains("'magic'"));
+  CHECK_THAT(refusal_after("update runs set spec = json_set(spec, '$.strategy.kind', 'magic')"),
+             Contains("'magic'"));
   CHECK_THAT(refusal_after("update attempts set status = 'perfect'"), Contains("'perfect'"));
   CHECK_THAT(refusal_after("update ranks set end_kind = 'well'"), Contains("'well'"));
   CHECK_THAT(refusal_after("update summaries set loss_last = 'low'"),
              Contains("the column loss_last of its table summaries"));
-  CHECK_THAT(refusal_after("update runs set ranks = 4611686018427387904"), Contains("ranks"));
+  CHECK_THAT(refusal_after("update runs set spec = json_set(spec, '$.strategy.ranks', "
+                           "4611686018427387904)"),
+             Contains("ranks"));
+  CHECK_THAT(refusal_after("pragma ignore_check_constraints = on; update runs set spec = '{'"),
+             Contains("malformed JSON"));
   CHECK_THAT(refusal_after("update attempts set attempt = -1"), Contains("refer to rows"));
   CHECK_THAT(refusal_after("drop view comparison_per_rank; drop view comparison;"
-                           "drop view statuses; alter table ranks rename column host to hosts"),
+                           "drop view statuses; drop view shown_attempts; alter table ranks rename "
+                           "column host to hosts"),
              Contains("host"));
 }
 

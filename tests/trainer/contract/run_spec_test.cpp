@@ -125,13 +125,6 @@ TEST_CASE("resume is auto, a path or nothing") {
              Catch::StartsWith("lab.yaml:1:9: 'resume': a list is not a path"));
 }
 
-TEST_CASE("precision has a name in short") {
-  CHECK(precision_name(applied("precision: bf16_mixed").precision) == "bf16_mixed");
-  CHECK(precision_name(applied("precision: {parameters: bf16}").precision) == "bf16/bf16/fp32");
-  CHECK(precision_name(applied("precision: {reduction: bf16, buffers: fp16}").precision) ==
-        "fp32/bf16/fp16");
-}
-
 TEST_CASE("keys that contradict each other are refused with the reason") {
   const std::string hybrid = "strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard";
   CHECK_THAT(contradiction(hybrid + "}"),

@@ -1,0 +1,227 @@
+#include "runner/store/schema.h"
+
+#include "runner/store/comparison.h"
+#include "runner/store/database.h"
+#include "runner/store/job_record.h"
+#include "trainer/contract/event.h"
+
+namespace fsdp {
+namespace {
+
+// Settings are columns that SQLite computes from the specification, a JSON object.
+constexpr const char* kPlanned = R"sql(
+create table experiments (
+  name text primary key,
+  title text not null,
+  file text not null,
+  text text not null,
+  profile text not null,
+  compare text not null,
+  source text not null default ''
+);
+create table experiment_texts (
+  digest text primary key,
+  text text not null
+) without rowid;
+
+create table runs (
+  id integer primary key,
+  experiment text not null references experiments (name),
+  point text not null,
+  hash text not null,
+  folder text not null,
+  position integer not null,
+  current integer not null check (current in (0, 1)),
+  status text not null,
+  reason text not null,
+  series text not null,
+  repeat integer not null,
+  data_digest text not null,
+  loss_digest text not null,
+  family text not null,
+  family_key text not null,
+  family_value integer,
+  spec text not null check (json_valid(spec)),
+  strategy text as (spec ->> '$.strategy.kind'),
+  sharding text as (iif(spec ->> '$.strategy.kind' = 'fsdp',
+    (spec ->> '$.strategy.sharding') || coalesce(' ' || (spec ->> '$.strategy.shard_group_size'), ''),
+    '')),
+  wrap text as (coalesce('blocks ' || (spec ->> '$.strategy.wrap.blocks'),
+    'min_parameters ' || (spec ->> '$.strategy.wrap.min_parameters'),
+    spec ->> '$.strategy.wrap.policy')),
+  prefetch integer as (spec ->> '$.strategy.prefetch'),
+  limit_all_gathers integer as (spec ->> '$.strategy.limit_all_gathers'),
+  offload text as (spec ->> '$.strategy.offload'),
+  ranks integer as (spec ->> '$.strategy.ranks'),
+  batch_size_per_rank integer as (spec ->> '$.batch.size_per_rank'),
+  gradient_accumulation_steps integer as (spec ->> '$.batch.gradient_accumulation_steps'),
+  total_batch integer as (spec ->> '$.batch.total'),
+  precision text as (iif(coalesce(spec ->> '$.precision.parameters',
+      spec ->> '$.precision.reduction', spec ->> '$.precision.buffers') is null,
+    spec ->> '$.precision.kind',
+    coalesce(spec ->> '$.precision.parameters', 'fp32') || '/' ||
+    coalesce(spec ->> '$.precision.reduction', spec ->> '$.precision.parameters', 'fp32') || '/' ||
+    coalesce(spec ->> '$.precision.buffers', 'fp32'))),
+  optimizer text as (spec ->> '$.optimizer.kind'),
+  schedule text as (spec ->> '$.schedule.kind'),
+  device text as (spec ->> '$.device'),
+  sequence_length integer as (spec ->> '$.data.sequence_length'),
+  activation_checkpointing_every integer as (spec ->> '$.activation_checkpointing.every'),
+  warmup_steps_excluded integer as (spec ->> '$.train.warmup_steps_excluded'),
+  memory_limit_gib real as (spec ->> '$.memory_limit_gib'),
+  unique (experiment, point, hash)
+);
+create index current_runs on runs (experiment, position, family_value) where current = 1;
+create index runs_of_families on runs (family) where family <> '';
+create index runs_of_folders on runs (folder);
+
+create table file_digests (
+  path text not null,
+  device integer not null,
+  inode integer not null,
+  size_bytes integer not null,
+  modified_unix_ns integer not null,
+  changed_unix_ns integer not null,
+  digest text not null,
+  primary key (path, device, inode, size_bytes, modified_unix_ns, changed_unix_ns)
+) without rowid;
+)sql";
+
+constexpr const char* kViews = R"sql(
+create view shown_attempts as
+select r.id as run, coalesce(
+  (select max(attempt) from attempts where run = r.id and status not in {cut_short}),
+  (select max(attempt) from attempts where run = r.id)) as attempt
+from runs r;
+
+create view comparison as
+select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point,
+  r.series, r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
+  r.memory_limit_gib, e.compare,
+  r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,
+  r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
+  r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
+  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
+  a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty, a.trainer_digest,
+  k.device_name, k.device_memory_bytes,
+  k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
+  (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
+    as other_processes,
+  (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
+    as skipped_lines,
+  {figures}
+from runs r
+join experiments e on e.name = r.experiment
+left join attempts a on a.run = r.id
+  and a.attempt = (select attempt from shown_attempts where run = r.id)
+left join summaries s on s.run = a.run and s.attempt = a.attempt
+left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
+where r.current = 1
+order by r.experiment, r.position, r.family_value;
+
+create view comparison_per_rank as
+select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
+  k.device_name, {rank_figures}
+from comparison c
+left join ranks k on k.run = c.run and k.attempt = c.attempt
+order by c.experiment, c.position, c.family_value, k.rank;
+
+create view statuses as
+select r.experiment, r.id as run, r.point, r.status, r.reason, a.attempt, a.started_unix_ms,
+  a.ended_unix_ms, a.host, a.runner_process_id, k.resumed_from_step + coalesce(k.steps, 0)
+    as steps_done, k.steps_planned, s.step_time_ms_median, s.memory_allocated_bytes_max, s.loss_last,
+  case when t.over = 0 or a.attempt is null then j.slurm_job || iif(
+      j.slurm_job <> '' and j.mode = 'per_run', '_' || t.task, '')
+    else a.slurm_job end as slurm_job,
+  iif(t.over = 0 or a.attempt is null, t.node_list, a.node_list) as node_list,
+  iif(t.over = 0, t.state, '') as job_state, iif(t.over = 0, t.reason, '') as job_reason,
+  iif(t.over = 0, t.ends_unix_ms, null) as job_ends_unix_ms
+from runs r
+left join attempts a on a.run = r.id
+  and a.attempt = (select attempt from shown_attempts where run = r.id)
+left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
+left join summaries s on s.run = a.run and s.attempt = a.attempt
+left join job_tasks t on t.run = r.id and t.job = (select max(job) from job_tasks where run = r.id)
+left join jobs j on j.id = t.job
+where r.current = 1
+order by r.experiment, r.position, r.family_value;
+)sql";
+
+std::string table(const std::string& name, const std::string& columns,
+                  const std::string& constraints) {
+  return "create table " + name + " (" + columns + ",\n  " + constraints + "\n)";
+}
+
+constexpr const char* kOfRank =
+    ",\n  foreign key (run, attempt, rank) references ranks (run, attempt, rank)";
+
+// One row for each event of a kind.
+template <Fields Body>
+std::string event_table(const std::string& name, const std::string& number) {
+  return table(name,
+               "\n  run integer not null,\n  attempt integer not null,\n  rank integer not null,"
+               "\n  sequence integer not null,\n  time_unix_ms integer not null" +
+                   column_definitions<Body>(),
+               "primary key (run, attempt, rank, " + number + ")" + kOfRank) +
+         " without rowid;\n";
+}
+
+std::string attempts_and_ranks() {
+  return table("attempts",
+               "\n  run integer not null references runs (id),\n  attempt integer not null,"
+               "\n  status text not null,\n  reason text not null,\n  reason_rank integer,"
+               "\n  ended_unix_ms integer" +
+                   column_definitions<AttemptStart>(),
+               "primary key (run, attempt)") +
+         " without rowid;\ncreate index running_attempts on attempts (run) where status = "
+         "'running';\n" +
+         table("ranks",
+               "\n  run integer not null,\n  attempt integer not null,"
+               "\n  last_sequence integer not null,\n  last_event_unix_ms integer,"
+               "\n  started_unix_ms integer,\n  end_kind text not null default 'none',"
+               "\n  ended_unix_ms integer,\n  exit_code integer,\n  reason text,"
+               "\n  skipped_lines integer not null default 0" +
+                   column_definitions<RunStarted>(Presence::kLater) +
+                   column_definitions<RankSummary>(),
+               "primary key (run, attempt, rank),"
+               "\n  foreign key (run, attempt) references attempts (run, attempt)") +
+         " without rowid;\n" +
+         table("summaries",
+               "\n  run integer not null,\n  attempt integer not null" +
+                   column_definitions<AttemptSummary>(),
+               "primary key (run, attempt),"
+               "\n  foreign key (run, attempt) references attempts (run, attempt)") +
+         " without rowid;\n";
+}
+
+std::string jobs() {
+  return "create table jobs (" + column_definitions<JobRecord>().substr(1) +
+         ",\n  primary key (id),\n  unique (token),"
+         "\n  foreign key (experiment) references experiments (name)\n);\n" +
+         table("job_tasks", "\n  job integer not null" + column_definitions<JobTask>(),
+               "primary key (job, task),\n  check (over in (0, 1)),"
+               "\n  foreign key (job) references jobs (id),"
+               "\n  foreign key (run) references runs (id)") +
+         " without rowid;\n"
+         "create index job_tasks_of_runs on job_tasks (run, job);\n"
+         "create index open_job_tasks on job_tasks (job) where over = 0;\n";
+}
+
+void replace(std::string& text, const std::string& what, const std::string& with) {
+  text.replace(text.find(what), what.size(), with);
+}
+
+}  // namespace
+
+std::string schema() {
+  std::string views = kViews;
+  replace(views, "{cut_short}", cut_short_statuses());
+  replace(views, "{figures}", prefixed_columns<AttemptSummary>("s."));
+  replace(views, "{rank_figures}", prefixed_columns<RankSummary>("k."));
+  return kPlanned + attempts_and_ranks() + event_table<StepDone>("steps", "step") +
+         event_table<EvaluationDone>("evaluations", "sequence") +
+         event_table<CheckpointDone>("checkpoints", "sequence") +
+         event_table<DeviceSample>("device_samples", "sequence") + jobs() + views;
+}
+
+}  // namespace fsdp
