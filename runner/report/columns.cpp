@@ -84,19 +84,34 @@ std::span<const Column> columns() {
   return all;
 }
 
+std::string printed_heading(const Column& column) {
+  std::string heading = column.heading;
+  std::ranges::replace(heading, '\n', ' ');
+  return heading;
+}
+
 const Column& find_column(std::span<const Column> columns, const std::string& name,
                           const std::string& option) {
-  const auto found = std::ranges::find(columns, name, &Column::name);
-  if (found != columns.end()) return *found;
+  for (const std::span<const Column> among : {columns, key_columns()}) {
+    const auto found = std::ranges::find(among, name, &Column::name);
+    if (found != among.end()) return *found;
+  }
+  const auto headed = std::ranges::find(columns, name, printed_heading);
+  if (headed != columns.end()) return *headed;
   std::vector<std::string> names;
   for (const Column& column : columns) names.push_back(column.name);
+  for (const Column& column : key_columns()) names.push_back(column.name);
   throw ConfigError(option, "",
                     "there is no column '" + name +
                         "'; `fsdp-run report --columns help` lists them" + suggestion(name, names));
 }
 
 Column with_heading(Column column) {
-  if (column.heading.empty()) column.heading = heading_from_name(column.name);
+  if (column.heading.empty()) {
+    std::string words = column.name;
+    std::ranges::replace(words, '.', '_');
+    column.heading = heading_from_name(words);
+  }
   if (!column.text) {
     column.text = [value = column.value, name = column.name](const ReportRow& row) {
       return text_for_people(value(row), name);
@@ -109,7 +124,8 @@ std::string columns_reference() {
   std::string text =
       "Columns, in the order of csv and json, which have them all. Tables for people show those\n"
       "marked *, and those marked + where a row has something for them. Figures of a series are\n"
-      "medians over its repeats.\n\n";
+      "medians over its repeats. A column may be called by its heading too. Every key that\n"
+      "`fsdp-run schema` lists is a column as well: --columns +optimizer.learning_rate\n\n";
   add_reference(text, columns());
   text += "\nWith --per-rank:\n\n";
   add_reference(text, rank_columns());

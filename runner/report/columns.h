@@ -48,10 +48,16 @@ struct Column {
 
 std::span<const Column> columns();
 std::span<const Column> rank_columns();
+// Every key of a run by its dotted name, of which a report shows what it is asked for.
+std::span<const Column> key_columns();
 
-// The column called `name`; throws ConfigError (place: `option`) with the nearest name.
+// The column of that name or heading among `columns`, or the key of that name; throws ConfigError
+// (place: `option`) with the nearest name.
 const Column& find_column(std::span<const Column> columns, const std::string& name,
                           const std::string& option);
+
+// As a table prints it, on one line.
+std::string printed_heading(const Column& column);
 
 // Gives a column that has no heading one for people, made from its name: GiB for bytes, and so on.
 Column with_heading(Column column);

@@ -42,8 +42,13 @@ Condition::Condition(const std::string& text, std::span<const Column> columns) :
     refuse("has the operator '" + name + "'; allowed: = != < <= > >= ~");
   }
   operator_ = static_cast<Operator>(known - kOperators.begin());
-  column_ = &find_column(columns, trimmed(std::string_view(text).substr(0, begin)), kOption);
+  const std::string column = trimmed(std::string_view(text).substr(0, begin));
+  column_ = &find_column(columns, column, kOption);
   value_ = trimmed(std::string_view(text).substr(begin + name.size()));
+  // Whoever writes the heading means its unit.
+  constexpr std::string_view kGibibytes = " GiB";
+  const bool is_plain = value_.find_first_not_of("0123456789.+-e") == std::string::npos;
+  if (column.ends_with(kGibibytes) && is_plain) value_ += kGibibytes;
 }
 
 void Condition::refuse(const std::string& problem) const {

@@ -114,7 +114,7 @@ std::vector<Column> chosen_columns(const std::vector<std::string>& words,
   for (const std::string& word : words) {
     const std::string name = adds(word) ? word.substr(1) : word;
     const Column column = with_heading(find_column(columns, name, "--columns"));
-    const auto there = std::ranges::find(chosen, name, &Column::name);
+    const auto there = std::ranges::find(chosen, column.name, &Column::name);
     if (there == chosen.end()) {
       chosen.push_back(column);
     } else {

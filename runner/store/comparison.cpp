@@ -4,7 +4,7 @@
 
 namespace fsdp {
 std::vector<ComparisonRow> Store::comparison(std::string_view experiment) const {
-  return contents_->read_view<ComparisonRow>("comparison", experiment);
+  return contents_->read_view<ComparisonRow>(kComparisonRows, experiment);
 }
 
 std::vector<RankRow> Store::comparison_per_rank(std::string_view experiment) const {

@@ -12,7 +12,12 @@
 // The rows that reports are made of.
 namespace fsdp {
 
-// One line of the view `comparison`, whose columns have these names: one run of its experiment's
+// The view `comparison` with the specifications, which would fill a screen there.
+inline constexpr const char* kComparisonRows =
+    "(select c.*, r.spec from comparison c join runs r on r.id = c.run "
+    "order by c.experiment, c.position, c.family_value)";
+
+// One line of the view `comparison`, whose columns have these names, but for the last: one run of its experiment's
 // current list and its newest attempt. It has no figures until an attempt was begun.
 struct ComparisonRow : AttemptSummary {
   std::string experiment;
@@ -70,6 +75,7 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> resumed_from_step;
   std::optional<int64_t> other_processes;  // on a rank's GPU when it started; most of any rank
   int64_t skipped_lines = 0;               // of the ranks' events, that could not be read
+  std::string spec;                        // the run's specification as JSON
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -126,6 +132,7 @@ struct ComparisonRow : AttemptSummary {
     visit("resumed_from_step", self.resumed_from_step);
     visit("other_processes", self.other_processes);
     visit("skipped_lines", self.skipped_lines);
+    visit("spec", self.spec);
     AttemptSummary::visit_fields(self, visit);
   }
 };

@@ -143,7 +143,7 @@ def small_limits(case: Case) -> None:
                                        (resource.RLIMIT_AS, [64 << 20, 200 << 20]),
                                        (resource.RLIMIT_DATA, [1 << 20, 8 << 20])])
     if case.programs.sanitized and kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA,
-                                            resource.RLIMIT_STACK):
+                                            resource.RLIMIT_STACK, resource.RLIMIT_NOFILE):
         return
     value = case.random.choice(values)
     case.note(f"limit {kind}: {value}")
