@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "runner/store/database.h"
+#include "runner/store/store.h"
 #include "tests/end_to_end/program.h"
 #include "trainer/contract/utf8.h"
 
@@ -19,7 +20,7 @@ struct TextColumns {
 
 const std::vector<TextColumns> kColumns = {
     {"experiments", {"name", "title", "file", "profile", "source"}},
-    {"runs", {"experiment", "point", "series", "reason", "data_digest", "family_key", "precision"}},
+    {"runs", {"experiment", "point", "series", "reason", "data_digest", "family_key"}},
     {"attempts",
      {"reason", "host", "git_commit", "trainer_digest", "runner_version", "cpu_name", "slurm_job",
       "node_list"}},
@@ -31,14 +32,17 @@ const std::vector<TextColumns> kColumns = {
     {"jobs", {"experiment", "slurm_job", "cluster"}},
     {"job_tasks", {"state", "reason", "node_list"}}};
 
-// Results of the last released version with a stranger's texts in front of its own.
+// Results with a stranger's texts in front of their own.
 class HostileResults {
  public:
   HostileResults() {
     std::filesystem::create_directory(folder_ / "results");
+    { const Store store(folder_ / "results"); }
     Database database(folder_ / "results/results.sqlite");
-    database.execute(text_of(std::filesystem::path(FSDP_GOLDEN_FOLDER) / "results_version5.sql"));
     database.execute("pragma foreign_keys = off");
+    database.execute(text_of(std::filesystem::path(FSDP_GOLDEN_FOLDER) / "results.sql"));
+    database.execute("update runs set spec = json_set(spec, '$.precision.kind', " +
+                     std::string(kHostile) + ") where id = 8");
     for (const auto& [table, columns] : kColumns) {
       for (const std::string& column : columns) {
         database.execute("update " + table + " set " + column + " = " + kHostile + " || " + column);

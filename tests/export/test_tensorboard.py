@@ -89,12 +89,13 @@ def test_a_resumed_run_is_one_curve(workplace, export):
 
 def test_the_specification_is_shown_as_text(workplace, export):
     folder = workplace.run_folder(export, 1)
-    [spec] = workplace.rows("select text from specs where run = 1")
+    [run] = workplace.rows("select folder from runs where id = 1")
+    spec = (workplace.folder / "results" / run["folder"] / "run.yaml").read_text()
     accumulator = read(folder)
     assert accumulator.SummaryMetadata("specification").plugin_data.plugin_name == "text"
     [event] = accumulator.Tensors("specification")
     [text] = event.tensor_proto.string_val
-    assert text.decode() == "```yaml\n" + spec["text"] + "```\n"
+    assert text.decode() == "```yaml\n" + spec + "```\n"
 
 
 def test_a_folder_per_run_that_was_started(workplace, export):
