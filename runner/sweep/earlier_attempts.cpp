@@ -2,6 +2,7 @@
 
 #include "runner/store/event_files.h"
 #include "runner/sweep/attempt_import.h"
+#include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_outcome.h"
 #include "trainer/contract/unix_time.h"
 
@@ -26,10 +27,13 @@ RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& 
   } while (!tail.at_end());
   const std::optional<JobAttemptEnd> end = read_attempt_end(paths, attempt, warn);
   const std::vector<RankEnd> ranks = listeners.store.rank_ends(id, attempt);
-  const AttemptOutcome outcome =
-      job_attempt_outcome({.ranks = ranks, .end = end, .was_requeued = ended_with_job(end)});
-  listeners.store.end_attempt(id, attempt, outcome.status, outcome.reason,
-                              end ? end->ended_unix_ms : now_unix_ms(), outcome.reason_rank);
+  const int64_t ended_unix_ms =
+      end ? end->ended_unix_ms : status_from_events(ranks).ended_unix_ms.value_or(now_unix_ms());
+  const AttemptOutcome outcome = outcome_with_inputs(
+      listeners.store, listeners.results, {run.record, run.spec, attempt, end, ended_unix_ms},
+      job_attempt_outcome({.ranks = ranks, .end = end, .was_requeued = ended_with_job(end)}));
+  listeners.store.end_attempt(id, attempt, outcome.status, outcome.reason, ended_unix_ms,
+                              outcome.reason_rank);
   listeners.progress.say(run.record.point + ": attempt " + std::to_string(attempt) +
                          " when the job ran before: " + std::string(name_of(outcome.status)) +
                          (outcome.reason.empty() ? "" : ", " + outcome.reason));

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "runner/experiment/experiment.h"
+#include "runner/sweep/run_folder.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/file_digest.h"
-#include "trainer/contract/file_state.h"
 #include "trainer/contract/inputs.h"
+#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {
@@ -27,76 +28,110 @@ int64_t changed_unix_ms(path file) {
   return status.st_ctim.tv_sec * 1000 + status.st_ctim.tv_nsec / 1'000'000;
 }
 
-// The digests of a run's input files now.
-class Inputs {
- public:
-  Inputs(Store& store, const RunSpec& spec)
-      : store_(store), spec_(spec), files_(input_files(spec)) {
-    for (const path& file : files_) digests_[file] = current_digest(store, file);
-  }
-
-  std::string digest() const {
-    return data_digest(spec_, [&](const path& file) {
-      const auto found = digests_.find(file);
-      return found == digests_.end() ? std::string() : found->second;
-    });
-  }
-
-  // Those that were changed, from contents that are remembered; all when nobody knows.
-  std::vector<path> suspects(const std::string& planned) {
-    for (const path& file : files_) {
-      const std::string now = digests_[file];
-      for (const std::string& earlier : store_.digests_of_path(state_of(file).path)) {
-        digests_[file] = earlier;
-        if (digest() == planned) return {file};
-      }
-      digests_[file] = now;
-    }
-    return files_;
-  }
-
- private:
-  Store& store_;
-  const RunSpec& spec_;
-  std::vector<path> files_;
-  std::map<path, std::string> digests_;
+// An input file now.
+struct Input {
+  path file;
+  std::optional<FileState> state{};  // absent: it cannot be read
+  std::string digest{};
+  std::string problem = "changed";
 };
 
-std::string names(const std::vector<path>& files) {
-  constexpr size_t kMostNames = 4;
-  if (files.size() == 1) return files.front().string();
-  std::string text = "one of its input files (";
-  for (size_t i = 0; i < std::min(files.size(), kMostNames); ++i) {
-    text += (i == 0 ? "" : ", ") + files[i].string();
-  }
-  return text + (files.size() > kMostNames ? ", ...)" : ")");
-}
-
-}  // namespace
-
-std::string current_digest(Store& store, const path& file) {
-  if (const auto known = store.digest(state_of(file))) return *known;
+std::string digest_in_state(Store& store, const path& file, const FileState& state) {
+  if (const auto known = store.digest(state)) return *known;
   const HashedFile hashed = hash_file(file);
   if (hashed.is_settled) store.remember_digest(hashed.state, hashed.digest);
   return hashed.digest;
 }
 
-std::optional<std::string> changed_input(Store& store, const RunRecord& run, const RunSpec& spec,
-                                         std::optional<int64_t> ended_unix_ms) {
-  if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
-  const auto is_later = [&](const path& file) {
-    return ended_unix_ms && changed_unix_ms(file) > *ended_unix_ms + kClocksDifferMs;
-  };
+Input input_now(Store& store, const path& file) {
   try {
-    Inputs inputs(store, spec);
-    if (inputs.digest() == run.data_digest) return std::nullopt;
-    const std::vector<path> suspects = inputs.suspects(run.data_digest);
-    if (std::ranges::any_of(suspects, is_later)) return std::nullopt;
-    return names(suspects) + " changed";
+    const FileState state = state_of(file);
+    return {.file = file, .state = state, .digest = digest_in_state(store, file, state)};
   } catch (const ConfigError& error) {
-    if (is_later(error.place())) return std::nullopt;
-    return error.place() + " " + error.problem();
+    return {.file = file, .problem = error.problem()};
   }
+}
+
+// Empty where a file that lists others cannot be read.
+std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
+  std::map<path, std::string> digests;
+  for (const Input& input : inputs) digests[input.file] = input.digest;
+  try {
+    return data_digest(spec, [&](const path& file) { return digests[file]; });
+  } catch (const ConfigError&) {
+    return "";
+  }
+}
+
+// Those that may differ from what was planned: the one that does, where its contents of then are
+// remembered; else all.
+std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& spec,
+                            const std::vector<Input>& inputs) {
+  std::vector<Input> as_planned = inputs;
+  for (Input& input : as_planned) {
+    const std::string now = input.digest;
+    std::error_code no_such_folder;
+    const path canonical = std::filesystem::weakly_canonical(input.file, no_such_folder);
+    for (const std::string& earlier : store.digests_of_path(canonical.string())) {
+      input.digest = earlier;
+      if (digest_of(spec, as_planned) == run.data_digest) return {input};
+    }
+    input.digest = now;
+  }
+  return inputs;
+}
+
+// Names those that are gone, else all.
+std::string names(const std::vector<Input>& inputs) {
+  constexpr size_t kMostNames = 4;
+  const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return !each.state; });
+  if (gone != inputs.end()) return gone->file.string() + " " + gone->problem;
+  if (inputs.size() == 1) return inputs.front().file.string() + " changed";
+  std::string text = "one of its input files (";
+  for (size_t i = 0; i < std::min(inputs.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + inputs[i].file.string();
+  }
+  return text + (inputs.size() > kMostNames ? ", ...)" : ")") + " changed";
+}
+
+// The run's input files. Where one that lists others cannot be read, it and those that the
+// specification names.
+std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
+  std::vector<Input> inputs;
+  std::vector<path> files;
+  try {
+    files = input_files(spec);
+  } catch (const ConfigError& error) {
+    inputs.push_back({.file = error.place(), .problem = error.problem()});
+    files = {spec.data.train, spec.data.tokenizer, spec.evaluation.data};
+    std::erase(files, path());
+  }
+  for (const path& file : files) inputs.push_back(input_now(store, file));
+  return inputs;
+}
+
+// Whether nothing happened to the file but that it has got or lost another name.
+bool is_untouched(const FileState& before, FileState now) {
+  if (now.link_count != before.link_count) {
+    now.link_count = before.link_count;
+    now.changed_unix_ns = before.changed_unix_ns;
+  }
+  return now == before;
+}
+
+std::optional<std::string> touched_input(const std::vector<FileState>& before,
+                                         const std::vector<Input>& inputs) {
+  for (size_t i = 0; i < std::min(before.size(), inputs.size()); ++i) {
+    if (is_untouched(before[i], inputs[i].state.value())) continue;
+    return before[i].path + " was written to, moved or given other rights";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string current_digest(Store& store, const path& file) {
+  return digest_in_state(store, file, state_of(file));
 }
 
 std::vector<FileState> input_states(const RunSpec& spec) {
@@ -108,12 +143,20 @@ std::vector<FileState> input_states(const RunSpec& spec) {
   return states;
 }
 
-std::optional<std::string> touched_input(const RunSpec& spec,
-                                         const std::vector<FileState>& before) {
-  const std::vector<FileState> now = input_states(spec);
-  const auto [was, is] = std::ranges::mismatch(before, now);
-  if (was == before.end()) return std::nullopt;
-  return was->path + " was written to, moved or given other rights";
+std::optional<std::string> changed_input(Store& store, const RunRecord& run, const RunSpec& spec,
+                                         const AttemptSeen& seen) {
+  if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
+  const std::vector<Input> inputs = inputs_now(store, spec);
+  if (digest_of(spec, inputs) == run.data_digest) {
+    return touched_input(seen.states_before.value_or(std::vector<FileState>{}), inputs);
+  }
+  const std::vector<Input> changed = suspects(store, run, spec, inputs);
+  const bool all_are_later = std::ranges::all_of(changed, [&](const Input& input) {
+    return seen.ended_unix_ms &&
+           changed_unix_ms(input.file) > *seen.ended_unix_ms + kClocksDifferMs;
+  });
+  if (all_are_later) return std::nullopt;
+  return names(changed);
 }
 
 AttemptOutcome outcome_of_change(const std::string& changed, const AttemptOutcome& said) {
@@ -123,10 +166,18 @@ AttemptOutcome outcome_of_change(const std::string& changed, const AttemptOutcom
           said.reason_rank};
 }
 
-void set_tainted_checkpoints_aside(const RunPaths& paths, int attempt) {
-  std::error_code there_are_none;
-  std::filesystem::rename(paths.checkpoints(), paths.attempt(attempt) / "checkpoints",
-                          there_are_none);
+AttemptOutcome outcome_with_inputs(Store& store, const std::filesystem::path& results,
+                                   const EndedAttempt& ended, const AttemptOutcome& said) {
+  check_are_there(results);  // inputs may be in it
+  const bool was_compared =
+      ended.end && (ended.end->inputs_compared.value_or(false) || ended.end->changed_input);
+  const std::optional<std::string> changed =
+      was_compared
+          ? ended.end->changed_input
+          : changed_input(store, ended.run, ended.spec, {.ended_unix_ms = ended.ended_unix_ms});
+  if (!changed) return said;
+  set_checkpoints_aside(RunPaths(results / ended.run.folder), ended.attempt);
+  return outcome_of_change(*changed, said);
 }
 
 }  // namespace fsdp

@@ -35,7 +35,9 @@ struct JobAttemptEnd {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   std::string reason;   // empty when exited
   int first_rank = -1;  // the rank `reason` is about; -1: none
-  // As changed_input() in the job says; batch scripts do not look.
+  // Whether the run's inputs were looked at when it ended, and what changed_input() said; absent:
+  // no (batch scripts do not).
+  std::optional<bool> inputs_compared{};
   std::optional<std::string> changed_input{};
 
   template <typename Self, typename Visitor>
@@ -44,6 +46,7 @@ struct JobAttemptEnd {
     visit("outcome", self.outcome);
     visit("reason", self.reason);
     visit("first_rank", self.first_rank);
+    visit("inputs_compared", self.inputs_compared);
     visit("changed_input", self.changed_input);
   }
 };

@@ -165,7 +165,7 @@ void JobFollower::look(const Job& job, Task& task) {
       import_attempts(listeners_.store, listeners_.results, task.run.record, warn(),
                       slurm_name(job.recorded, task.recorded.task));
   for (const int attempt : begun) {
-    if (task.attempt) close_attempt(job, task, /*was_requeued=*/true, std::nullopt);
+    if (task.attempt) close_attempt(task, /*was_requeued=*/true, std::nullopt);
     task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
     task.is_queued = task.has_ended = false;
     task.cut_short.reset();
@@ -204,7 +204,7 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   if (task.has_ended && !task.cut_short) return;  // the job goes on with others
   if (task.attempt) {
     if (!may_judge(task)) return;
-    close_attempt(job, task, /*was_requeued=*/true, state);
+    close_attempt(task, /*was_requeued=*/true, state);
     listeners_.progress.queued(task.run.record.id, slurm_name(job.recorded, task.recorded.task));
   }
   task.over_since.reset();
@@ -233,7 +233,7 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
   if (!end || end->outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return false;
   task.has_ended = true;
   task.over_since.reset();
-  const RunStatus status = close_attempt(job, task, /*was_requeued=*/false, std::nullopt);
+  const RunStatus status = close_attempt(task, /*was_requeued=*/false, std::nullopt);
   if (was_ended_by_cluster(status)) {
     task.cut_short = status;
     return false;
@@ -244,7 +244,7 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
 
 void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (task.attempt) {
-    ended_.push_back({task.run, close_attempt(job, task, /*was_requeued=*/false, state)});
+    ended_.push_back({task.run, close_attempt(task, /*was_requeued=*/false, state)});
   } else if (task.cut_short) {
     ended_.push_back({task.run, *task.cut_short});
   } else if (!task.has_ended) {
@@ -277,26 +277,20 @@ void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<
   ended_.push_back({task.run, outcome.status});
 }
 
-RunStatus JobFollower::close_attempt(const Job& job, Task& task, bool was_requeued,
+RunStatus JobFollower::close_attempt(Task& task, bool was_requeued,
                                      const std::optional<TaskState>& state) {
   OpenAttempt& attempt = *task.attempt;
   attempt.ingest_rest();
   const std::vector<RankEnd> ranks =
       listeners_.store.rank_ends(task.run.record.id, attempt.attempt());
   const std::optional<JobAttemptEnd> end = read_attempt_end(paths(task), attempt.attempt(), warn());
-  AttemptOutcome outcome = job_attempt_outcome(
-      {.ranks = ranks, .end = end, .was_requeued = was_requeued, .task = state});
-  const std::optional<int64_t> last_word = status_from_events(ranks).ended_unix_ms;
-  const int64_t ended = end ? end->ended_unix_ms : last_word.value_or(now_unix_ms());
-  // A job's own runner looked when it was time; after a batch script it is for us.
-  const bool was_looked_at = was_requeued || (job.is_allocation() && end);
+  const int64_t ended =
+      end ? end->ended_unix_ms : status_from_events(ranks).ended_unix_ms.value_or(now_unix_ms());
   const auto& [record, spec] = task.run;
-  if (!was_looked_at) {
-    if (const auto changed = changed_input(listeners_.store, record, spec, ended)) {
-      outcome = outcome_of_change(*changed, outcome);
-      set_tainted_checkpoints_aside(paths(task), attempt.attempt());
-    }
-  }
+  const AttemptOutcome outcome = outcome_with_inputs(
+      listeners_.store, listeners_.results, {record, spec, attempt.attempt(), end, ended},
+      job_attempt_outcome(
+          {.ranks = ranks, .end = end, .was_requeued = was_requeued, .task = state}));
   attempt.record_end(outcome, ended);
   attempt.show_end(outcome);
   task.attempt.reset();

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "runner/slurm/complaints.h"
-#include "runner/sweep/input_changes.h"
 
 namespace fsdp {
 namespace {
@@ -68,9 +67,6 @@ bool has_result(RunStatus status) {
 AttemptOutcome job_attempt_outcome(const JobAttemptFacts& facts) {
   const AttemptEnd said = status_from_events(facts.ranks);
   const AttemptOutcome as_said{said.status, said.reason, said.reason_rank};
-  if (facts.end && facts.end->changed_input) {
-    return outcome_of_change(*facts.end->changed_input, as_said);
-  }
   if (has_result(said.status)) return as_said;
   if (facts.was_requeued) return requeued(facts);
   if (const EndOfTask* end = end_of(facts.task)) {

@@ -23,8 +23,9 @@ struct JobAttemptFacts {
   std::optional<TaskState> task{};
 };
 
-// That an input changed outranks all; then what ranks say of a result (finished, out of memory);
-// then what became of the task; then what the job wrote about the ranks' processes.
+// What ranks say of a result (finished, out of memory) outranks what became of the task, and that
+// what the job wrote about the ranks' processes. Inputs that changed outrank all:
+// outcome_with_inputs().
 AttemptOutcome job_attempt_outcome(const JobAttemptFacts& facts);
 
 // Whether the ranks' own words decide: files on a network file system may show up some seconds

@@ -162,7 +162,8 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   for (const RunToLaunch& run : runs) {
     const RunPaths paths(listeners_.results / run.record.folder);
     finish_removal(listeners_.store, listeners_.results, run.record);
-    if (!is_allocation(run)) set_checkpoints_aside(paths, run.record);
+    const bool begins_anew = run.record.status == RunStatus::kFinished;
+    if (begins_anew && !is_allocation(run)) set_checkpoints_aside(paths, run.record.attempt);
     write_spec(paths, run.spec);
     plan.runs.push_back(run.record.folder.string());
   }

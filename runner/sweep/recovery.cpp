@@ -35,17 +35,12 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
     const std::vector<RankEnd> ranks = store.rank_ends(found.run.id, found.attempt);
     const std::optional<JobAttemptEnd> seen = read_attempt_end(paths, found.attempt, say);
     const AttemptEnd said = status_from_events(ranks);
-    AttemptOutcome outcome = outcome_of(seen, said, ranks);
     const int64_t ended_unix_ms =
         seen ? seen->ended_unix_ms : said.ended_unix_ms.value_or(found.start.started_unix_ms);
-    const std::optional<std::string> changed =
-        seen && seen->changed_input
-            ? seen->changed_input
-            : changed_input(store, found.run, store.spec(found.run.id), ended_unix_ms);
-    if (changed) {
-      outcome = outcome_of_change(*changed, outcome);
-      set_tainted_checkpoints_aside(paths, found.attempt);
-    }
+    const RunSpec spec = store.spec(found.run.id);
+    const AttemptOutcome outcome =
+        outcome_with_inputs(store, results, {found.run, spec, found.attempt, seen, ended_unix_ms},
+                            outcome_of(seen, said, ranks));
     store.end_attempt(found.run.id, found.attempt, outcome.status, outcome.reason, ended_unix_ms,
                       outcome.reason_rank);
     say(found.run.point + ": the runner of attempt " + std::to_string(found.attempt) +

@@ -178,17 +178,25 @@ int Sweep::begin(const RunToLaunch& run) {
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
-  return store_.begin_attempt(run.record.id, start, first_attempt(run.record));
+  return store_.begin_attempt(run.record.id, start, claim(run.record));
 }
 
-// In a job, where others may begin attempts at the run as well, its folder is there.
-int Sweep::first_attempt(const RunRecord& run) {
-  finish_removal(store_, settings_.results, run);
-  const RunPaths paths(settings_.results / run.folder);
-  if (!settings_.job) return first_free_attempt(paths);
+// Its folder is made before it is recorded: what is in a recorded one is of that attempt. Those of
+// jobs are looked for one after the other (import_attempts); elsewhere the newest has the highest
+// number.
+int Sweep::claim(const RunRecord& run) {
   const auto claimed = claimed_.find(run.id);
   if (claimed != claimed_.end()) return claimed->second;
-  return claimed_[run.id] = claim_attempt(paths, run.attempt + 1);
+  finish_removal(store_, settings_.results, run);
+  const RunPaths paths(settings_.results / run.folder);
+  const int next = store_.run(run.id)->attempt + 1;
+  try {
+    const int first = settings_.job ? next : std::max(next, first_free_attempt(paths));
+    return claimed_[run.id] = claim_attempt(paths, first);
+  } catch (const std::system_error& error) {
+    if (may_pass(error)) throw;
+    return next;  // start() says why there is no folder
+  }
 }
 
 void Sweep::launch() {
@@ -224,9 +232,9 @@ std::optional<std::string> Sweep::start(const Begun& begun) {
 
 void Sweep::prepare_folder(const Begun& begun) const {
   const RunPaths paths(settings_.results / begun.run.record.folder);
-  set_checkpoints_aside(paths, begun.run.record);
+  const RunRecord& record = begun.run.record;
+  if (record.status == RunStatus::kFinished) set_checkpoints_aside(paths, record.attempt);
   write_spec(paths, begun.run.spec);
-  std::filesystem::create_directory(paths.attempt(begun.attempt));
   if (!settings_.job) return;
   write_attempt_start(paths, begun.attempt,
                       {.job = settings_.job->id,
@@ -264,13 +272,16 @@ void Sweep::stop_with_job(LaunchOutcome outcome) {
   launcher_.stop_all();
 }
 
-// Once, and in no transaction: a file that has changed is read.
+// Once, and in no transaction: a file that has changed is read. Not while the results are away:
+// inputs may be in them.
 void Sweep::look_at_inputs(Ended& ended) {
-  if (!ended.was_started || ended.was_looked_at) return;
+  if (!ended.was_started || ended.inputs_compared) return;
   const auto& [record, spec] = running_.at(ended.result.id).run();
-  ended.changed_input = changed_input(store_, record, spec);
-  if (!ended.changed_input) ended.changed_input = touched_input(spec, inputs_[record.id]);
-  ended.was_looked_at = true;
+  check_are_there(settings_.results);
+  const auto changed = changed_input(store_, record, spec, {.states_before = inputs_[record.id]});
+  check_are_there(settings_.results);
+  ended.changed_input = changed;
+  ended.inputs_compared = true;
 }
 
 Sweep::Closed Sweep::close(const Ended& ended) {
@@ -284,8 +295,8 @@ Sweep::Closed Sweep::close(const Ended& ended) {
   }
   if (ended.changed_input) {
     outcome = outcome_of_change(*ended.changed_input, outcome);
-    set_tainted_checkpoints_aside(RunPaths(settings_.results / attempt.run().record.folder),
-                                  attempt.attempt());
+    set_checkpoints_aside(RunPaths(settings_.results / attempt.run().record.folder),
+                          attempt.attempt());
   }
   attempt.record_end(outcome, ended.ended_unix_ms);
   std::optional<RunToLaunch> next;
@@ -310,6 +321,8 @@ void Sweep::write_end(const OpenAttempt& attempt, const Ended& ended) const {
                      .outcome = result.outcome,
                      .reason = result.reason,
                      .first_rank = result.first_rank,
+                     // One that was not started has read none.
+                     .inputs_compared = ended.inputs_compared || !ended.was_started,
                      .changed_input = ended.changed_input});
 }
 

@@ -70,7 +70,7 @@ class Sweep {
     LaunchResult result;
     int64_t ended_unix_ms;
     bool was_started = true;
-    bool was_looked_at = false;                  // whether its inputs changed
+    bool inputs_compared = false;
     std::optional<std::string> changed_input{};  // as changed_input() says
   };
   // Recorded as ended.
@@ -91,7 +91,7 @@ class Sweep {
   const RunToLaunch* next_run(std::span<const Closed> closed) const;
   int begin(const RunToLaunch& run);
   RunToLaunch take_waiting(int64_t id);
-  int first_attempt(const RunRecord& run);
+  int claim(const RunRecord& run);
   void launch();
   void prepare_folder(const Begun& begun) const;
   // Why it cannot be started, if so. Throws what may pass.
@@ -117,7 +117,7 @@ class Sweep {
   std::vector<Ended> ended_;
   // Of runs under way: their input files before they were started.
   std::map<int64_t, std::vector<FileState>> inputs_{};
-  std::map<int64_t, int> claimed_{};  // in a job: attempts with a folder, not begun; by run
+  std::map<int64_t, int> claimed_{};  // attempts with a folder that are not begun; by run
   bool stopping_ = false;
   bool user_waits_ = true;  // for what is left to be recorded when all runs have ended
   bool at_time_limit_ = false;

@@ -1,6 +1,5 @@
 #include "runner/sweep/run_folder.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "runner/host/whole_file.h"
@@ -28,10 +27,19 @@ void write_spec(const RunPaths& paths, const RunSpec& spec) {
   write_whole_file(paths.spec(), to_yaml(spec));
 }
 
-void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
-  if (!sets_checkpoints_aside(paths, record)) return;
-  std::filesystem::create_directories(paths.attempt(record.attempt));  // it may have been deleted
-  std::filesystem::rename(paths.checkpoints(), paths.attempt(record.attempt) / "checkpoints");
+void set_checkpoints_aside(const RunPaths& paths, int attempt) {
+  const std::filesystem::path aside = paths.attempt(attempt) / "checkpoints";
+  try {
+    if (!std::filesystem::exists(paths.checkpoints()) || std::filesystem::is_directory(aside)) {
+      return;
+    }
+    std::filesystem::create_directories(paths.attempt(attempt));  // it may have been deleted
+    std::filesystem::rename(paths.checkpoints(), aside);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw ResultsUnavailable(paths.checkpoints().string() + ": cannot be moved to " +
+                             aside.string() + ": " + error.code().message() +
+                             "; make that possible, or move them yourself");
+  }
 }
 
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
@@ -55,7 +63,7 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
 
 int claim_attempt(const RunPaths& paths, int first) {
   std::filesystem::create_directories(paths.folder());
-  int attempt = std::max(first, first_free_attempt(paths));
+  int attempt = first;
   while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
   return attempt;
 }

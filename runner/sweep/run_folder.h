@@ -17,16 +17,18 @@ void check_are_there(const std::filesystem::path& results);
 // run.yaml: whoever reads it sees the old or the new text, never a part.
 void write_spec(const RunPaths& paths, const RunSpec& spec);
 
-// A run that has finished and is run again begins anew: the checkpoints go to the attempt that
-// wrote them. `record` is the run before it is run again.
-void set_checkpoints_aside(const RunPaths& paths, const RunRecord& record);
+// The run's checkpoints, if there are any, go into the attempt's folder, so that no other attempt
+// goes on from them; once, those of a later attempt stay. Throws ResultsUnavailable when they
+// cannot be moved.
+void set_checkpoints_aside(const RunPaths& paths, int attempt);
 
 // Throws ConfigError when one of the runs would set aside what another one, which waits in a job or
 // is running, resumes from.
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
                                 std::span<const RunToLaunch> runs);
 
-// The number of a new attempt, at least `first`, whose folder this call has made and no other one.
+// The number of a new attempt, at least `first`, whose folder this call has made and no other one:
+// nothing in it is older. Throws std::system_error.
 int claim_attempt(const RunPaths& paths, int first);
 
 }  // namespace fsdp

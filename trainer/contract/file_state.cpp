@@ -27,7 +27,8 @@ FileState state(const std::filesystem::path& file, const struct stat& status) {
           .inode = static_cast<int64_t>(status.st_ino),
           .size_bytes = status.st_size,
           .modified_unix_ns = unix_ns(status.st_mtim),
-          .changed_unix_ns = unix_ns(status.st_ctim)};
+          .changed_unix_ns = unix_ns(status.st_ctim),
+          .link_count = static_cast<int64_t>(status.st_nlink)};
 }
 
 }  // namespace

@@ -16,6 +16,9 @@ struct FileState {
   int64_t size_bytes = 0;
   int64_t modified_unix_ns = 0;
   int64_t changed_unix_ns = 0;  // of bytes, name or rights
+  // How many names it has; not among the fields, as it says nothing of the bytes. Another one more
+  // or less (ln, cp -al) sets changed_unix_ns.
+  int64_t link_count = 1;
 
   bool operator==(const FileState&) const = default;
 

@@ -1,15 +1,37 @@
 #include "trainer/contract/run_paths.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
 
 #include "trainer/contract/digest.h"
 
 namespace fsdp {
 
+namespace {
+
+// 0: it is not the name of an attempt's folder.
+int attempt_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "attempt-";
+  constexpr int kLargest = 1'000'000'000;
+  int attempt = 0;
+  if (!name.starts_with(kPrefix)) return 0;
+  name.remove_prefix(kPrefix.size());
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), attempt);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && attempt <= kLargest ? attempt : 0;
+}
+
+}  // namespace
+
 int first_free_attempt(const RunPaths& paths) {
-  int attempt = 1;
-  while (std::filesystem::exists(paths.attempt(attempt))) ++attempt;
-  return attempt;
+  int last = 0;
+  if (!std::filesystem::exists(paths.folder())) return 1;
+  for (const auto& entry : std::filesystem::directory_iterator(paths.folder())) {
+    last = std::max(last, attempt_of(entry.path().filename().native()));
+  }
+  return last + 1;
 }
 
 std::string safe_file_name(std::string_view name) {

@@ -34,8 +34,8 @@ class RunPaths {
   std::filesystem::path folder_;
 };
 
-// The lowest number whose folder is not there yet. Attempts may be there that no database knows:
-// started by hand, or before it was deleted.
+// The first number above those of all attempts that have a folder. Attempts may be there that no
+// database knows: started by hand, or before it was deleted.
 int first_free_attempt(const RunPaths& paths);
 
 // The file that makes a checkpoint's folder complete.

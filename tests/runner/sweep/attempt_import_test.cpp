@@ -67,7 +67,8 @@ TEST_CASE("the records of an attempt in a job are read as they were written") {
                     {.ended_unix_ms = 9,
                      .outcome = LaunchOutcome::kTimeLimit,
                      .reason = "the time\tlimit",
-                     .first_rank = 4});
+                     .first_rank = 4,
+                     .inputs_compared = true});
   const auto start = read_attempt_start(paths, 2, never);
   REQUIRE(start);
   CHECK(start->job == "12_3");
@@ -80,6 +81,8 @@ TEST_CASE("the records of an attempt in a job are read as they were written") {
   CHECK(end->outcome == LaunchOutcome::kTimeLimit);
   CHECK(end->reason == "the time\tlimit");
   CHECK(end->first_rank == 4);
+  CHECK(end->inputs_compared == true);
+  CHECK_FALSE(end->changed_input);
   const std::filesystem::directory_iterator files(paths.attempt(2));
   CHECK(std::distance(begin(files), std::filesystem::directory_iterator()) == 2);
 }

@@ -9,6 +9,7 @@
 
 #include "runner/experiment/experiment.h"
 #include "runner/progress/line_progress.h"
+#include "runner/sweep/earlier_attempts.h"
 #include "runner/sweep/job_outcome.h"
 #include "runner/sweep/recovery.h"
 #include "runner/sweep/run_experiment.h"
@@ -31,12 +32,18 @@ struct Planned {
     std::filesystem::create_directory(data / "set");
     write("games.csv", "games");
     write("tokenizer.model", "pieces");
-    Store::PlannedRun planned = planned_run("point", 1);
-    planned.spec.data.train = data / "set/games.csv";
-    planned.spec.data.tokenizer = data / "set/tokenizer.model";
-    planned.data_digest =
-        data_digest(planned.spec, [&](const auto& file) { return current_digest(store, file); });
-    run = {store.plan(experiment("lab"), std::vector{planned}).front(), planned.spec};
+    run.spec = planned_run("point", 1).spec;
+    run.spec.data.train = data / "set/games.csv";
+    run.spec.data.tokenizer = data / "set/tokenizer.model";
+    plan([&](const auto& file) { return current_digest(store, file); });
+  }
+
+  // With its input files as `digest` says.
+  void plan(const FileDigest& digest) {
+    Store::PlannedRun planned = planned_run("point", 1, data_digest(run.spec, digest));
+    planned.spec = run.spec;
+    planned.data_digest = data_digest(run.spec, digest);
+    run.record = store.plan(experiment("lab"), std::vector{planned}).front();
   }
 
   // With one time of modification.
@@ -45,7 +52,7 @@ struct Planned {
     set_modified(data / "set" / name, 1'000);
   }
   std::optional<std::string> changed(std::optional<int64_t> ended_unix_ms = std::nullopt) {
-    return changed_input(store, run.record, run.spec, ended_unix_ms);
+    return changed_input(store, run.record, run.spec, {.ended_unix_ms = ended_unix_ms});
   }
   RunPaths paths() const { return RunPaths(results.path() / run.record.folder); }
   AttemptRecord last_attempt() const { return store.attempts(run.record.id).back(); }
@@ -91,8 +98,20 @@ void report_whole_run(const Planned& planned, int attempt) {
   }
 }
 
-ExitCode sweep(Planned& planned, Launcher& launcher, std::optional<JobOfSweep> job = {}) {
-  QuietProgress progress;
+// Tells a test each time that the sweep has looked what there is to do.
+class HeardProgress : public QuietProgress {
+ public:
+  explicit HeardProgress(std::function<void()> heard) : heard_(std::move(heard)) {}
+  void refresh() override { heard_(); }
+
+ private:
+  std::function<void()> heard_;
+};
+
+ExitCode sweep(
+    Planned& planned, Launcher& launcher, std::optional<JobOfSweep> job = {},
+    const std::function<void()>& heard = [] {}) {
+  HeardProgress progress(heard);
   SweepSettings settings;
   settings.results = planned.results.path();
   settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
@@ -148,6 +167,21 @@ TEST_CASE("a change that is known to be later than an attempt's end is none of i
   CHECK(planned.changed(now_unix_ms()));
 }
 
+TEST_CASE("a later change of one input does not acquit another that changed before") {
+  Planned planned;
+  const std::filesystem::path old = "/bin/sh";  // stands for a file that nobody touched for long
+  const int64_t ended_unix_ms = state_of(old).changed_unix_ns / 1'000'000;
+  REQUIRE(now_unix_ms() > ended_unix_ms + 120'000);
+  planned.run.spec.data.tokenizer = old;
+  planned.plan([&](const auto& file) { return file == old ? "other pieces" : file_digest(file); });
+  if (GENERATE(false, true)) {
+    planned.write("games.csv", "Games");
+  } else {
+    std::filesystem::remove(planned.data / "set/games.csv");
+  }
+  CHECK(planned.changed(ended_unix_ms));
+}
+
 TEST_CASE("a run whose input changed since it was planned is failed and not launched") {
   Planned planned;
   planned.write("games.csv", "Games");
@@ -179,9 +213,81 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
   const auto end = read_attempt_end(planned.paths(), 1, [](const std::string&) {});
   REQUIRE(end);
   const auto ranks = planned.store.rank_ends(planned.run.record.id, 1);
-  const AttemptOutcome outcome = job_attempt_outcome({.ranks = ranks, .end = end});
+  const AttemptOutcome outcome = outcome_with_inputs(
+      planned.store, planned.results.path(), {planned.run.record, planned.run.spec, 1, end, 0},
+      job_attempt_outcome({.ranks = ranks, .end = end}));
   CHECK(outcome.status == RunStatus::kFailed);
   CHECK(outcome.reason == planned.last_attempt().reason);
+}
+
+TEST_CASE("a run is not closed before its tainted checkpoints are set aside") {
+  Planned planned;
+  const auto in_the_way = planned.paths().attempt(1) / "checkpoints";
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    std::filesystem::create_directories(planned.paths().checkpoint(1));
+    planned.write("games.csv", "Games");
+    std::ofstream(in_the_way) << "no folder";
+  });
+  int looks = 0;
+  const auto remove_at_last = [&] {
+    if (std::filesystem::exists(in_the_way / "step-1") || ++looks < 3) return;
+    CHECK(planned.last_attempt().status == RunStatus::kRunning);
+    CHECK(std::filesystem::exists(planned.paths().checkpoint(1)));
+    std::filesystem::remove(in_the_way);
+  };
+  CHECK(sweep(planned, launcher, {}, remove_at_last) == ExitCode::kRunFailed);
+  CHECK(looks == 3);
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+  CHECK(std::filesystem::exists(in_the_way / "step-1"));
+}
+
+TEST_CASE("a verdict on inputs is made while the results are there: inputs may be in them") {
+  Planned planned;
+  const auto results = planned.results.path();
+  const auto away = results.string() + ".away";
+  planned.run.spec.evaluation.data = results / "held_out.csv";
+  std::ofstream(results / "held_out.csv") << "games";
+  planned.plan(file_digest);
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    std::filesystem::rename(results, away);
+  });
+  int looks = 0;
+  const auto put_back = [&] {
+    if (++looks == 3) std::filesystem::rename(away, results);
+  };
+  CHECK(sweep(planned, launcher, {}, put_back) == ExitCode::kOk);
+  CHECK(planned.last_attempt().status == RunStatus::kFinished);
+}
+
+TEST_CASE("an input that gets or loses a hard link while a run goes on is the same") {
+  Planned planned;
+  const auto games = planned.data / "set/games.csv";
+  const bool loses = GENERATE(false, true);
+  if (loses) std::filesystem::create_hard_link(games, planned.data / "backup");
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    if (loses) {
+      std::filesystem::remove(planned.data / "backup");
+    } else {
+      std::filesystem::create_hard_link(games, planned.data / "backup");
+    }
+  });
+  CHECK(sweep(planned, launcher) == ExitCode::kOk);
+}
+
+TEST_CASE("an attempt never takes a folder that is there: its events would be the run's") {
+  Planned planned;
+  const int64_t run = planned.run.record.id;
+  planned.store.begin_attempt(run, attempt_start(now_unix_ms()));
+  planned.store.end_attempt(run, 1, RunStatus::kInterrupted, "", now_unix_ms());
+  report_whole_run(planned, 2);  // by hand, and attempt-1 was deleted
+  ShortLauncher launcher([] {});
+  CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
+  CHECK(planned.last_attempt().attempt == 3);
+  CHECK_THAT(planned.last_attempt().reason, Contains("every rank exited with status 0, but"));
+  CHECK(launcher.started == 1);
 }
 
 TEST_CASE("a run whose input was changed and put back while it went on is failed") {
@@ -207,6 +313,52 @@ TEST_CASE("an attempt of a killed runner whose input changed is failed when it i
   recover_attempts(planned.store, planned.results.path(), "lab", [](const std::string&) {});
   const RunStatus status = has_changed ? RunStatus::kFailed : RunStatus::kFinished;
   CHECK(planned.last_attempt().status == status);
+}
+
+TEST_CASE(
+    "inputs that were compared at an attempt's end are not compared again when it is closed") {
+  Planned planned;
+  planned.store.begin_attempt(planned.run.record.id, attempt_start(now_unix_ms()));
+  report_whole_run(planned, 1);
+  const bool were_compared = GENERATE(false, true);
+  JobAttemptEnd end;
+  end.ended_unix_ms = now_unix_ms();
+  if (were_compared) end.inputs_compared = true;
+  write_attempt_end(planned.paths(), 1, end);
+  std::filesystem::remove_all(planned.data / "set");  // the project was moved
+  recover_attempts(planned.store, planned.results.path(), "lab", [](const std::string&) {});
+  CHECK(planned.last_attempt().status ==
+        (were_compared ? RunStatus::kFinished : RunStatus::kFailed));
+}
+
+TEST_CASE("a job that starts again sets aside what an attempt with changed inputs has left") {
+  Planned planned;
+  QuietProgress progress;
+  JobRecord job;
+  job.experiment = "lab";
+  job.slurm_job = "12";
+  job.mode = "allocation";
+  job.tasks = {{.task = 0, .run = planned.run.record.id, .device_kind = "cpu"}};
+  job.id = planned.store.record_job(job);
+  report_whole_run(planned, 1);
+  std::filesystem::create_directories(planned.paths().checkpoint(1));
+  write_attempt_start(planned.paths(), 1, {.job = "12", .node_list = "n1", .host = "n1"});
+  if (GENERATE(false, true)) {
+    planned.write("games.csv", "Games");
+  } else {  // it was killed after it had looked, and the file was put back
+    JobAttemptEnd end;
+    end.changed_input = "games.csv changed";
+    write_attempt_end(planned.paths(), 1, end);
+  }
+  const auto nothing_follows = [](const RunToLaunch&, RunStatus) {
+    return std::optional<RunToLaunch>();
+  };
+  const auto left = left_to_launch({planned.run}, {planned.store, progress, planned.results.path()},
+                                   job.id, nothing_follows);
+  CHECK(left.empty());
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+  CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));
+  CHECK(std::filesystem::exists(planned.paths().attempt(1) / "checkpoints/step-1"));
 }
 
 }  // namespace

@@ -138,9 +138,22 @@ TEST_CASE("a run of a batch script whose input changed is failed, though its ran
   Followed lab(planned);
   FakeJob job(lab.results.path(), lab.run.record);
   job.starts(1, "100_0");
-  job.finishes();
-  CHECK(lab.pass(TaskPhase::kEnded));
-  CHECK(lab.status() == (has_changed ? RunStatus::kFailed : RunStatus::kFinished));
+  std::filesystem::create_directories(lab.paths().checkpoint(1));
+  const auto how = GENERATE(as<std::string>(), "ended", "requeued", "requeued and begun again");
+  CAPTURE(has_changed, how);
+  CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  if (how == "requeued and begun again") {
+    FakeJob(lab.results.path(), lab.run.record).starts(2, "100_0");
+    CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  } else {
+    job.finishes();
+    CHECK(lab.pass(how == "ended" ? TaskPhase::kEnded : TaskPhase::kQueued) == (how == "ended"));
+  }
+  const RunStatus status = lab.store.attempts(lab.run.record.id).front().status;
+  const bool was_cut_short = how == "requeued and begun again";
+  const RunStatus said = was_cut_short ? RunStatus::kNodeFailed : RunStatus::kFinished;
+  CHECK(status == (has_changed ? RunStatus::kFailed : said));
+  CHECK(std::filesystem::exists(lab.paths().checkpoints()) == !has_changed);
 }
 
 TEST_CASE("a run whose folder is gone or read-only is judged all the same") {

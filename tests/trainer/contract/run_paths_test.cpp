@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "tests/temporary_folder.h"
+
 using namespace fsdp;
 
 TEST_CASE("names that differ have names of files that differ, which a file system takes") {
@@ -43,6 +45,18 @@ TEST_CASE("names that differ have names of files that differ, which a file syste
     CHECK(file.front() != '.');
     CHECK(file.find('/') == std::string::npos);
   }
+}
+
+TEST_CASE("a new attempt comes after all that have a folder") {
+  const TemporaryFolder folder;
+  CHECK(first_free_attempt(RunPaths(folder / "none")) == 1);
+  const RunPaths paths(folder.path());
+  CHECK(first_free_attempt(paths) == 1);
+  for (const char* name : {"attempt-2", "attempt-10", "attempt-", "attempt-11.old", "attempt--12",
+                           "attempt-99999999999999999999"}) {
+    std::filesystem::create_directory(folder / name);
+  }
+  CHECK(first_free_attempt(paths) == 11);
 }
 
 TEST_CASE("a short name that is safe is its file's name") {
