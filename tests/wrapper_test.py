@@ -1,6 +1,7 @@
 """Which variant ./fsdp-run builds: in a copied folder whose cmake/setup only says what it was asked."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -11,8 +12,9 @@ SETUP = """#!/usr/bin/env bash
 mkdir -p "$(dirname "$0")/../build/$1"
 printf '#!/usr/bin/env bash\\necho "$@"\\n' > "$(dirname "$0")/../build/$1/fsdp-run"
 chmod +x "$(dirname "$0")/../build/$1/fsdp-run"
-echo "set-up $1 ($2)"
+echo "set-up $1 ($2): ${*:3}"
 """
+
 EXPERIMENT = """experiment: chess
 profiles:
   large: {set: {slurm: {nodes: 1, gpus_per_node: 4}}}
@@ -46,13 +48,32 @@ def folder(tmp_path):
     return tmp_path
 
 
-def preset(folder, arguments, **environment):
+ALL = "fsdp-train fsdp-run-program"
+READING = [
+    ["report", "lab"],
+    ["status"],
+    ["logs", "chess", "--follow"],
+    ["check", "chess.yaml"],
+    ["chess.yaml", "--dry-run", "--set", "device=cuda"],
+    ["run", "chess.yaml", "--launcher", "slurm", "--dry-run"],
+    ["chess.yaml", "--help"],
+    ["-h"],
+]
+
+
+def output(folder, arguments, **environment):
     program = [folder / "fsdp-run", *arguments]
     path = {"PATH": "/usr/bin:/bin", **environment}
-    output = subprocess.run(program, cwd=folder, env=path, check=True, text=True, stdout=subprocess.PIPE)
-    first, second = output.stdout.splitlines()
+    return subprocess.run(
+        program, cwd=folder, env=path, check=True, text=True, stdout=subprocess.PIPE
+    ).stdout.splitlines()
+
+
+def preset(folder, arguments, targets=ALL, **environment):
+    first, second = output(folder, arguments, **environment)
     assert second == " ".join(arguments)
-    return first
+    assert first.endswith(": " + targets)
+    return first.removesuffix(": " + targets)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +99,7 @@ def test_jobs_that_ask_for_gpus_need_the_cuda_variant(folder, arguments):
         [*TO_SLURM, "--profile", "cpu"],
         [*TO_SLURM, "--profile=cpu"],
         ["chess.yaml", "--detach", "--profile", "cpu"],
-        ["logs", "chess", "--follow"],
         [*TO_SLURM, "--set", "slurm.gpus_per_node=0"],
-        ["--help"],
     ],
 )
 def test_all_else_is_done_with_the_cpu_variant(folder, arguments):
@@ -100,11 +119,35 @@ def test_the_experiment_says_whether_its_jobs_ask_for_gpus(folder, text, expecte
 
 def test_fsdp_variant_outranks_the_jobs(folder):
     assert preset(folder, TO_SLURM, FSDP_VARIANT="cpu") == "set-up release (cpu)"
-    assert preset(folder, ["--help"], FSDP_VARIANT="cuda") == "set-up cuda (cpu cuda)"
+    assert preset(folder, ["chess.yaml"], FSDP_VARIANT="cuda") == "set-up cuda (cpu cuda)"
 
 
 def test_a_login_node_keeps_to_the_variant_that_it_submits_with(folder):
     assert preset(folder, TO_SLURM) == "set-up cuda (cpu cuda)"
-    assert preset(folder, ["status"]) == "set-up cuda (cpu cuda)"
-    assert preset(folder, ["status"], FSDP_VARIANT="cpu") == "set-up release (cpu)"
-    assert preset(folder, ["status"]) == "set-up release (cpu)"
+    assert preset(folder, ["chess.yaml"]) == "set-up cuda (cpu cuda)"
+    assert preset(folder, ["chess.yaml"], FSDP_VARIANT="cpu") == "set-up release (cpu)"
+    assert preset(folder, ["chess.yaml"]) == "set-up release (cpu)"
+
+
+@pytest.mark.parametrize("arguments", READING)
+@pytest.mark.parametrize("built", ["chess.yaml", "cuda"])
+def test_what_starts_no_run_takes_the_runner_that_is_built(folder, arguments, built):
+    output(folder, TO_SLURM if built == "cuda" else [built])
+    (folder / "chess.yaml").write_text(EXPERIMENT + "base: {device: cuda}\n")
+    assert output(folder, arguments) == [" ".join(arguments)]
+
+
+@pytest.mark.parametrize("arguments", READING)
+def test_what_starts_no_run_needs_the_runner_alone(folder, arguments):
+    (folder / "chess.yaml").write_text(EXPERIMENT + "base: {device: cuda}\n")
+    assert preset(folder, arguments, "fsdp-run-program") == "set-up release (cpu)"
+
+
+def test_every_command_is_known_to_start_runs_or_not():
+    listed = subprocess.run(
+        [SOURCE / "build/release/fsdp-run", "--help"], check=True, text=True, stdout=subprocess.PIPE
+    ).stdout
+    commands = re.findall(r"^  ([a-z]+) +\S", listed.split("Subcommands:")[1], re.MULTILINE)
+    assert "report" in commands
+    [known] = re.findall(r"starts_no_run\(\) {.*?\n}", (SOURCE / "fsdp-run").read_text(), re.DOTALL)
+    assert [name for name in commands if not re.search(rf"\b{name}\b", known.split("case")[1])] == ["run"]
