@@ -14,6 +14,7 @@
 #include "runner/commands/help.h"
 #include "runner/commands/safe_streams.h"
 #include "runner/commands/source_excerpt.h"
+#include "runner/slurm/slurm.h"
 #include "runner/sweep/results_patience.h"
 #include "trainer/contract/config_error.h"
 #include "trainer/contract/standard_streams.h"
@@ -121,6 +122,9 @@ int exit_status(std::vector<std::string> arguments) {
     std::cerr << "fsdp-run: " << message_of(error) << "; see fsdp-run --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const GaveUp& error) {
+    std::cerr << "fsdp-run: " << message_of(error) << '\n';
+    return static_cast<int>(ExitCode::kRunFailed);
+  } catch (const SlurmUnavailable& error) {
     std::cerr << "fsdp-run: " << message_of(error) << '\n';
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const ConfigError& error) {

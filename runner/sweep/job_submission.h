@@ -47,6 +47,8 @@ class JobSubmission {
   void push();
   // What push() has submitted since the last call.
   std::vector<Submitted> take_submitted();
+  // Whether Slurm has answered since this was made.
+  bool has_seen_slurm() const { return config_.has_value(); }
   // Runs that wait for push().
   int64_t waiting() const;
   // The job, by its number in the store, of which it is not known whether Slurm has it.

@@ -87,6 +87,11 @@ bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
       if (results_patience_.attempt([&] { push(); })) return true;
       is_stale_ = true;
     } catch (const SlurmUnavailable& error) {
+      if (!submission_.has_seen_slurm()) {
+        throw SlurmUnavailable("Slurm cannot be reached: " + std::string(error.what()) +
+                               "; nothing was submitted; call again when `sinfo` answers, or " +
+                               "leave out --launcher slurm to run on this host");
+      }
       patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
       pause = patience_.pause();
     }

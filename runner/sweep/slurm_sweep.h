@@ -72,6 +72,7 @@ class SlurmSweep {
   bool leave_to_allocation(const RunToLaunch& run);
 
   // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.
+  // Throws SlurmUnavailable when it has never answered: it may not be there at all.
   bool submit(std::vector<RunToLaunch> runs);
   // Until every run has ended and nothing follows: kOk when all finished or did not fit,
   // kRunFailed, or kInterrupted. While the results cannot be written the jobs go on, and what they

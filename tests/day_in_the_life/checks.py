@@ -171,6 +171,9 @@ def nothing_stray(results, database):
 def checkpoints_are_complete(results):
     for folder in results.glob("runs/*/*/**/step-*"):
         name = folder.relative_to(results)
+        was_set_aside = folder.parent.parent.name.startswith("attempt-")
+        if was_set_aside and folder.suffix == ".partial":  # nothing ever goes on from it
+            continue
         if not (folder / "trainer.json").exists():
             yield f"{name} has no trainer.json"
             continue

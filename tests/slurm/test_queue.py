@@ -87,15 +87,18 @@ def test_the_controller_is_away_in_the_middle(any_own_cluster, workplace, tmp_pa
         assert work.attempts() == {"a": ["finished"], "b": ["finished"]}
 
 
-def test_the_controller_is_away_when_runs_are_submitted(any_own_cluster, workplace):
+def test_a_controller_that_was_never_seen_is_an_error(any_own_cluster, workplace):
     cluster = any_own_cluster(MessageTimeout=3)
     work = workplace(cluster, experiment(["{name: a}"], BASE))
     cluster.stop_controller()
-    follower = work.start(*work.with_stub())
-    told = read_until(follower, "does not answer")
+    for words in ([], ["--detach"]):
+        refused = work.call(*work.with_stub(*words))
+        assert refused.returncode == 1, refused.stderr
+        assert "Slurm cannot be reached" in refused.stderr
+        assert "nothing was submitted" in refused.stderr
+        assert work.query("select * from jobs") == []
     cluster.start_controller()
-    ended = work.end_of(follower)
-    assert ended.returncode == 0, told + ended.stderr
+    assert work.call(*work.with_stub()).returncode == 0
     assert work.attempts() == {"a": ["finished"]}
     assert len(work.query("select * from jobs")) == 1
 

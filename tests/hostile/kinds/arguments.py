@@ -7,11 +7,10 @@ import subprocess
 from tests.hostile import odd, oracle
 from tests.hostile.case import Case
 
-# But for --detach and --follow: without a controller of Slurm they wait for one.
 COMMANDS = {
     "run": [
         "--set", "--only", "--profile", "--gpus", "--launcher", "--rerun", "--dry-run",
-        "--per-rank", "--max-parallel", "--time-limit", "--quiet", "--json"
+        "--per-rank", "--max-parallel", "--time-limit", "--quiet", "--json", "--detach", "--follow"
     ],
     "check": ["--set", "--only", "--profile", "--gpus", "--launcher"],
     "report": [
@@ -34,7 +33,7 @@ COMMANDS = {
     ],
 }
 FLAGS = {
-    "--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--per-run",
+    "--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--per-run", "--detach", "--follow",
     "--per-series", "--all", "--force", "--not-current", "--checkpoints"
 }
 SENSIBLE = {

@@ -129,27 +129,45 @@ TEST_CASE("a requeued run is an attempt each time, and queued in between") {
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("a controller that is down is waited for, and said to be so once") {
+TEST_CASE("a Slurm that was never seen is an error with what to do, and nothing is submitted") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
   const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
-  FakeJob job = lab.job(runs[0]);
+  lab.cluster.is_down = true;
+  CHECK_THROWS_WITH(life.sweep.submit(runs),
+                    Catch::Contains("cannot be reached: slurmctld does not answer") &&
+                        Catch::Contains("nothing was submitted") && Catch::Contains("sinfo"));
+  CHECK(lab.cluster.submissions == 0);
+  CHECK(life.store.open_jobs("").empty());
+  CHECK(life.status(runs[0].record.id) == kPlanned);
+}
+
+TEST_CASE("a controller that is down is waited for, and said to be so once") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit({runs[0]}));
+  FakeJob first = lab.job(runs[0]);
+  first.starts(1, "100_0");
+  first.finishes();
+  lab.cluster.ends("100_0");
   lab.cluster.is_down = true;
   life.happens = {[] {}, [] {}, [&] { lab.cluster.is_down = false; }};
-  REQUIRE(life.sweep.submit(runs));
+  REQUIRE(life.sweep.submit({runs[1]}));
+  FakeJob job = lab.job(runs[1]);
   CHECK(life.progress.count("Slurm does not answer") == 1);
   CHECK(life.progress.count("Slurm answers again") == 1);
   life.happens = {
       [&] {
         lab.cluster.is_down = true;
-        job.starts(1, "100_0");
+        job.starts(1, "101_0");
         job.finishes();
-        lab.cluster.ends("100_0");
+        lab.cluster.ends("101_0");
       },
       [] {},
       [&] {
         // What it wrote is read; that it is over is not known.
-        CHECK(life.attempts(runs[0].record.id) == Statuses{kRunning});
+        CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
         lab.cluster.is_down = false;
       },
   };
