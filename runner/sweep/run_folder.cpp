@@ -15,15 +15,30 @@ bool sets_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
   return record.status == RunStatus::kFinished && std::filesystem::exists(paths.checkpoints());
 }
 
-}  // namespace
-
-void check_are_there(const std::filesystem::path& results) {
-  if (std::filesystem::exists(results)) return;
+[[noreturn]] void refuse_absent(const std::filesystem::path& results) {
   throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
 }
 
+// <results>/runs/<experiment>/<run>, but never <results>, which may have been moved away.
+void make_folder(const RunPaths& paths) {
+  const std::filesystem::path of_experiment = paths.folder().parent_path();
+  const std::filesystem::path runs = of_experiment.parent_path();
+  for (const std::filesystem::path& folder : {runs, of_experiment, paths.folder()}) {
+    std::error_code error;
+    std::filesystem::create_directory(folder, error);
+    if (error == std::errc::no_such_file_or_directory) refuse_absent(runs.parent_path());
+    if (error) throw std::filesystem::filesystem_error("cannot be created", folder, error);
+  }
+}
+
+}  // namespace
+
+void check_are_there(const std::filesystem::path& results) {
+  if (!std::filesystem::exists(results)) refuse_absent(results);
+}
+
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
-  std::filesystem::create_directories(paths.folder());
+  make_folder(paths);
   write_whole_file(paths.spec(), to_yaml(spec));
 }
 
@@ -33,7 +48,7 @@ void set_checkpoints_aside(const RunPaths& paths, int attempt) {
     if (!std::filesystem::exists(paths.checkpoints()) || std::filesystem::is_directory(aside)) {
       return;
     }
-    std::filesystem::create_directories(paths.attempt(attempt));  // it may have been deleted
+    std::filesystem::create_directory(paths.attempt(attempt));  // it may have been deleted
     std::filesystem::rename(paths.checkpoints(), aside);
   } catch (const std::filesystem::filesystem_error& error) {
     throw ResultsUnavailable(paths.checkpoints().string() + ": cannot be moved to " +
@@ -62,7 +77,7 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
 }
 
 int claim_attempt(const RunPaths& paths, int first) {
-  std::filesystem::create_directories(paths.folder());
+  make_folder(paths);
   int attempt = first;
   while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
   return attempt;

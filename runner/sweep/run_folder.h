@@ -14,7 +14,7 @@ namespace fsdp {
 // while, and nothing is made in its place.
 void check_are_there(const std::filesystem::path& results);
 
-// run.yaml: whoever reads it sees the old or the new text, never a part.
+// run.yaml: whoever reads it sees the old or the new text, never a part. Throws ResultsUnavailable.
 void write_spec(const RunPaths& paths, const RunSpec& spec);
 
 // The run's checkpoints, if there are any, go into the attempt's folder, so that no other attempt
@@ -28,7 +28,7 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
                                 std::span<const RunToLaunch> runs);
 
 // The number of a new attempt, at least `first`, whose folder this call has made and no other one:
-// nothing in it is older. Throws std::system_error.
+// nothing in it is older. Throws ResultsUnavailable, std::system_error.
 int claim_attempt(const RunPaths& paths, int first);
 
 }  // namespace fsdp

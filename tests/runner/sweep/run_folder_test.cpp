@@ -39,3 +39,15 @@ TEST_CASE("an attempt's folder that is there already is nobody's to claim") {
   CHECK(claim_attempt(paths, 1) == 1);
   CHECK(claim_attempt(paths, 1) == 3);
 }
+
+TEST_CASE("nothing is made in the place of a results folder that was moved away") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder / "results/runs/lab/run");
+  CHECK_THROWS_AS(claim_attempt(paths, 1), ResultsUnavailable);
+  CHECK_THROWS_AS(write_spec(paths, RunSpec{}), ResultsUnavailable);
+  CHECK_FALSE(std::filesystem::exists(folder / "results"));
+  std::filesystem::create_directory(folder / "results");
+  CHECK(claim_attempt(paths, 1) == 1);
+  write_spec(paths, RunSpec{});
+  CHECK(std::filesystem::exists(paths.spec()));
+}
