@@ -164,7 +164,8 @@ def nothing_stray(results, database):
         known = {row["attempt"] for row in rows(
             database, "select attempt from attempts where run = ?", run["id"])}
         for attempt in folder.glob("attempt-*"):
-            if int(attempt.name.split("-")[1]) not in known:
+            # A runner that was killed between making the folder and recording it leaves it empty.
+            if int(attempt.name.split("-")[1]) not in known and any(attempt.iterdir()):
                 yield f"no attempt has the folder {attempt.relative_to(results)}"
 
 

@@ -64,10 +64,15 @@ def changed_loss(results):
     file.write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
+def stray_attempt(results):
+    attempt = next(results.glob("runs/*/*/attempt-1"))
+    shutil.copytree(attempt, attempt.with_name("attempt-77"))
+
+
 @pytest.mark.parametrize("check, change", [
     ("losses", lost_step), ("losses", changed_loss), ("figures", changed_loss),
     ("stray", lambda results: (results / "runs/day/x.new").write_text("")),
-    ("stray", lambda results: next(results.glob("runs/*/*")).joinpath("attempt-77").mkdir()),
+    ("stray", stray_attempt),
     ("stray", lambda results: next(results.glob("**/checkpoints")).joinpath(
         "step-9.partial").mkdir()),
     ("checkpoints", lambda results: next(results.glob("**/step-*/*.safetensors")).write_text("")),
