@@ -20,6 +20,7 @@ using std::filesystem::path;
 struct Header {
   int64_t user_version = 0;
   int64_t application_id = 0;
+  uintmax_t page_bytes = 0;
   bool has_wal = false;
 };
 
@@ -37,9 +38,23 @@ std::optional<Header> header_of(const path& file) {
   const std::string_view header(bytes.data(), static_cast<size_t>(stream.gcount()));
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
   if (header.size() < bytes.size() || !header.starts_with(kMagic)) return std::nullopt;
+  const auto page_bytes = static_cast<uintmax_t>(big_endian(header.substr(16, 2)));
   return Header{.user_version = big_endian(header.substr(60, 4)),
                 .application_id = big_endian(header.substr(68, 4)),
+                .page_bytes = page_bytes == 1 ? 65536 : page_bytes,  // which has no room there
                 .has_wal = header[18] == 2};
+}
+
+// SQLite reads zeros where a file ends within a page, and may miss a row so. While a writer is at
+// work, or was killed, there is a journal.
+void require_whole_pages(const path& file, const Header& header) {
+  std::error_code not_there;
+  const uintmax_t journal_bytes = std::filesystem::file_size(file.string() + "-journal", not_there);
+  if (!not_there && journal_bytes > 0) return;
+  if (header.page_bytes == 0 || std::filesystem::file_size(file) % header.page_bytes == 0) return;
+  throw std::runtime_error(file.string() +
+                           ": is cut short, the end of its last page is missing; copy it once " +
+                           "more, or move it away");
 }
 
 bool can_write(const path& file) {
@@ -103,6 +118,7 @@ Database open_results(const path& results, StoreUse use) {
   if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not
   const std::optional<Header> header = header_of(file);
   if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
+  require_whole_pages(file, *header);
   if (is_current(header->application_id, header->user_version)) return opened(file);
   return migrated(file, *header, use);
 }

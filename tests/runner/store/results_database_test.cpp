@@ -47,6 +47,19 @@ TEST_CASE("a file of another program is refused, and stays as it is") {
   CHECK(names_in(results.path()) == names_before);
 }
 
+TEST_CASE("a database whose last page is cut short is refused: rows in it would be missing") {
+  const ResultsFolder results;
+  {
+    Store store(results.path());
+    running_run(store, 1);
+  }
+  const auto bytes = std::filesystem::file_size(results.database());
+  std::filesystem::resize_file(results.database(), bytes - 600);
+  CHECK_THROWS_WITH(Store(results.path(), StoreUse::kExisting),
+                    Contains(results.database().string()) && Contains("is cut short") &&
+                        Contains("copy it once more"));
+}
+
 TEST_CASE("what is no file is not opened as a database") {
   const ResultsFolder results;
   SECTION("a folder") { std::filesystem::create_directory(results.database()); }
