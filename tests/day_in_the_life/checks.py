@@ -151,9 +151,13 @@ def _rank(results, database, run, number, rank, events, name):
 
 def nothing_stray(results, database):
     """Every file has its place, and every run its folder."""
+    # A run that has a result and was cut short when it ran again is left as it was then.
+    half_written = tuple(run["folder"] + "/checkpoints/" for run in rows(
+        database, "select folder from runs r where 'finished' <> "
+        "(select status from attempts where run = r.id order by attempt desc limit 1)"))
     for path in results.rglob("*"):
         name = str(path.relative_to(results))
-        if not NAMES.fullmatch(name):
+        if not NAMES.fullmatch(name) and not (name.startswith(half_written) and ".partial" in name):
             yield f"stray: {name}"
     folders = {run["folder"] for run in rows(database, "select folder from runs")}
     for folder in results.glob("runs/*/*"):
@@ -172,8 +176,7 @@ def nothing_stray(results, database):
 def checkpoints_are_complete(results):
     for folder in results.glob("runs/*/*/**/step-*"):
         name = folder.relative_to(results)
-        was_set_aside = folder.parent.parent.name.startswith("attempt-")
-        if was_set_aside and folder.suffix == ".partial":  # nothing ever goes on from it
+        if folder.suffix == ".partial":  # nothing ever goes on from it
             continue
         if not (folder / "trainer.json").exists():
             yield f"{name} has no trainer.json"
