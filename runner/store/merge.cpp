@@ -231,7 +231,7 @@ class Merge {
   void require_readable() {
     Statement(from_, "select name from experiments").query([&](Statement& row) {
       const std::string name = experiment_name(row.next<std::string>());
-      read<ComparisonRow>(std::string(kComparisonRows) + " where experiment = ?", name);;
+      read<ComparisonRow>(std::string(kComparisonRows) + " where experiment = ?", name);
       read<RankRow>("comparison_per_rank where experiment = ?", name);
       read<StatusRow>("statuses where experiment = ?", name);
       read<AttemptRecord>("attempts where run in (select id from runs where experiment = ?)", name);
