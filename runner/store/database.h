@@ -216,28 +216,17 @@ class Transaction {
   bool open_;
 };
 
-// The names of T's fields: "a, b, c"; with a suffix: "a = ?, b = ?, c = ?".
+// The names of T's fields: "a, b, c"; with a suffix: "a = ?, b = ?, c = ?"; with a prefix: "s.a,
+// s.b".
 template <Fields T>
-std::string field_columns(std::string_view suffix = {}) {
-  std::string columns;
-  const T defaults;
-  T::visit_fields(defaults, [&](const char* name, auto&&...) {
-    if (!columns.empty()) columns += ", ";
-    columns += name;
-    columns += suffix;
-  });
-  return columns;
-}
-
-// "s.a, s.b, s.c" for the prefix "s.".
-template <Fields T>
-std::string prefixed_columns(std::string_view prefix) {
+std::string field_columns(std::string_view suffix = {}, std::string_view prefix = {}) {
   std::string columns;
   const T defaults;
   T::visit_fields(defaults, [&](const char* name, auto&&...) {
     if (!columns.empty()) columns += ", ";
     columns += prefix;
     columns += name;
+    columns += suffix;
   });
   return columns;
 }

@@ -216,8 +216,8 @@ void replace(std::string& text, const std::string& what, const std::string& with
 std::string schema() {
   std::string views = kViews;
   replace(views, "{cut_short}", cut_short_statuses());
-  replace(views, "{figures}", prefixed_columns<AttemptSummary>("s."));
-  replace(views, "{rank_figures}", prefixed_columns<RankSummary>("k."));
+  replace(views, "{figures}", field_columns<AttemptSummary>("", "s."));
+  replace(views, "{rank_figures}", field_columns<RankSummary>("", "k."));
   return kPlanned + attempts_and_ranks() + event_table<StepDone>("steps", "step") +
          event_table<EvaluationDone>("evaluations", "sequence") +
          event_table<CheckpointDone>("checkpoints", "sequence") +
