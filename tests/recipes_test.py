@@ -1,17 +1,27 @@
-"""What the documents say of places is true: links lead somewhere."""
+"""What the documents say of places is true: links lead somewhere, and ARCHITECTURE's recipes name
+every place that an addition touches.
 
+A recipe is a heading `### A ..., such as ...` with an example of such an addition, in one or
+several spellings, and a list of places. The first path of a line is a place that must name the
+example; the other paths, and the lines that begin with "if", are places that may. No other file of
+the programs names it."""
+
+import fnmatch
+import functools
 import pathlib
 import re
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENTS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 
 def without_code_blocks(document):
     return re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+# --- links ---
 
 
 def anchors(document):
@@ -29,3 +39,202 @@ def test_every_link_leads_to_a_file_and_a_heading(document):
         target = (document.parent / path).resolve() if path else document
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+# --- the sources ---
+
+
+PROGRAMS = ("runner/", "trainer/", "contract/", "slurm_templates/")
+
+
+@functools.cache
+def all_files():
+    folders = [ROOT / folder for folder in (*PROGRAMS, "tests/", "docs/")]
+    paths = [*ROOT.glob("*.md"), *(path for folder in folders for path in folder.rglob("*"))]
+    return [str(path.relative_to(ROOT)) for path in paths if path.is_file()]
+
+
+@functools.cache
+def code(name):
+    """A file's text without the comments of C++."""
+    text = (ROOT / name).read_text(errors="replace")
+    return re.sub(r"(?<!:)//.*", "", text) if name.endswith((".h", ".cpp")) else text
+
+
+def names(file, words):
+    return any(re.search(rf"\b{re.escape(word)}\b", code(file)) for word in words)
+
+
+def matches(path):
+    """The files that a path of a recipe means: a file, a folder with its `/`, a pattern."""
+    if path.endswith("/"):
+        return [name for name in all_files() if name.startswith(path)]
+    return fnmatch.filter(all_files(), path)
+
+
+# --- the recipes ---
+
+
+def quoted(text):
+    return re.findall(r"`([^`]+)`", text)
+
+
+def is_path(word):
+    return "/" in word
+
+
+class Recipe:
+    def __init__(self, heading, text):
+        self.title, _, example = heading.partition(", such as ")
+        self.example = quoted(example)
+        lines = re.findall(r"^- (.+(?:\n  .+)*)", text, flags=re.MULTILINE)
+        self.lines = [re.sub(r"\s+", " ", line) for line in lines]
+
+    def places(self):
+        return [word for line in self.lines for word in quoted(line) if is_path(word)]
+
+    def required_places(self):
+        lines = [line for line in self.lines if not line.startswith("if ")]
+        return [next(filter(is_path, quoted(line))) for line in lines]
+
+    def symbols(self):
+        return [word for line in self.lines for word in quoted(line) if not is_path(word)]
+
+
+def recipes():
+    text = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Recipes\n")[1].split("\n## ")[0]
+    sections = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+    return [Recipe(*section.split("\n", 1)) for section in sections]
+
+
+RECIPES = recipes()
+WITH_EXAMPLE = [recipe for recipe in RECIPES if recipe.example]
+
+
+def by_title(recipe):
+    return recipe.title
+
+
+def test_the_recipes_are_there():
+    assert [recipe.title for recipe in WITH_EXAMPLE] == [
+        "A key", "A figure", "A column", "A warning", "A launcher or a queue system", "A strategy",
+        "A family of models", "A kind of data", "A precision"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=by_title)
+def test_every_place_and_every_name_in_it_is_there(recipe):
+    assert recipe.lines
+    assert [place for place in recipe.places() if not matches(place)] == []
+    files = [file for place in recipe.places() for file in matches(place)]
+    source = "".join(code(file) for file in files)
+    assert [word for word in recipe.symbols() if word not in source] == []
+
+
+@pytest.mark.parametrize("recipe", WITH_EXAMPLE, ids=by_title)
+def test_every_place_names_the_example(recipe):
+    silent = [place for place in recipe.required_places()
+              if not any(names(file, recipe.example) for file in matches(place))]
+    assert silent == []
+
+
+@pytest.mark.parametrize("recipe", WITH_EXAMPLE, ids=by_title)
+def test_no_place_is_forgotten(recipe):
+    listed = {file for place in recipe.places() for file in matches(place)}
+    programs = [file for file in all_files() if file.startswith(PROGRAMS)]
+    naming = {file for file in programs if names(file, recipe.example)}
+    assert sorted(naming - listed) == []
+
+
+# --- every addition so far is in the places where all of its kind are ---
+
+
+def enum_names(file, enum):
+    table = re.search(rf"enum_names\({enum}\).*?\{{.*?\}};", code(file), flags=re.DOTALL)
+    return re.findall(r'"(\w+)"sv', table[0])
+
+
+def fields(text):
+    """Name in YAML, JSON and SQL, and member in C++."""
+    return re.findall(r'visit\(\s*"(\w+)",\s*self\.(\w+)', text)
+
+
+CONTRACT = "trainer/contract"
+SPEC_HEADERS = matches(f"{CONTRACT}/*_spec.h")
+KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
+SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/summary.h"),
+                    flags=re.MULTILINE | re.DOTALL)[0]
+FIGURES = [name for name, _ in fields(SUMMARY)]
+WARNINGS = re.findall(r'Check\{"(\w+)"', code("runner/report/warnings.cpp"))
+COMMANDS = re.findall(r'Command\{"(\w+)", add_\w+\}', code("runner/commands/commands.h"))
+SHARDINGS = enum_names(f"{CONTRACT}/strategy_spec.h", "Sharding")
+STRATEGIES = enum_names(f"{CONTRACT}/strategy_spec.h", "StrategyKind")
+PRECISIONS = enum_names(f"{CONTRACT}/strategy_spec.h", "PrecisionKind")
+OPTIMIZERS = enum_names(f"{CONTRACT}/training_spec.h", "OptimizerKind")
+SCHEDULES = enum_names(f"{CONTRACT}/training_spec.h", "ScheduleKind")
+DATA_KINDS = enum_names(f"{CONTRACT}/run_spec.h", "DataKind")
+REPORT_FORMATS = enum_names("runner/report/report.h", "Format")
+EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
+
+
+@pytest.mark.parametrize("members, place", [
+    ([name for name, _ in KEYS], "tests/trainer/contract/run_spec*_test.cpp"),
+    (FIGURES, "runner/store/attempt_figures.cpp"),
+    (FIGURES, "runner/report/*_columns.cpp"),
+    (FIGURES, "tests/runner/store/attempt_figures_test.cpp"),
+    (WARNINGS, "runner/report/warning_checks.h"),
+    (WARNINGS, "tests/runner/report/warnings_test.cpp"),
+    (SHARDINGS, "tests/parity/test_sharding.py"),
+    (SHARDINGS, "tests/parity/test_memory.py"),
+    (STRATEGIES, "tests/parity/test_against_transformers.py"),
+    (PRECISIONS, "tests/parity/*.py"),
+    (OPTIMIZERS, "tests/parity/test_optimizers.py"),
+    (SCHEDULES, "tests/parity/test_optimizers.py"),
+    (DATA_KINDS, "tests/hostile/kinds/*.py"),
+    (DATA_KINDS, "docs/file-formats.md"),
+    (REPORT_FORMATS, "tests/hostile/kinds/arguments.py"),
+    (EXPORT_FORMATS, "tests/export/*.py"),
+    (COMMANDS, "README.md"),
+])
+def test_all_of_a_kind_are_named_in(members, place):
+    assert members
+    files = matches(place)
+    assert [name for name in members if not any(names(file, [name]) for file in files)] == []
+
+
+# Where some figures are named besides the places of the recipe, and what for.
+USES_OF_FIGURES = {
+    "runner/report/warning*.cpp": "warnings are about them",
+    "runner/report/lines_below.cpp": "lines below the table are about them",
+    "runner/report/doubling_notes.cpp": "what a doubled key costs",
+    "runner/report/series.cpp": "ratios of series, with their intervals",
+    "runner/report/html/chart_kinds.js": "charts",
+    "runner/export/curves.cpp": "curves over the steps, which events have under the same names",
+    "runner/progress/*": "the live view shows the same of the steps so far",
+    "runner/commands/run_statuses.cpp": "status shows some",
+    "runner/store/schema.cpp": "the view statuses has some",
+    "runner/store/comparison.h": "a row of the view statuses",
+    "runner/commands/report.cpp": "examples in --help",
+}
+
+
+def test_figures_are_named_where_they_are_used_and_nowhere_else():
+    figures = [name for name in FIGURES if name != "steps"]  # which is a word of the language too
+    recipe = next(recipe for recipe in RECIPES if recipe.title == "A figure")
+    allowed = {file for place in [*recipe.places(), *USES_OF_FIGURES] for file in matches(place)}
+    programs = [file for file in all_files() if file.startswith(PROGRAMS)]
+    assert [file for file in programs if file not in allowed and names(file, figures)] == []
+    idle = [place for place in USES_OF_FIGURES
+            if not any(names(file, figures) for file in matches(place))]
+    assert idle == []
+
+
+def test_every_key_has_an_effect():
+    programs = [file for file in all_files() if file.startswith(PROGRAMS)]
+    users = [file for file in programs if file not in SPEC_HEADERS]
+    unused = [name for name, member in KEYS if not any(names(file, [member]) for file in users)]
+    assert unused == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_examples(command):
+    assert "Examples:" in code(f"runner/commands/{command}.cpp")

@@ -1,5 +1,5 @@
-"""What an attempt's figures must be, computed from its events files alone. Written from README and
-ARCHITECTURE ("Numbers"), not from the runner's code."""
+"""What an attempt's figures must be, computed from its events files alone. Written from
+docs/internals.md ("Numbers"), not from the runner's code."""
 import json
 
 import numpy

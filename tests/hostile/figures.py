@@ -96,7 +96,7 @@ def check_export(case: Case, folder: pathlib.Path, results: pathlib.Path) -> Non
 
 
 def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
-    """An attempt's figures from its steps, by the definitions of ARCHITECTURE.md."""
+    """An attempt's figures from its steps, by the definitions of docs/internals.md."""
     ranks, warmup = connection.execute("select ranks, warmup_steps_excluded from runs where id = ?",
                                        (run,)).fetchone()
     steps: dict[int, dict[int, sqlite3.Row]] = {}

@@ -144,12 +144,13 @@ TEST_CASE("losses are not compared where something that decides them differs") {
   CHECK(with([](auto& rows) { rows[1].resumed_from_step = 20; }) == Names{"resumed"});
 }
 
-TEST_CASE("too few steps, noise, other processes and checkpoints are warned of") {
+TEST_CASE("too few steps, lost events, noise, other processes and checkpoints are warned of") {
   const auto steps = [](int64_t count) {
     return [=](std::vector<ComparisonRow>& rows) { rows[1].steps = count; };
   };
   CHECK(names_after(steps(6)).empty());  // 2 of them warm-up
   CHECK(names_after(steps(5)) == Names{"few_steps"});
+  CHECK(names_after([](auto& rows) { rows[1].skipped_lines = 2; }) == Names{"lost_events"});
   const auto noise = [](DeviceKind device, double range_ms) {
     return [=](std::vector<ComparisonRow>& rows) {
       for (ComparisonRow& row : rows) row.device = device;
@@ -235,6 +236,8 @@ TEST_CASE("repeats that do not end alike, or take different times, are warned of
     };
   };
   CHECK(names_after(three_repeats([](auto&) {})).empty());
+  CHECK(names_after(three_repeats([](auto& rows) { rows[3].status = RunStatus::kFailed; })) ==
+        Names{"repeats_differ"});
   CHECK_THAT(text_after(three_repeats([](auto& rows) { rows[3].status = RunStatus::kFailed; })),
              Catch::Contains("differ: 4xFSDP (2 finished, 1 failed);"));
   const auto slow = [&](double step_time_ms) {
