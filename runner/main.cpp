@@ -10,16 +10,16 @@
 #include <system_error>
 #include <vector>
 
+#include "contract/record/standard_streams.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/help.h"
 #include "runner/commands/safe_streams.h"
 #include "runner/commands/source_excerpt.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/results_patience.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/standard_streams.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace {
 

@@ -158,7 +158,7 @@ def fields(text):
     return re.findall(r'visit\(\s*"(\w+)",\s*self\.(\w+)', text)
 
 
-CONTRACT = "trainer/contract"
+CONTRACT = "contract/spec"
 SPEC_HEADERS = matches(f"{CONTRACT}/*_spec.h")
 KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
 SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/summary.h"),
@@ -177,7 +177,7 @@ EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
 
 
 @pytest.mark.parametrize("members, place", [
-    ([name for name, _ in KEYS], "tests/trainer/contract/run_spec*_test.cpp"),
+    ([name for name, _ in KEYS], "tests/contract/run_spec*_test.cpp"),
     (FIGURES, "runner/store/attempt_figures.cpp"),
     (FIGURES, "runner/report/*_columns.cpp"),
     (FIGURES, "tests/runner/store/attempt_figures_test.cpp"),

@@ -8,12 +8,12 @@
 #include <iostream>
 #include <system_error>
 
+#include "contract/record/exit_code.h"
+#include "contract/record/standard_streams.h"
+#include "contract/record/start_up.h"
+#include "contract/spec/run_spec.h"
+#include "contract/text/config_error.h"
 #include "trainer/comm/communication_error.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/exit_code.h"
-#include "trainer/contract/run_spec.h"
-#include "trainer/contract/standard_streams.h"
-#include "trainer/contract/start_up.h"
 #include "trainer/train/run.h"
 
 namespace {

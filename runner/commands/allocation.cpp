@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/host/host.h"
 #include "runner/progress/progress.h"
@@ -20,8 +22,6 @@
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/planned_allocation.h"
 #include "runner/sweep/run_experiment.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/utf8.h"
 
 // What the job of an experiment with slurm.mode: allocation runs. Hidden: job scripts call it.
 namespace fsdp {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
@@ -13,7 +14,6 @@
 #include "runner/sweep/jobs_to_cancel.h"
 #include "runner/sweep/open_jobs.h"
 #include "runner/sweep/refresh_jobs.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -1,14 +1,14 @@
 #include <iostream>
 #include <memory>
 
+#include "contract/inputs/file_digest.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/sweep/planned_runs.h"
-#include "trainer/contract/file_digest.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "trainer/contract/exit_code.h"
+#include "contract/record/exit_code.h"
 
 // What `fsdp-run` does: one file per command, with its options. A command prints to stdout
 // (progress and remarks to stderr) and throws ConfigError or std::runtime_error.

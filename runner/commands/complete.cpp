@@ -6,12 +6,12 @@
 #include <set>
 #include <sstream>
 
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/host/host.h"
 #include "runner/store/store.h"
-#include "trainer/contract/run_spec_yaml.h"
-#include "trainer/contract/utf8.h"
 
 // The hidden command `complete`: what a shell offers for the last of some words. The shells'
 // scripts only ask it.

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/run_spec_yaml.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

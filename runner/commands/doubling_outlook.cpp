@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "contract/text/utf8.h"
 #include "runner/report/doubling_notes.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -3,14 +3,14 @@
 #include <iostream>
 #include <iterator>
 
+#include "contract/inputs/file_digest.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/json.h"
+#include "contract/text/utf8.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/sweep/planned_runs.h"
-#include "trainer/contract/file_digest.h"
-#include "trainer/contract/json.h"
-#include "trainer/contract/run_spec_yaml.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "contract/record/exit_code.h"
 #include "runner/commands/run_arguments.h"
-#include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/experiment/experiment.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

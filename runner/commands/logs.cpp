@@ -5,15 +5,15 @@
 #include <memory>
 #include <thread>
 
+#include "contract/record/run_paths.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/job_text.h"
 #include "runner/commands/options.h"
 #include "runner/commands/refresh.h"
 #include "runner/commands/safe_streams.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

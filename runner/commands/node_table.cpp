@@ -5,11 +5,11 @@
 #include <map>
 #include <tuple>
 
+#include "contract/text/utf8.h"
 #include "runner/commands/text_table.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/figures.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

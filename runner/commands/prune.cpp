@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/unix_time.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/commands/since.h"
 #include "runner/sweep/experiment_lock.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/unix_time.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -7,9 +7,9 @@
 #include <set>
 #include <string>
 
+#include "contract/text/utf8.h"
 #include "runner/sweep/open_jobs.h"
 #include "runner/sweep/refresh_jobs.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/unix_time.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/commands/refresh.h"
@@ -10,7 +11,6 @@
 #include "runner/commands/since.h"
 #include "runner/host/whole_file.h"
 #include "runner/report/columns.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {

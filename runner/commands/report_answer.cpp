@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/html_detail.h"
 #include "runner/report/difference.h"
 #include "runner/report/formats.h"
 #include "runner/report/reference.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "contract/record/exit_code.h"
 #include "runner/commands/print_report.h"
-#include "trainer/contract/exit_code.h"
 
 // What `fsdp-run report` prints.
 namespace fsdp {

@@ -9,6 +9,10 @@
 #include <memory>
 #include <optional>
 
+#include "contract/inputs/file_digest.h"
+#include "contract/record/digest.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/dry_run.h"
 #include "runner/commands/print_report.h"
@@ -24,10 +28,6 @@
 #include "runner/sweep/recovery.h"
 #include "runner/sweep/run_folder.h"
 #include "runner/sweep/run_planner.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/digest.h"
-#include "trainer/contract/file_digest.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

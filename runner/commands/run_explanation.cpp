@@ -6,16 +6,16 @@
 #include <map>
 #include <sstream>
 
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/job_text.h"
 #include "runner/commands/local_time.h"
 #include "runner/experiment/experiment.h"
 #include "runner/launch/rank_variables.h"
 #include "runner/launch/shell_quoted.h"
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -4,10 +4,10 @@
 #include <set>
 #include <utility>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/launch/gpus.h"
 #include "runner/launch/local_launcher.h"
 #include "runner/sweep/open_jobs.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

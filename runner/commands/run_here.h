@@ -2,11 +2,11 @@
 
 #include <vector>
 
+#include "contract/record/exit_code.h"
 #include "runner/host/host.h"
 #include "runner/sweep/open_attempt.h"
 #include "runner/sweep/run_experiment.h"
 #include "runner/sweep/run_planner.h"
-#include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 

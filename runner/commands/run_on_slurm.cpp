@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/launch/shell_quoted.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

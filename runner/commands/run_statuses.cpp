@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/commands/local_time.h"
 #include "runner/commands/text_table.h"
 #include "runner/host/host.h"
@@ -14,7 +15,6 @@
 #include "runner/report/figures.h"
 #include "runner/report/terminal_text.h"
 #include "runner/store/quantile.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iostream>
 
+#include "contract/text/utf8.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

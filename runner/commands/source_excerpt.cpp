@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/text/utf8.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

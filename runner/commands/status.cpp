@@ -4,6 +4,8 @@
 #include <memory>
 #include <set>
 
+#include "contract/record/unix_time.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/doubling_outlook.h"
 #include "runner/commands/find_run.h"
@@ -12,8 +14,6 @@
 #include "runner/commands/print_report.h"
 #include "runner/commands/refresh.h"
 #include "runner/commands/run_statuses.h"
-#include "trainer/contract/unix_time.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "contract/text/utf8.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "contract/spec/run_spec_keys.h"
+#include "contract/text/config_error.h"
 #include "runner/experiment/experiment_keys.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_spec_keys.h"
 
 namespace fsdp {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "contract/spec/overrides.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/experiment/doubling.h"
-#include "trainer/contract/overrides.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/digest.h"
-#include "trainer/contract/run_spec_keys.h"
+#include "contract/record/digest.h"
+#include "contract/spec/run_spec_keys.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "trainer/contract/run_spec_yaml.h"
+#include "contract/spec/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {

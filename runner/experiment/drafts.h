@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/text/config_error.h"
 #include "runner/experiment/layers.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 

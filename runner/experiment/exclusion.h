@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/contract/overrides.h"
-#include "trainer/contract/yaml_value.h"
+#include "contract/spec/overrides.h"
+#include "contract/spec/yaml_value.h"
 
 namespace fsdp {
 

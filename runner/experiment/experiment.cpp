@@ -4,11 +4,11 @@
 #include <limits>
 #include <unordered_set>
 
+#include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
 #include "runner/experiment/experiment_file.h"
 #include "runner/experiment/layers.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

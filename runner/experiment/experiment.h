@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/run_spec.h"
+#include "contract/spec/run_spec.h"
 
 // A YAML experiment and its expansion into runs. Pure: reads the file, starts and stores nothing.
 namespace fsdp {

@@ -4,11 +4,11 @@
 #include <map>
 #include <unordered_map>
 
+#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/experiment/experiment_keys.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_spec_keys.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

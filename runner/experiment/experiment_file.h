@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/overrides.h"
 #include "runner/experiment/experiment.h"
 #include "runner/experiment/profile.h"
 #include "runner/experiment/sweep.h"
-#include "trainer/contract/overrides.h"
 
 namespace fsdp {
 

@@ -1,7 +1,7 @@
+#include "contract/inputs/inputs.h"
+#include "contract/record/digest.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/experiment/experiment.h"
-#include "trainer/contract/digest.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {

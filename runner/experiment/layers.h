@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/overrides.h"
+#include "contract/spec/spec_draft.h"
 #include "runner/experiment/experiment_file.h"
-#include "trainer/contract/overrides.h"
-#include "trainer/contract/spec_draft.h"
 
 namespace fsdp {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

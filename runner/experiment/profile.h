@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/overrides.h"
 #include "runner/experiment/experiment.h"
-#include "trainer/contract/overrides.h"
 
 namespace fsdp {
 

@@ -1,8 +1,8 @@
 #include "runner/experiment/reference.h"
 
+#include "contract/spec/run_spec.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/experiment/experiment_keys.h"
-#include "trainer/contract/run_spec.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

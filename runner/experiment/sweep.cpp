@@ -4,10 +4,10 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "contract/spec/run_spec_keys.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "runner/experiment/experiment_keys.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_spec_keys.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

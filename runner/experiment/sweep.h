@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/overrides.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/experiment/doubled_key.h"
 #include "runner/experiment/exclusion.h"
-#include "trainer/contract/overrides.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 

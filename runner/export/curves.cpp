@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "trainer/contract/utf8.h"
+#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -1,8 +1,8 @@
 #include "runner/export/export.h"
 
+#include "contract/record/run_paths.h"
 #include "runner/export/exported_run.h"
 #include "runner/export/table_file.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {

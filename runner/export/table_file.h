@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "contract/text/csv.h"
+#include "contract/text/json.h"
 #include "runner/export/output_file.h"
-#include "trainer/contract/csv.h"
-#include "trainer/contract/json.h"
 
 namespace fsdp {
 

@@ -1,7 +1,7 @@
+#include "contract/text/utf8.h"
 #include "runner/export/curves.h"
 #include "runner/export/exported_run.h"
 #include "runner/export/tensorboard_file.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 

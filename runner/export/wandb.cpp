@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "contract/record/run_paths.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/json.h"
 #include "runner/export/curves.h"
 #include "runner/export/exported_run.h"
 #include "runner/export/output_file.h"
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/json.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {

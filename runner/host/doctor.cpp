@@ -4,10 +4,10 @@
 #include <array>
 #include <sstream>
 
+#include "contract/record/nvml.h"
 #include "runner/host/host_facts.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/nvml.h"
 
 namespace fsdp {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/json.h"
+#include "contract/text/json.h"
 
 namespace fsdp {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

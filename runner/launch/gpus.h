@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/nvml.h"
+#include "contract/record/nvml.h"
 
 // The GPUs of this host and who holds them.
 namespace fsdp {

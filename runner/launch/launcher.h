@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/contract/fields.h"
+#include "contract/text/fields.h"
 
 // Launcher: starts a run's ranks somewhere and says how they ended. Knows no store and no report.
 namespace fsdp {

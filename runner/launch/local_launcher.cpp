@@ -10,8 +10,8 @@
 #include <map>
 #include <system_error>
 
+#include "contract/text/config_error.h"
 #include "runner/launch/rank_variables.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

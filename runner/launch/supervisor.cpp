@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "trainer/contract/exit_code.h"
+#include "contract/record/exit_code.h"
 
 namespace fsdp {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "trainer/contract/json.h"
-#include "trainer/contract/standard_streams.h"
+#include "contract/record/standard_streams.h"
+#include "contract/text/json.h"
 
 namespace fsdp {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
-#include "trainer/contract/standard_streams.h"
-#include "trainer/contract/utf8.h"
-#include "trainer/contract/yaml_value.h"
+#include "contract/record/standard_streams.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "contract/record/standard_streams.h"
+#include "contract/text/utf8.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/standard_streams.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
+#include "contract/text/utf8.h"
 #include "runner/report/figures.h"
 #include "runner/report/terminal_text.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

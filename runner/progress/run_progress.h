@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/event.h"
 #include "runner/store/run_status.h"
-#include "trainer/contract/event.h"
 
 // How far the runs of a sweep are, from what their ranks report.
 namespace fsdp {

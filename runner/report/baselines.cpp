@@ -2,9 +2,9 @@
 #include <map>
 #include <utility>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/report/series.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/report/column_values.h"
 #include "runner/report/figures.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

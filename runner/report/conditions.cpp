@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "contract/text/config_error.h"
 #include "runner/report/figures.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/contract/csv.h"
+#include "contract/text/csv.h"
 
 #include "runner/report/formats.h"
 

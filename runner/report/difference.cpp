@@ -4,10 +4,10 @@
 #include <array>
 #include <stdexcept>
 
+#include "contract/text/utf8.h"
 #include "runner/report/figures.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "trainer/contract/numbers.h"
+#include "contract/text/numbers.h"
 
 namespace fsdp {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <span>
 
+#include "contract/text/json.h"
+#include "contract/text/utf8.h"
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
-#include "trainer/contract/json.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

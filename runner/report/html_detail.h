@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/event.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
-#include "trainer/contract/event.h"
 
 // What the HTML page shows of runs beyond their rows.
 namespace fsdp {

@@ -1,4 +1,4 @@
-#include "trainer/contract/json.h"
+#include "contract/text/json.h"
 
 #include "runner/report/formats.h"
 

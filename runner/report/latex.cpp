@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "contract/text/utf8.h"
 #include "runner/report/formats.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

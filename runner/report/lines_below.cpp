@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 
+#include "contract/record/run_paths.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {

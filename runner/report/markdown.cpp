@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "contract/text/utf8.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <map>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/report/figures.h"
 #include "runner/report/reference.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

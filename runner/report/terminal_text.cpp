@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "trainer/contract/utf8.h"
+#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

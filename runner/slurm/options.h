@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/slurm_spec.h"
+#include "contract/spec/slurm_spec.h"
 
 // Options of Slurm's programs, as words.
 namespace fsdp {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/yaml_value.h"
+#include "contract/inputs/inputs.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "trainer/contract/run_spec.h"
-#include "trainer/contract/slurm_spec.h"
+#include "contract/spec/run_spec.h"
+#include "contract/spec/slurm_spec.h"
 
 namespace fsdp {
 

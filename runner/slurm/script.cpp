@@ -5,12 +5,12 @@
 #include <iterator>
 #include <set>
 
+#include "contract/text/config_error.h"
 #include "runner/launch/shell_quoted.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/shipped_templates.h"
 #include "runner/slurm/step_command.h"
 #include "runner/slurm/template.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/spec/run_spec.h"
+#include "contract/spec/slurm_spec.h"
 #include "runner/slurm/request.h"
-#include "trainer/contract/run_spec.h"
-#include "trainer/contract/slurm_spec.h"
 
 // Batch scripts: a template in which {{names}} are replaced.
 namespace fsdp {

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/slurm/answers.h"
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/program_environment.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

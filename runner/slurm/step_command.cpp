@@ -1,7 +1,7 @@
 #include "runner/slurm/step_command.h"
 
+#include "contract/text/config_error.h"
 #include "runner/slurm/options.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

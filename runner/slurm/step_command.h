@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/slurm_spec.h"
 #include "runner/slurm/request.h"
-#include "trainer/contract/slurm_spec.h"
 
 namespace fsdp {
 

@@ -12,14 +12,14 @@
 #include <system_error>
 #include <thread>
 
+#include "contract/record/exit_code.h"
+#include "contract/text/config_error.h"
 #include "runner/launch/rank_variables.h"
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/program_environment.h"
 #include "runner/slurm/run_program.h"
 #include "runner/slurm/step_command.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/slurm_spec.h"
 #include "runner/launch/launcher.h"
 #include "runner/launch/supervised_launches.h"
 #include "runner/slurm/request.h"
-#include "trainer/contract/slurm_spec.h"
 
 namespace fsdp {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/fields.h"
+#include "contract/text/config_error.h"
+#include "contract/text/fields.h"
 
 namespace fsdp {
 namespace {

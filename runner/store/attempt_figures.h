@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "contract/record/event.h"
 #include "runner/store/summary.h"
-#include "trainer/contract/event.h"
 
 namespace fsdp {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/input_file.h"
+#include "contract/inputs/input_file.h"
+#include "contract/text/foreign_json.h"
 
 namespace fsdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/contract/run_paths.h"
+#include "contract/record/run_paths.h"
 
 namespace fsdp {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "contract/spec/run_spec.h"
 #include "runner/store/run_status.h"
 #include "runner/store/summary.h"
-#include "trainer/contract/run_spec.h"
 
 // The rows that reports are made of.
 namespace fsdp {
@@ -17,8 +17,9 @@ inline constexpr const char* kComparisonRows =
     "(select c.*, r.spec from comparison c join runs r on r.id = c.run "
     "order by c.experiment, c.position, c.family_value)";
 
-// One line of the view `comparison`, whose columns have these names, but for the last: one run of its experiment's
-// current list and its newest attempt. It has no figures until an attempt was begun.
+// One line of the view `comparison`, whose columns have these names, but for the last: one run of
+// its experiment's current list and its newest attempt. It has no figures until an attempt was
+// begun.
 struct ComparisonRow : AttemptSummary {
   std::string experiment;
   std::string source;  // whose results it was merged from; empty: it ran here

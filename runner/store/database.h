@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "trainer/contract/fields.h"
+#include "contract/text/fields.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/contract/event.h"
-#include "trainer/contract/run_paths.h"
+#include "contract/record/event.h"
+#include "contract/record/run_paths.h"
 
 namespace fsdp {
 

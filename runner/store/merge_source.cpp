@@ -3,8 +3,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "contract/record/digest.h"
 #include "runner/store/migrations.h"
-#include "trainer/contract/digest.h"
 
 namespace fsdp {
 namespace {

@@ -1,6 +1,6 @@
 #include "runner/store/named_folders.h"
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <set>
 
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/store/store_contents.h"
-#include "trainer/contract/run_spec_yaml.h"
 
 // What one attempt or one run left in the database, as it is there.
 namespace fsdp {

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <system_error>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/store/migrations.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

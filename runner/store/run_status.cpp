@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "trainer/contract/exit_code.h"
+#include "contract/record/exit_code.h"
 
 namespace fsdp {
 namespace {

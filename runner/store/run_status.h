@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/contract/fields.h"
+#include "contract/text/fields.h"
 
 // How a run stands, and how that follows from what its ranks reported.
 namespace fsdp {

@@ -1,9 +1,9 @@
 #include "runner/store/schema.h"
 
+#include "contract/record/event.h"
 #include "runner/store/comparison.h"
 #include "runner/store/database.h"
 #include "runner/store/job_record.h"
-#include "trainer/contract/event.h"
 
 namespace fsdp {
 namespace {

@@ -1,9 +1,9 @@
 #include "runner/store/store.h"
 
+#include "contract/text/json.h"
 #include "runner/store/results_database.h"
 #include "runner/store/run_folders.h"
 #include "runner/store/store_contents.h"
-#include "trainer/contract/json.h"
 
 namespace fsdp {
 namespace {

@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/inputs/file_state.h"
+#include "contract/record/event.h"
+#include "contract/spec/run_spec.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
 #include "runner/store/job_record.h"
 #include "runner/store/run_status.h"
 #include "runner/store/store_use.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/file_state.h"
-#include "trainer/contract/run_spec.h"
 
 // The SQLite database of a results folder: what was planned, what ran, what every rank reported.
 namespace fsdp {

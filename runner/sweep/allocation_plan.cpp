@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/host/whole_file.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

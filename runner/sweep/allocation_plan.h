@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/slurm_spec.h"
+#include "contract/text/fields.h"
 #include "runner/experiment/experiment.h"
 #include "runner/slurm/request.h"
 #include "runner/store/store.h"
 #include "runner/sweep/open_attempt.h"
-#include "trainer/contract/fields.h"
-#include "trainer/contract/slurm_spec.h"
 
 namespace fsdp {
 

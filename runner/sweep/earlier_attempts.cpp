@@ -1,10 +1,10 @@
 #include "runner/sweep/earlier_attempts.h"
 
+#include "contract/record/unix_time.h"
 #include "runner/store/event_files.h"
 #include "runner/sweep/attempt_import.h"
 #include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_outcome.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {

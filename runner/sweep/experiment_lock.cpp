@@ -11,8 +11,8 @@
 #include <system_error>
 #include <thread>
 
+#include "contract/record/run_paths.h"
 #include "runner/host/host.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {

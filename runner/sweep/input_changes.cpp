@@ -6,12 +6,12 @@
 #include <map>
 #include <vector>
 
+#include "contract/inputs/file_digest.h"
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "runner/sweep/run_folder.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/file_digest.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {

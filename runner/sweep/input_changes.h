@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "contract/inputs/file_state.h"
+#include "contract/spec/run_spec.h"
 #include "runner/store/store.h"
 #include "runner/sweep/attempt_outcome.h"
 #include "runner/sweep/job_attempt_files.h"
-#include "trainer/contract/file_state.h"
-#include "trainer/contract/run_spec.h"
 
 // Whether a run reads what it was planned with. A file is read for that only when its state is not
 // one that the store remembers.

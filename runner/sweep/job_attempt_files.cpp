@@ -2,10 +2,10 @@
 
 #include <stdexcept>
 
+#include "contract/spec/yaml_value.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/json.h"
 #include "runner/host/whole_file.h"
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/json.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

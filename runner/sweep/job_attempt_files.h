@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "contract/record/run_paths.h"
 #include "runner/launch/launcher.h"
-#include "trainer/contract/run_paths.h"
 
 // What a job of Slurm writes into the folder of an attempt, for the runner that follows the job
 // from elsewhere. Both files appear complete, by being renamed.

@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
 #include "runner/slurm/job_output.h"
 #include "runner/sweep/attempt_import.h"
 #include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_outcome.h"
 #include "runner/sweep/job_submission.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {

@@ -9,13 +9,13 @@
 #include <system_error>
 #include <utility>
 
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/host/whole_file.h"
 #include "runner/slurm/script.h"
 #include "runner/store/folder_removal.h"
 #include "runner/sweep/run_folder.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/unix_time.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

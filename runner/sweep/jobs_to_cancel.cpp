@@ -2,8 +2,8 @@
 
 #include <map>
 
+#include "contract/text/config_error.h"
 #include "runner/sweep/open_jobs.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "trainer/contract/run_paths.h"
+#include "contract/record/run_paths.h"
 
 namespace fsdp {
 namespace {

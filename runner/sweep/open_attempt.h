@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <vector>
 
+#include "contract/record/unix_time.h"
+#include "contract/spec/run_spec.h"
 #include "runner/progress/progress.h"
 #include "runner/store/event_files.h"
 #include "runner/store/store.h"
 #include "runner/sweep/attempt_outcome.h"
-#include "trainer/contract/run_spec.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 

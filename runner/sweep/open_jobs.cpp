@@ -2,9 +2,9 @@
 
 #include <map>
 
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/sweep/job_attempt_files.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "contract/record/digest.h"
+#include "contract/record/unix_time.h"
+#include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/planned_runs.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/digest.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {

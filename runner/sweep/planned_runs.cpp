@@ -4,14 +4,14 @@
 #include <map>
 #include <memory>
 
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/slurm/request.h"
 #include "runner/slurm/script.h"
 #include "runner/sweep/allocation_plan.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -1,10 +1,10 @@
 #include "runner/sweep/recovery.h"
 
+#include "contract/record/run_paths.h"
 #include "runner/store/event_files.h"
 #include "runner/sweep/attempt_outcome.h"
 #include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_attempt_files.h"
-#include "trainer/contract/run_paths.h"
 
 namespace fsdp {
 namespace {

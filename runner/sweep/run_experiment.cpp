@@ -9,14 +9,14 @@
 #include <system_error>
 #include <utility>
 
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "contract/text/config_error.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/sweep/input_changes.h"
 #include "runner/sweep/job_attempt_files.h"
 #include "runner/sweep/run_folder.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/unix_time.h"
 
 namespace fsdp {
 namespace {

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "contract/inputs/file_state.h"
+#include "contract/record/exit_code.h"
 #include "runner/launch/launcher.h"
 #include "runner/progress/progress.h"
 #include "runner/store/store.h"
 #include "runner/sweep/open_attempt.h"
 #include "runner/sweep/results_patience.h"
 #include "runner/sweep/stop_signals.h"
-#include "trainer/contract/exit_code.h"
-#include "trainer/contract/file_state.h"
 
 namespace fsdp {
 

@@ -2,11 +2,11 @@
 
 #include <optional>
 
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/config_error.h"
 #include "runner/host/whole_file.h"
 #include "runner/store/named_folders.h"
 #include "runner/store/results_unavailable.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <span>
 
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec.h"
 #include "runner/store/store.h"
 #include "runner/sweep/open_attempt.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec.h"
 
 // What a run's folder holds before its ranks are started.
 namespace fsdp {

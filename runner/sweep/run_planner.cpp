@@ -3,9 +3,9 @@
 #include <iterator>
 #include <utility>
 
+#include "contract/inputs/inputs.h"
+#include "contract/text/config_error.h"
 #include "runner/sweep/planned_runs.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/inputs.h"
 
 namespace fsdp {
 namespace {

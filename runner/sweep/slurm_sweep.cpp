@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/sweep/job_outcome.h"
 #include "runner/sweep/open_jobs.h"
-#include "trainer/contract/yaml_value.h"
 
 namespace fsdp {
 namespace {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/exit_code.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/job_follower.h"
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/open_attempt.h"
 #include "runner/sweep/results_patience.h"
-#include "trainer/contract/exit_code.h"
 
 namespace fsdp {
 

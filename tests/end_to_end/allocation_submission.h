@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/inputs/file_digest.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/progress/line_progress.h"
 #include "runner/sweep/allocation_plan.h"
@@ -16,7 +17,6 @@
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/run_planner.h"
 #include "tests/end_to_end/program.h"
-#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 

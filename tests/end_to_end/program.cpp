@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "trainer/contract/event.h"
+#include "contract/record/event.h"
 
 namespace fsdp {
 using std::chrono::steady_clock;

@@ -108,8 +108,8 @@ TEST_CASE("prune takes what is old, or what left its experiment's list, with all
   CHECK_THAT(workplace.call({"prune", "--not-current", "--yes"}).output, Contains("trial/one"));
   CHECK(runs(workplace).size() == 1);
   CHECK(workplace.call({"prune", "trial", "--yes"}).status == 0);
-  for (const std::string table : {"experiments", "runs", "attempts", "ranks", "steps",
-                                  "summaries", "experiment_texts"}) {
+  for (const std::string table :
+       {"experiments", "runs", "attempts", "ranks", "steps", "summaries", "experiment_texts"}) {
     CAPTURE(table);
     CHECK(count(workplace, table) == 0);
   }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/event.h"
 #include "tests/end_to_end/program.h"
-#include "trainer/contract/event.h"
 
 // What tests with the real trainer share.
 namespace fsdp {

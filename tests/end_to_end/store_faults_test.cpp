@@ -10,9 +10,9 @@
 #include <random>
 #include <thread>
 
+#include "contract/record/run_paths.h"
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
-#include "trainer/contract/run_paths.h"
 
 // What the database holds after several runners, kills at any moment and a full disk, each caused
 // for real.

@@ -4,10 +4,10 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "contract/record/unix_time.h"
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 #include "tests/end_to_end/real_runs.h"
-#include "trainer/contract/unix_time.h"
 
 // What goes wrong while fsdp-run drives the real trainer, caused by real limits and signals.
 using namespace fsdp;

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "contract/record/unix_time.h"
 #include "tests/end_to_end/stub_runs.h"
-#include "trainer/contract/unix_time.h"
 
 // Figures are of what their row says, or the row says what is wrong.
 using namespace fsdp;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// A libnvidia-ml.so.1 for machines without one, with the functions that trainer/contract/nvml.cpp
+// A libnvidia-ml.so.1 for machines without one, with the functions that contract/record/nvml.cpp
 // loads. Each figure of a GPU is larger by one than that of the GPU before it; the last GPU has no
 // power sensor.
 //

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <thread>
 
-#include "trainer/contract/event.h"
-#include "trainer/contract/exit_code.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec_yaml.h"
+#include "contract/record/event.h"
+#include "contract/record/exit_code.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec_yaml.h"
 
 // A trainer without a model: reads its specification, reports made-up steps and evaluations, writes
 // checkpoints that are empty folders (of one rank it also resumes from them), and misbehaves on

@@ -1,4 +1,4 @@
-"""What an events file says, read by the letter of trainer/contract/event.h."""
+"""What an events file says, read by the letter of contract/record/event.h."""
 
 import json
 import math

@@ -7,7 +7,7 @@ import re
 
 from tests.hostile.sandbox import Ended
 
-# Of docs/experiments.md and trainer/contract/exit_code.h.
+# Of docs/experiments.md and contract/record/exit_code.h.
 RUNNER_STATUSES = (0, 1, 2, 130)
 TRAINER_STATUSES = (0, 1, 2, 3, 4, 130)
 

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <optional>
 
+#include "contract/text/config_error.h"
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/trainer_state.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

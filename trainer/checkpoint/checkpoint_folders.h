@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "trainer/contract/run_paths.h"
+#include "contract/record/run_paths.h"
 
 // The folders in <run>/checkpoints/. One process of a run changes them: rank 0.
 //

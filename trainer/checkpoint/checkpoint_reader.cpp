@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "contract/text/config_error.h"
 #include "trainer/checkpoint/stored_dtype.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/event.h"
+#include "contract/record/run_paths.h"
 #include "trainer/checkpoint/trainer_state.h"
 #include "trainer/comm/process_group.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/run_paths.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "trainer/contract/digest.h"
-#include "trainer/contract/input_file.h"
-#include "trainer/contract/start_up.h"
+#include "contract/inputs/input_file.h"
+#include "contract/record/digest.h"
+#include "contract/record/start_up.h"
 
 namespace fsdp {
 

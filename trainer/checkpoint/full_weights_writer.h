@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "contract/spec/run_spec.h"
 #include "trainer/checkpoint/safetensors_writer.h"
-#include "trainer/contract/run_spec.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

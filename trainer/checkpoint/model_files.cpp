@@ -1,9 +1,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "contract/inputs/input_file.h"
+#include "contract/text/foreign_json.h"
 #include "trainer/checkpoint/full_weights_writer.h"
-#include "trainer/contract/foreign_json.h"
-#include "trainer/contract/input_file.h"
 
 namespace fsdp {
 namespace {

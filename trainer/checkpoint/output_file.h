@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/contract/digest.h"
+#include "contract/record/digest.h"
 
 // Writing files so that they are on the disk, or an error says why not.
 namespace fsdp {

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <optional>
 
+#include "contract/inputs/input_file.h"
 #include "trainer/checkpoint/safetensors_writer.h"
 #include "trainer/checkpoint/stored_dtype.h"
-#include "trainer/contract/input_file.h"
 
 namespace fsdp {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/inputs/safetensors.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
-#include "trainer/contract/safetensors.h"
 
 // A rank's pieces as a safetensors file. The tensor "<state>/<parameter>@<offset>" holds a range of
 // that state of the parameter, which goes by its first tensor's name; the metadata

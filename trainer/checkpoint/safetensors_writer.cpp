@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "trainer/contract/json.h"
+#include "contract/text/json.h"
 
 namespace fsdp {
 namespace {

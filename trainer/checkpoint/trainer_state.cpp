@@ -4,11 +4,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "contract/inputs/input_file.h"
+#include "contract/record/digest.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "trainer/checkpoint/checksum.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/digest.h"
-#include "trainer/contract/input_file.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

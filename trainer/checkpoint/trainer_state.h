@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec.h"
 
 namespace fsdp {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -6,9 +6,9 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "contract/text/config_error.h"
 #include "trainer/comm/backends.h"
 #include "trainer/comm/exchange_group.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

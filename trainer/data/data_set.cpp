@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/inputs.h"
+#include "contract/inputs/inputs.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 

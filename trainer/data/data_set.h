@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/contract/chess_games.h"
-#include "trainer/contract/npy.h"
-#include "trainer/contract/run_spec.h"
-#include "trainer/contract/tokenizer.h"
+#include "contract/inputs/chess_games.h"
+#include "contract/inputs/npy.h"
+#include "contract/inputs/tokenizer.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

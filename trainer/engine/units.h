@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "trainer/contract/run_spec.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/contract/run_spec.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "contract/spec/run_spec.h"
 #include "trainer/comm/process_group.h"
-#include "trainer/contract/run_spec.h"
 #include "trainer/strategy/data_parallel.h"
 
 namespace fsdp {

@@ -2,7 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "trainer/contract/run_spec.h"
+#include "contract/spec/run_spec.h"
 
 namespace fsdp {
 

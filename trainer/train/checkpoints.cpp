@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "contract/record/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
-#include "trainer/contract/start_up.h"
 
 namespace fsdp {
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/event.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/checkpoint/trainer_state.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec.h"
 #include "trainer/strategy/make_strategy.h"
 #include "trainer/train/optimizer.h"
 

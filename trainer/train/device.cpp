@@ -13,8 +13,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/nvml.h"
+#include "contract/record/nvml.h"
+#include "contract/text/config_error.h"
 #include "trainer/engine/counting_allocator.h"
 #include "trainer/train/cuda_device.h"
 #include "trainer/train/device_samples.h"

@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "contract/record/event.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/comm/environment.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/run_spec.h"
 
 // Where a rank computes, with how many threads and how much memory.
 namespace fsdp {

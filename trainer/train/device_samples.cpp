@@ -7,7 +7,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "trainer/contract/nvml.h"
+#include "contract/record/nvml.h"
 
 namespace fsdp {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "trainer/contract/event.h"
+#include "contract/record/event.h"
 
 // What the node's devices do while a run goes on.
 namespace fsdp {

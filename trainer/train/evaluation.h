@@ -1,8 +1,8 @@
 #pragma once
 
+#include "contract/record/event.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/comm/process_group.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/run_spec.h"
 #include "trainer/data/data_set.h"
 #include "trainer/engine/engine.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/contract/run_spec.h"
+#include "contract/spec/run_spec.h"
 
 namespace fsdp {
 

@@ -1,8 +1,8 @@
 #include "trainer/train/resume.h"
 
+#include "contract/record/start_up.h"
+#include "contract/text/config_error.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/start_up.h"
 
 namespace fsdp {
 namespace {

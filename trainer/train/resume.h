@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/comm/process_group.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec.h"
 
 namespace fsdp {
 

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <iostream>
 
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/record/start_up.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/config_error.h"
 #include "trainer/comm/environment.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec_yaml.h"
-#include "trainer/contract/start_up.h"
 #include "trainer/train/device.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/trainer.h"

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <string>
 
+#include "contract/record/event.h"
+#include "contract/record/exit_code.h"
 #include "trainer/comm/process_group.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/exit_code.h"
 #include "trainer/train/device_samples.h"
 #include "trainer/train/trainer.h"
 

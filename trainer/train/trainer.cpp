@@ -3,8 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/start_up.h"
+#include "contract/inputs/inputs.h"
+#include "contract/record/start_up.h"
 #include "trainer/engine/counting_allocator.h"
 #include "trainer/model/llama.h"
 #include "trainer/train/gradient_clipping.h"

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "contract/record/event.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/comm/process_group.h"
-#include "trainer/contract/event.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/run_spec.h"
 #include "trainer/data/batches.h"
 #include "trainer/engine/engine.h"
 #include "trainer/strategy/make_strategy.h"

@@ -11,8 +11,8 @@
 #include <random>
 #include <thread>
 
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/safetensors.h"
+#include "contract/inputs/safetensors.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

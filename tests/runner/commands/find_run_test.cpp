@@ -1,7 +1,7 @@
 #include "runner/commands/find_run.h"
 
+#include "contract/text/config_error.h"
 #include "tests/runner/store/store_fixture.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

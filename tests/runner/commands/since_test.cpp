@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <ctime>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "contract/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 

@@ -1,4 +1,4 @@
-#include "trainer/contract/file_digest.h"
+#include "contract/inputs/file_digest.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "contract/text/config_error.h"
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

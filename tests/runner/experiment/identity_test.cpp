@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include "contract/inputs/file_digest.h"
+#include "contract/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
-#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 namespace {

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "contract/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

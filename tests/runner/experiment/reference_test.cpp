@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "trainer/contract/overrides.h"
+#include "contract/spec/overrides.h"
 
 namespace fsdp {
 

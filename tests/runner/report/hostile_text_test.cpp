@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "contract/text/utf8.h"
 #include "runner/report/difference.h"
 #include "tests/runner/report/report_fixture.h"
-#include "trainer/contract/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -1,5 +1,5 @@
+#include "contract/text/json.h"
 #include "tests/runner/report/report_fixture.h"
-#include "trainer/contract/json.h"
 
 namespace fsdp {
 namespace {

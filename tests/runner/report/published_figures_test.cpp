@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
+#include "contract/text/config_error.h"
 #include "runner/report/reference.h"
 #include "tests/runner/report/report_fixture.h"
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "contract/text/config_error.h"
 #include "tests/runner/report/report_fixture.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

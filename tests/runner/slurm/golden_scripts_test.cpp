@@ -4,12 +4,12 @@
 #include <fstream>
 #include <regex>
 
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/experiment/experiment.h"
 #include "runner/launch/shell_quoted.h"
 #include "tests/runner/slurm/script_fixture.h"
-#include "trainer/contract/inputs.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/yaml_value.h"
 
 // Scripts as they were looked at once. FSDP_WRITE_GOLDEN=1 writes those that the code makes now.
 namespace fsdp {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "contract/text/config_error.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/run_program.h"
 #include "tests/runner/slurm/fake_slurm.h"
 #include "tests/runner/slurm/script_fixture.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <thread>
 
+#include "contract/text/config_error.h"
 #include "tests/temporary_folder.h"
-#include "trainer/contract/config_error.h"
 
 using namespace fsdp;
 using namespace std::chrono_literals;

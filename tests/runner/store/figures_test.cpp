@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "contract/text/json.h"
 #include "tests/runner/store/store_fixture.h"
-#include "trainer/contract/json.h"
 
 // A store keeps figures up to date from event to event; they are those of all recorded events.
 namespace fsdp {

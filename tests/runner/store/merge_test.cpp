@@ -6,8 +6,8 @@
 #include <fstream>
 #include <map>
 
+#include "contract/record/digest.h"
 #include "tests/runner/store/store_fixture.h"
-#include "trainer/contract/digest.h"
 
 namespace fsdp {
 namespace {

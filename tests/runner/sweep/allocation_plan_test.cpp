@@ -1,7 +1,7 @@
 #include "runner/sweep/allocation_plan.h"
 
+#include "contract/text/config_error.h"
 #include "tests/runner/store/store_fixture.h"
-#include "trainer/contract/config_error.h"
 
 using namespace fsdp;
 using Catch::Matchers::Contains;

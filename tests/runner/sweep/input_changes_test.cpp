@@ -7,6 +7,7 @@
 #include <fstream>
 #include <vector>
 
+#include "contract/inputs/file_digest.h"
 #include "runner/experiment/experiment.h"
 #include "runner/progress/line_progress.h"
 #include "runner/sweep/earlier_attempts.h"
@@ -14,7 +15,6 @@
 #include "runner/sweep/recovery.h"
 #include "runner/sweep/run_experiment.h"
 #include "tests/runner/sweep/slurm_fixture.h"
-#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 namespace {

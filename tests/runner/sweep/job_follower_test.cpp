@@ -7,9 +7,9 @@
 #include <array>
 #include <cstring>
 
+#include "contract/inputs/file_digest.h"
 #include "runner/experiment/experiment.h"
 #include "tests/runner/sweep/slurm_fixture.h"
-#include "trainer/contract/file_digest.h"
 
 namespace fsdp {
 namespace {

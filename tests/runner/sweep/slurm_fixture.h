@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
 #include "runner/progress/progress.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/job_submission.h"
 #include "runner/sweep/slurm_sweep.h"
 #include "tests/runner/store/store_fixture.h"
-#include "trainer/contract/run_paths.h"
-#include "trainer/contract/unix_time.h"
 
 // A cluster of which a test says what happens, and what its jobs would write.
 namespace fsdp {
@@ -169,9 +169,9 @@ class FakeJob {
   }
   // end.json
   void says(const std::string& outcome) {
-    write(paths_.end_record(attempt_),
-          R"({"ended_unix_ms": )" + std::to_string(now_unix_ms()) + R"(, "outcome": ")" + outcome +
-              R"(", "reason": "", "first_rank": -1})");
+    write(paths_.end_record(attempt_), R"({"ended_unix_ms": )" + std::to_string(now_unix_ms()) +
+                                           R"(, "outcome": ")" + outcome +
+                                           R"(", "reason": "", "first_rank": -1})");
   }
 
  private:

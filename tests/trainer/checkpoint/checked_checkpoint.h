@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "contract/text/config_error.h"
 #include "tests/trainer/checkpoint/written_checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
-#include "trainer/contract/config_error.h"
 
 namespace fsdp {
 

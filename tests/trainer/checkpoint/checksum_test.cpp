@@ -1,9 +1,9 @@
 #include "trainer/checkpoint/checksum.h"
 
+#include "contract/record/digest.h"
+#include "tests/contract/input_fixtures.h"
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
-#include "tests/trainer/contract/input_fixtures.h"
 #include "trainer/checkpoint/output_file.h"
-#include "trainer/contract/digest.h"
 
 namespace fsdp {
 namespace {

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "tests/contract/input_fixtures.h"
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
-#include "tests/trainer/contract/input_fixtures.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/checkpoint/output_file.h"
 

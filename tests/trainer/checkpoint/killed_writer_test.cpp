@@ -5,8 +5,8 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/contract/input_fixtures.h"
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
-#include "tests/trainer/contract/input_fixtures.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 
 namespace fsdp {

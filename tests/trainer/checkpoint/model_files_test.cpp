@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
-#include "tests/trainer/contract/input_fixtures.h"
+#include "contract/inputs/input_file.h"
+#include "contract/inputs/inputs.h"
+#include "tests/contract/input_fixtures.h"
 #include "trainer/checkpoint/full_weights_writer.h"
-#include "trainer/contract/input_file.h"
-#include "trainer/contract/inputs.h"
 
 namespace fsdp {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 using fsdp::ConfigError;
 using fsdp::WorldEnvironment;

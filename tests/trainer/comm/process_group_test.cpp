@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 
 using namespace fsdp;
 

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "tests/trainer/contract/input_fixtures.h"
-#include "trainer/contract/inputs.h"
+#include "contract/inputs/inputs.h"
+#include "tests/contract/input_fixtures.h"
 
 namespace fsdp {
 namespace {

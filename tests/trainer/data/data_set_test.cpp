@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "tests/trainer/contract/input_fixtures.h"
-#include "trainer/contract/inputs.h"
+#include "contract/inputs/inputs.h"
+#include "tests/contract/input_fixtures.h"
 
 namespace fsdp {
 namespace {

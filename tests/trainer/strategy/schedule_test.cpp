@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "contract/spec/run_spec_yaml.h"
 #include "tests/trainer/strategy/recording_streams.h"
-#include "trainer/contract/run_spec_yaml.h"
 #include "trainer/engine/engine.h"
 #include "trainer/model/llama.h"
 #include "trainer/strategy/make_strategy.h"

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "trainer/contract/config_error.h"
+#include "contract/text/config_error.h"
 #include "trainer/engine/counting_allocator.h"
 
 using namespace fsdp;

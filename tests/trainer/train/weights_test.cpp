@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/trainer/contract/input_fixtures.h"
+#include "tests/contract/input_fixtures.h"
 
 namespace fsdp {
 namespace {

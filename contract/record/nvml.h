@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/record/event.h"
+
+// NVIDIA's management library (NVML), loaded at run time: a host without it has no GPUs.
+namespace fsdp {
+
+struct Gpu {
+  int index = 0;  // as nvidia-smi counts, in the order of the PCI bus
+  std::string name{};
+  std::string uuid{};  // "GPU-8c9f..."
+  int64_t memory_bytes = 0;
+};
+
+// A process that computes on a GPU: nvmlProcessInfo_v2_t, also of
+// nvmlDeviceGetComputeRunningProcesses_v3.
+struct NvmlProcessInfo {
+  unsigned int process_id;
+  unsigned long long used_gpu_memory;
+  unsigned int gpu_instance_id, compute_instance_id;
+};
+inline constexpr unsigned long long kNvmlValueNotAvailable = ~0ULL;
+
+// What a process has of the GPU that it computes on. What the driver does not say is absent.
+struct GpuFacts {
+  // "gpu:3" as device samples name it; of a MIG slice, the GPU it is cut from.
+  std::string device;
+  std::optional<double> power_limit_watts;
+  std::optional<double> sm_clock_mhz_max;
+  // With a context on the GPU, or on the MIG slice, the caller's own included.
+  std::optional<int64_t> process_count;
+};
+
+// The library between nvmlInit and nvmlShutdown. Functions throw std::runtime_error when the driver
+// refuses, unless they say otherwise. GPUs are named by their index.
+class Nvml {
+ public:
+  // Null when there is no library or no driver.
+  static std::unique_ptr<Nvml> open();
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  std::vector<Gpu> gpus() const;
+  std::vector<NvmlProcessInfo> processes_on(int index) const;
+  // Empty when the process is gone or in another container.
+  std::string process_name(unsigned int process_id) const;
+  // What the GPU does now; figures that the driver refuses are absent. `host` is left empty.
+  DeviceSample sample(const Gpu& gpu) const;
+  std::string driver_version() const;
+  // Of the GPU or MIG slice with this UUID, given as CUDA does: without "GPU-" or "MIG-". CUDA's
+  // own numbers do not say which GPU it is: CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG change
+  // them. Nullopt when the driver knows none.
+  std::optional<GpuFacts> facts_of(const std::string& uuid) const;
+
+ private:
+  using Device = struct NvmlDeviceStruct*;
+
+  explicit Nvml(void* library) : library_(library) {}
+
+  Device device_at(unsigned int index) const;
+  std::optional<int64_t> process_count(Device device) const;
+  template <typename Signature>
+  Signature* find(const char* name) const;
+  template <typename Signature>
+  Signature* function(const char* name, const char* older_name = nullptr) const;
+  template <typename Signature, typename... Arguments>
+  void call(const char* name, Arguments... arguments) const;
+  template <typename Signature, typename... Arguments>
+  bool try_call(const char* name, Arguments... arguments) const;
+  void check(int result, const char* name) const;
+
+  void* library_;
+  bool initialised_ = false;
+};
+
+}  // namespace fsdp

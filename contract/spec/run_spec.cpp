@@ -1,0 +1,231 @@
+#include "contract/spec/run_spec.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+constexpr int64_t kMostTokens = 1'000'000'000'000'000;  // of a run
+
+[[noreturn]] void refuse(const std::string& key, const std::string& problem) {
+  throw ConfigError("", key, problem);
+}
+
+void check_model(const ModelConfig& config) {
+  if (config.hidden_size % config.num_attention_heads != 0 ||
+      config.hidden_size / config.num_attention_heads % 2 != 0) {
+    refuse("model.config.num_attention_heads", "does not divide hidden_size " +
+                                                   std::to_string(config.hidden_size) +
+                                                   " into heads of an even width");
+  }
+  if (config.num_attention_heads % config.num_key_value_heads != 0) {
+    refuse("model.config.num_key_value_heads",
+           "does not divide num_attention_heads " + std::to_string(config.num_attention_heads));
+  }
+  if (const int64_t count = parameter_count(config); count > kMostParameters) {
+    refuse("model.config", "asks for " + std::to_string(count) + " parameters; allowed: at most " +
+                               std::to_string(kMostParameters));
+  }
+}
+
+void check_strategy(const StrategySpec& strategy) {
+  if (strategy.kind == StrategyKind::kSingle && strategy.ranks != 1) {
+    refuse("strategy.ranks", "is " + std::to_string(strategy.ranks) +
+                                 ", but strategy.kind single is one process; allowed: 1");
+  }
+}
+
+void check_sharding(const StrategySpec& strategy) {
+  if (strategy.kind != StrategyKind::kFsdp || strategy.sharding != Sharding::kHybridShard) return;
+  if (!strategy.shard_group_size) {
+    refuse("strategy.shard_group_size",
+           "is missing; hybrid_shard needs the number of ranks that share one copy of the model, "
+           "such as the GPUs of a node");
+  }
+  if (strategy.ranks % *strategy.shard_group_size != 0) {
+    refuse("strategy.shard_group_size", std::to_string(*strategy.shard_group_size) +
+                                            " does not divide strategy.ranks " +
+                                            std::to_string(strategy.ranks));
+  }
+}
+
+// What needs the gradients of all units before the first one is stepped.
+void check_in_backward(const RunSpec& spec) {
+  if (!spec.optimizer.in_backward) return;
+  const std::string because =
+      ", which needs all gradients before the first step; give one of the two";
+  if (spec.optimizer.gradient_clip_norm) {
+    refuse("optimizer.in_backward", "excludes optimizer.gradient_clip_norm" + because);
+  }
+  if (spec.precision.kind == PrecisionKind::kFp16Mixed) {
+    refuse("optimizer.in_backward", "excludes precision fp16_mixed" + because);
+  }
+  if (spec.train.on_non_finite == OnNonFinite::kSkip) {
+    refuse("optimizer.in_backward", "excludes train.on_non_finite skip" + because);
+  }
+}
+
+void check_schedule(const RunSpec& spec) {
+  const bool is_decaying =
+      spec.schedule.kind == ScheduleKind::kLinear || spec.schedule.kind == ScheduleKind::kCosine;
+  if (is_decaying && spec.schedule.min_learning_rate > spec.optimizer.learning_rate) {
+    refuse("schedule.min_learning_rate", shortest(spec.schedule.min_learning_rate) +
+                                             " is above optimizer.learning_rate " +
+                                             shortest(spec.optimizer.learning_rate));
+  }
+}
+
+void check_evaluation(const RunSpec& spec) {
+  const EvaluationSpec& evaluation = spec.evaluation;
+  const bool has_set = !evaluation.data.empty() || evaluation.fraction > 0;
+  if (wants_evaluations(spec) && !has_set) {
+    refuse("evaluation.data",
+           "is missing; evaluations need a validation set: evaluation.data, or "
+           "evaluation.fraction of the training set");
+  }
+  if (spec.checkpoint.when_improved && !wants_evaluations(spec)) {
+    refuse("checkpoint.when_improved",
+           "needs evaluations; set evaluation.every_steps or evaluation.each_epoch");
+  }
+}
+
+void derive_batch(BatchSpec& batch, int64_t ranks) {
+  const int64_t micro_batch = batch.size_per_rank * ranks;
+  if (batch.total && *batch.total % micro_batch != 0) {
+    const int64_t below = *batch.total / micro_batch * micro_batch;
+    std::string nearest = std::to_string(below + micro_batch);
+    if (below > 0) nearest = std::to_string(below) + " and " + nearest;
+    refuse("batch.total", std::to_string(*batch.total) + " does not divide into micro-batches of " +
+                              std::to_string(batch.size_per_rank) + " per rank x " +
+                              std::to_string(ranks) + " ranks = " + std::to_string(micro_batch) +
+                              "; the nearest that do: " + nearest);
+  }
+  if (batch.total) {
+    const int64_t derived = *batch.total / micro_batch;
+    if (batch.gradient_accumulation_steps.value_or(derived) != derived) {
+      refuse("batch.gradient_accumulation_steps",
+             std::to_string(*batch.gradient_accumulation_steps) + " contradicts batch.total " +
+                 std::to_string(*batch.total) + ", which needs " + std::to_string(derived) +
+                 "; give one of the two");
+    }
+    batch.gradient_accumulation_steps = derived;
+  } else {
+    batch.gradient_accumulation_steps = batch.gradient_accumulation_steps.value_or(1);
+    batch.total = micro_batch * *batch.gradient_accumulation_steps;
+  }
+  if (*batch.total > kMostSequencesPerStep) {
+    refuse("batch.size_per_rank",
+           std::to_string(batch.size_per_rank) + " per rank x " + std::to_string(ranks) +
+               " ranks x " + std::to_string(*batch.gradient_accumulation_steps) +
+               " micro-batches are " + std::to_string(*batch.total) +
+               " sequences per step; allowed: at most " + std::to_string(kMostSequencesPerStep));
+  }
+}
+
+void derive_steps(TrainSpec& train, int64_t total_batch) {
+  if (train.epochs && (train.steps || train.sequences)) {
+    refuse("train.epochs", "contradicts train.steps or train.sequences; give one of the three");
+  }
+  if (!train.sequences) {
+    if (!train.epochs) train.steps = train.steps.value_or(100);
+    return;
+  }
+  const int64_t steps = *train.sequences / total_batch;
+  if (steps == 0) {
+    refuse("train.sequences", std::to_string(*train.sequences) + " is less than one step's " +
+                                  std::to_string(total_batch) + "; allowed: at least " +
+                                  std::to_string(total_batch));
+  }
+  if (train.steps.value_or(steps) != steps) {
+    refuse("train.sequences", std::to_string(*train.sequences) + " contradicts train.steps " +
+                                  std::to_string(*train.steps) + "; give one of the two");
+  }
+  if (steps > kMostSteps) {
+    refuse("train.sequences", std::to_string(*train.sequences) + " gives " + std::to_string(steps) +
+                                  " steps; allowed: at most " + std::to_string(kMostSteps));
+  }
+  train.steps = steps;
+}
+
+// The key that says how long the run is.
+const char* length_key(const TrainSpec& train) {
+  if (train.epochs) return "train.epochs";
+  return train.sequences ? "train.sequences" : "train.steps";
+}
+
+}  // namespace
+
+int64_t parameter_count(const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t key_value = hidden / config.num_attention_heads * config.num_key_value_heads;
+  const int64_t block = 2 * hidden * hidden + 2 * hidden * key_value +
+                        3 * hidden * config.intermediate_size + 2 * hidden;
+  const int64_t embeddings = config.tie_word_embeddings ? 1 : 2;
+  return config.num_hidden_layers * block + embeddings * config.vocab_size * hidden + hidden;
+}
+
+RunSpec resolved(RunSpec spec) {
+  if (spec.model.source.empty()) check_model(spec.model.config);
+  check_strategy(spec.strategy);
+  check_sharding(spec.strategy);
+  check_in_backward(spec);
+  check_schedule(spec);
+  check_evaluation(spec);
+  derive_batch(spec.batch, spec.strategy.ranks);
+  derive_steps(spec.train, *spec.batch.total);
+  if (spec.train.steps) planned_steps(spec, 1);
+  if (spec.data.kind == DataKind::kTokens && spec.data.train.empty()) {
+    refuse("data.train", "is missing; data.kind tokens needs a .npy file");
+  }
+  if (spec.model.source.empty() &&
+      spec.data.sequence_length > spec.model.config.max_position_embeddings) {
+    refuse("data.sequence_length",
+           std::to_string(spec.data.sequence_length) + " is longer than the model's positions; " +
+               "allowed: at most " + std::to_string(spec.model.config.max_position_embeddings));
+  }
+  return spec;
+}
+
+int64_t total_batch(const RunSpec& spec) { return spec.batch.total.value(); }
+
+int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch) {
+  if (spec.train.steps) return *spec.train.steps;
+  int64_t steps = 0;
+  const bool overflows = __builtin_mul_overflow(*spec.train.epochs, steps_per_epoch, &steps);
+  return overflows ? std::numeric_limits<int64_t>::max() : steps;
+}
+
+int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch) {
+  const int64_t wanted = wanted_steps(spec, steps_per_epoch);
+  const int64_t steps = std::min(spec.train.max_steps.value_or(wanted), wanted);
+  if (steps > kMostSteps) {
+    refuse(length_key(spec.train), "gives " + std::to_string(steps) + " steps; allowed: at most " +
+                                       std::to_string(kMostSteps));
+  }
+  if (steps * total_batch(spec) > kMostTokens / spec.data.sequence_length) {
+    refuse(length_key(spec.train),
+           "gives " + std::to_string(steps) + " steps of " + std::to_string(total_batch(spec)) +
+               " sequences of " + std::to_string(spec.data.sequence_length) +
+               " tokens; allowed: at most " + std::to_string(kMostTokens) + " tokens in all");
+  }
+  return steps;
+}
+
+int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows) {
+  if (evaluation.fraction == 0) return 0;
+  return std::max<int64_t>(1,
+                           static_cast<int64_t>(evaluation.fraction * static_cast<double>(rows)));
+}
+
+bool wants_checkpoints(const RunSpec& spec) {
+  return spec.checkpoint.every_steps || spec.checkpoint.at_end || spec.checkpoint.when_improved;
+}
+
+bool wants_evaluations(const RunSpec& spec) {
+  return spec.evaluation.every_steps || spec.evaluation.each_epoch;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,218 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "contract/spec/model_spec.h"
+#include "contract/spec/slurm_spec.h"
+#include "contract/spec/strategy_spec.h"
+#include "contract/spec/training_spec.h"
+#include "contract/text/fields.h"
+
+// RunSpec: everything that defines one run. Defaults live here, and in the headers of its sections,
+// and nowhere else.
+namespace fsdp {
+
+inline constexpr int64_t kMostSequencesPerStep = 1'000'000'000;
+inline constexpr int64_t kMostThreads = 4096;  // of a rank
+inline constexpr double kYear_s = 365.0 * 24 * 3600;
+
+enum class DataKind { kTokens, kChess };
+enum class DeviceKind { kAuto, kCpu, kCuda };
+
+constexpr auto enum_names(DataKind) { return std::array{"tokens"sv, "chess"sv}; }
+constexpr auto enum_names(DeviceKind) { return std::array{"auto"sv, "cpu"sv, "cuda"sv}; }
+
+struct DataSpec {
+  DataKind kind = DataKind::kChess;
+  std::filesystem::path train;
+  std::filesystem::path tokenizer;
+  int64_t sequence_length = 256;
+  bool shuffle = true;
+
+  bool operator==(const DataSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("kind", self.kind,
+          "tokens: a .npy array [rows, sequence_length + 1] of int32 or int64; chess: a CSV of "
+          "games with columns Moves, Termination, Result, one game a row.",
+          any_value());
+    visit("train", self.train, "Training set; chess: the shipped games when absent.", any_value());
+    visit("tokenizer", self.tokenizer,
+          "SentencePiece model for chess; the shipped one when absent.", any_value());
+    visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
+          from_to(1, 1e8));
+    visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",
+          any_value());
+  }
+};
+
+struct BatchSpec {
+  int64_t size_per_rank = 4;
+  std::optional<int64_t> total;
+  std::optional<int64_t> gradient_accumulation_steps;
+
+  bool operator==(const BatchSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("size_per_rank", self.size_per_rank, "Sequences per rank and micro-batch.",
+          from_to(1, 1e6));
+    visit("total", self.total,
+          "Sequences per optimizer step over all ranks; accumulation is derived from it.",
+          from_to(1, kMostSequencesPerStep));
+    visit("gradient_accumulation_steps", self.gradient_accumulation_steps,
+          "Micro-batches per optimizer step, instead of total; 1 when neither is given.",
+          from_to(1, 1e6));
+  }
+};
+
+struct CommunicationSpec {
+  double timeout_s = 1800;
+  double start_up_timeout_s = 300;
+
+  bool operator==(const CommunicationSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("timeout_s", self.timeout_s,
+          "How long one operation between ranks may take before the run fails.",
+          from_to(0.001, kYear_s));
+    visit("start_up_timeout_s", self.start_up_timeout_s,
+          "How long one part of a rank's start may take, such as meeting the other ranks or "
+          "loading a file of weights, before the run fails and says which.",
+          from_to(1, kYear_s));
+  }
+};
+
+struct DeviceSamplesSpec {
+  std::optional<double> every_s;
+
+  bool operator==(const DeviceSamplesSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("every_s", self.every_s,
+          "Time between samples of the node's GPUs and CPUs; absent: no samples.",
+          from_to(0.1, kYear_s));
+  }
+};
+
+// What `fsdp-run export --format wandb` writes for an upload to Weights & Biases.
+struct WandbSpec {
+  std::optional<std::string> entity;
+  std::optional<std::string> project;
+  std::optional<std::string> name;
+  bool log_model = false;
+
+  bool operator==(const WandbSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("entity", self.entity,
+          "User or team; absent: WANDB_ENTITY at the time of the export, else the default of who "
+          "uploads.",
+          any_value());
+    visit("project", self.project,
+          "Project; absent: WANDB_PROJECT at the time of the export, else the experiment's name.",
+          any_value());
+    visit("name", self.name, "Name of the run; absent: its point.", any_value());
+    visit("log_model", self.log_model, "Whether the newest checkpoint is uploaded too.",
+          any_value());
+  }
+};
+
+struct RunSpec {
+  ModelSpec model;
+  DataSpec data;
+  StrategySpec strategy;
+  BatchSpec batch;
+  PrecisionSpec precision;
+  ActivationCheckpointingSpec activation_checkpointing;
+  OptimizerSpec optimizer;
+  ScheduleSpec schedule;
+  TrainSpec train;
+  EvaluationSpec evaluation;
+  CheckpointSpec checkpoint;
+  AutoOrPath resume;
+  CommunicationSpec communication;
+  DeviceSamplesSpec device_samples;
+  WandbSpec wandb;
+  SlurmSpec slurm;
+  DeviceKind device = DeviceKind::kAuto;
+  std::optional<int64_t> threads_per_rank;
+  double memory_limit_gib = 0.0;
+
+  bool operator==(const RunSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("model", self.model, "What is trained.", any_value());
+    visit("data", self.data, "What it is trained on.", any_value());
+    visit("strategy", self.strategy, "How the work is spread over ranks.", any_value());
+    visit("batch", self.batch, "Sequences per step.", any_value());
+    visit("precision", self.precision, "Number formats.", any_value());
+    visit("activation_checkpointing", self.activation_checkpointing,
+          "Recompute activations in backward instead of keeping them.", any_value());
+    visit("optimizer", self.optimizer, "How parameters are stepped.", any_value());
+    visit("schedule", self.schedule, "The learning rate over the steps.", any_value());
+    visit("train", self.train, "How long.", any_value());
+    visit("evaluation", self.evaluation, "Loss and token accuracy on a validation set.",
+          any_value());
+    visit("checkpoint", self.checkpoint,
+          "When and how <run>/checkpoints/step-<N>/ is written; one is also written when the run "
+          "is asked to stop, if any key of this section asks for checkpoints.",
+          any_value());
+    visit("resume", self.resume,
+          "auto: from the run's newest checkpoint, if there is one; or a checkpoint's folder. In "
+          "jobs of "
+          "Slurm, auto when not given and the run keeps checkpoints.",
+          any_value());
+    visit("communication", self.communication, "What ranks do together.", any_value());
+    visit("device_samples", self.device_samples,
+          "Utilization, memory, power, temperature and clocks of every GPU of the node, idle ones "
+          "too; CPU and memory of the node.",
+          any_value());
+    visit("wandb", self.wandb,
+          "Names for Weights & Biases; nothing is sent, `fsdp-run export` writes what to upload.",
+          any_value());
+    visit("slurm", self.slurm,
+          "What a run asks of Slurm, with --launcher slurm; otherwise it means nothing.",
+          any_value());
+    visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value());
+    visit("threads_per_rank", self.threads_per_rank,
+          "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
+          from_to(1, kMostThreads));
+    visit("memory_limit_gib", self.memory_limit_gib,
+          "A limit of the allocator, as if the card were smaller; 0: none.",
+          from_to(0, kMostMemoryGib));
+  }
+};
+
+// Fills in what follows from other keys, so that the specification is complete: accumulation from
+// the total or the total from accumulation, and train.steps from train.sequences or its default.
+// Throws ConfigError (place empty, key set) when keys contradict each other.
+RunSpec resolved(RunSpec spec);
+
+// The number of sequences per optimizer step over all ranks; `spec` is resolved.
+int64_t total_batch(const RunSpec& spec);
+
+// The optimizer steps of a run whose training set has so many whole ones. Throws ConfigError when
+// they, or their tokens, are more than can be counted. wanted_steps: without train.max_steps; what
+// is beyond counting is the largest number.
+int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch);
+int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch);
+
+// How many of the training set's `rows` are held out as validation set; the rest is trained on.
+int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
+
+// Whether any key asks for checkpoints; for evaluations.
+bool wants_checkpoints(const RunSpec& spec);
+bool wants_evaluations(const RunSpec& spec);
+
+}  // namespace fsdp

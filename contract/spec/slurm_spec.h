@@ -1,0 +1,160 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/text/fields.h"
+
+// What a run asks of Slurm. Only the runner acts on it, with --launcher slurm; it is no part of a
+// run's identity. Every text in it is one line, so that it stays where a script puts it.
+namespace fsdp {
+
+inline constexpr double kMostMemoryGib = 1e6;
+
+enum class SlurmMode { kPerRun, kAllocation };
+enum class GpuRequest { kGres, kGpusPerNode };
+enum class ContainerEngine { kNone, kApptainer, kPyxis };
+
+constexpr auto enum_names(SlurmMode) { return std::array{"per_run"sv, "allocation"sv}; }
+constexpr auto enum_names(GpuRequest) { return std::array{"gres"sv, "gpus_per_node"sv}; }
+constexpr auto enum_names(ContainerEngine) {
+  return std::array{"none"sv, "apptainer"sv, "pyxis"sv};
+}
+
+// Text of one line without control characters; of that, a time and an amount of memory as Slurm
+// writes them, an assignment of the environment, and a long option of sbatch.
+Range one_line();
+Range slurm_time();
+Range slurm_memory();
+Range assignment();
+Range sbatch_option();
+
+struct SlurmContainerSpec {
+  ContainerEngine engine = ContainerEngine::kNone;
+  std::string image;
+  std::vector<std::string> options;
+  std::filesystem::path trainer;
+
+  bool operator==(const SlurmContainerSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("engine", self.engine,
+          "What starts the trainer inside of an image: apptainer exec --nv, or srun's "
+          "--container-image (Pyxis).",
+          any_value());
+    visit("image", self.image, "The image, as the engine names it: a file or an address.",
+          one_line());
+    visit("options", self.options,
+          "Further options of apptainer exec or, with pyxis, of srun; one an item.", one_line());
+    visit("trainer", self.trainer,
+          "fsdp-train's path inside of the image; absent: the same as outside.", one_line());
+  }
+};
+
+struct SlurmSpec {
+  SlurmMode mode = SlurmMode::kPerRun;
+  std::string job_name;
+  std::string partition;
+  std::string account;
+  std::string qos;
+  std::string reservation;
+  int64_t nodes = 1;
+  int64_t gpus_per_node = 0;
+  GpuRequest gpu_request = GpuRequest::kGres;
+  std::string gpu_type;
+  std::optional<double> gpu_memory_gib;
+  int64_t cpus_per_task = 1;
+  std::string mem;
+  std::string time;
+  std::string constraint;
+  std::string exclude;
+  bool exclusive = false;
+  std::string output;
+  std::string error;
+  std::string mail_user;
+  std::string mail_type;
+  std::vector<std::string> modules;
+  std::vector<std::string> prologue;
+  std::vector<std::string> environment;
+  std::vector<std::string> sbatch_options;
+  std::vector<std::string> srun_options;
+  std::filesystem::path template_file;
+  int64_t max_parallel = 0;
+  int64_t max_restarts = 3;
+  int64_t signal_before_end_s = 120;
+  SlurmContainerSpec container;
+
+  bool operator==(const SlurmSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("mode", self.mode,
+          "per_run: a job each, those of equal request as one array; allocation: one job for all "
+          "runs, one after another unless max_parallel is above 1.",
+          any_value());
+    visit("job_name", self.job_name, "The job's name; absent: the experiment's.", one_line());
+    visit("partition", self.partition, "Partition; absent: the cluster's default.", one_line());
+    visit("account", self.account, "Account that is charged; absent: the user's default.",
+          one_line());
+    visit("qos", self.qos, "Quality of service; absent: the default.", one_line());
+    visit("reservation", self.reservation, "Reservation that the job may use.", one_line());
+    visit("nodes", self.nodes, "Nodes, at most; a run asks for as many as its ranks need.",
+          from_to(1, 100000));
+    visit("gpus_per_node", self.gpus_per_node,
+          "GPUs of each node, at most; a run asks for as many as its ranks need.",
+          from_to(0, 1000));
+    visit("gpu_request", self.gpu_request,
+          "How GPUs are asked for: --gres=gpu:N or --gpus-per-node=N.", any_value());
+    visit("gpu_type", self.gpu_type, "The type in that request, such as a100; absent: any.",
+          one_line());
+    visit("gpu_memory_gib", self.gpu_memory_gib,
+          "Memory of one of these GPUs, for what profiles require; absent: taken to be enough.",
+          above_to(0, kMostMemoryGib));
+    visit("cpus_per_task", self.cpus_per_task, "CPU cores of each rank.", from_to(1, 1e5));
+    visit("mem", self.mem, "Memory of each node; absent: the cluster's default.", slurm_memory());
+    visit("time", self.time, "Time limit of the job; absent: the partition's.", slurm_time());
+    visit("constraint", self.constraint, "Features that nodes must have.", one_line());
+    visit("exclude", self.exclude, "Nodes that are not to be used, such as n[3,7-9].", one_line());
+    visit("exclusive", self.exclusive, "Share the nodes with no other job.", any_value());
+    visit("output", self.output,
+          "The job's own output, with sbatch's patterns (%x-%j.out); absent: %A_%a.out in the "
+          "submission's folder. What ranks write is in the run's folder.",
+          one_line());
+    visit("error", self.error, "The job's error output; absent: with its output.", one_line());
+    visit("mail_user", self.mail_user, "Who gets mail; absent: the user.", one_line());
+    visit("mail_type", self.mail_type, "What mail is sent for, such as END,FAIL; absent: nothing.",
+          one_line());
+    visit("modules", self.modules,
+          "Modules to load, after `module purge`; none: modules stay as they are.", one_line());
+    visit("prologue", self.prologue, "Lines of bash to run before the ranks are started.",
+          one_line());
+    visit("environment", self.environment,
+          "Variables for the ranks, over those of the shell; values are taken as they are.",
+          assignment());
+    visit("sbatch_options", self.sbatch_options, "Further options of sbatch, one an item.",
+          sbatch_option());
+    visit("srun_options", self.srun_options, "Further options of srun, one an item.", one_line());
+    visit("template", self.template_file,
+          "Template of the job's script; absent: slurm_templates/<mode>.sh.", one_line());
+    visit("max_parallel", self.max_parallel,
+          "per_run: jobs of one array that run at a time, 0: no limit; allocation: runs side by "
+          "side in the job, 0: one.",
+          from_to(0, 1e6));
+    visit("max_restarts", self.max_restarts,
+          "How often a run that preemption or a failed node ended is started again; one that its "
+          "time limit ended, only where it keeps checkpoints.",
+          from_to(0, 1e6));
+    visit("signal_before_end_s", self.signal_before_end_s,
+          "How long before its time limit a job asks runs that keep checkpoints to write one and "
+          "stop: the time that writing may take.",
+          from_to(1, 65535));
+    visit("container", self.container, "A container that the trainer runs in.", any_value());
+  }
+};
+
+}  // namespace fsdp

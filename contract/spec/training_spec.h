@@ -1,0 +1,190 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "contract/spec/strategy_spec.h"
+#include "contract/text/fields.h"
+
+// How a run's parameters are stepped, for how long, and what is done between steps.
+namespace fsdp {
+
+// With these, products over a run stay within 64 bits (see run_spec.cpp).
+inline constexpr int64_t kMostSteps = 1'000'000'000;
+inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // up to which JSON's readers are exact
+
+enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
+enum class ScheduleKind { kConstant, kLinear, kCosine, kStep };
+enum class StateDict { kFull, kSharded };
+enum class OnNonFinite { kStop, kSkip };
+
+constexpr auto enum_names(OptimizerKind) {
+  return std::array{"adamw"sv, "adam"sv, "sgd"sv, "adadelta"sv};
+}
+constexpr auto enum_names(ScheduleKind) {
+  return std::array{"constant"sv, "linear"sv, "cosine"sv, "step"sv};
+}
+constexpr auto enum_names(StateDict) { return std::array{"full"sv, "sharded"sv}; }
+constexpr auto enum_names(OnNonFinite) { return std::array{"stop"sv, "skip"sv}; }
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  double learning_rate = 2e-4;
+  double weight_decay = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double momentum = 0.0;
+  double rho = 0.9;
+  std::optional<double> gradient_clip_norm;
+  std::optional<Dtype> state_dtype;
+  bool in_backward = false;
+
+  bool operator==(const OptimizerSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("kind", self.kind,
+          "adamw: Adam with decoupled weight decay (Loshchilov & Hutter 2019); adam (Kingma & Ba "
+          "2015); sgd; adadelta (Zeiler 2012).",
+          any_value());
+    visit("learning_rate", self.learning_rate, "Step size, at its largest.", from_to(0, 1e6));
+    visit("weight_decay", self.weight_decay,
+          "Decay of every parameter: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
+    visit("beta1", self.beta1, "Adam's decay of the first moment.", from_to_below(0, 1));
+    visit("beta2", self.beta2, "Adam's decay of the second moment.", from_to_below(0, 1));
+    visit("epsilon", self.epsilon, "Added to the denominator; PyTorch's Adadelta has 1e-6.",
+          above_to(0, 1));
+    visit("momentum", self.momentum, "Of sgd.", from_to_below(0, 1));
+    visit("rho", self.rho, "Adadelta's decay of squared averages.", from_to_below(0, 1));
+    visit("gradient_clip_norm", self.gradient_clip_norm,
+          "Largest global gradient norm (L2); absent: no clipping.", above_to(0, 1e30));
+    visit("state_dtype", self.state_dtype,
+          "Dtype that optimizer state is kept in; absent: the parameters'.", any_value());
+    visit("in_backward", self.in_backward,
+          "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
+          "with gradient_clip_norm, fp16_mixed or on_non_finite skip, which need all gradients.",
+          any_value());
+  }
+};
+
+// The learning rate of each optimizer step.
+struct ScheduleSpec {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  int64_t warmup_steps = 0;
+  double min_learning_rate = 0.0;
+  std::optional<int64_t> step_size;
+  double gamma = 0.1;
+
+  bool operator==(const ScheduleSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("kind", self.kind,
+          "After the warm-up. constant; linear and cosine: to min_learning_rate at the end; step: "
+          "times gamma every step_size steps.",
+          any_value());
+    visit("warmup_steps", self.warmup_steps,
+          "Steps over which the rate rises linearly: step s of W has s / (W + 1) of it.",
+          from_to(0, kMostSteps));
+    visit("min_learning_rate", self.min_learning_rate, "Where linear and cosine end.",
+          from_to(0, 1e6));
+    visit("step_size", self.step_size, "Optimizer steps between decays; absent: one epoch.",
+          from_to(1, kMostSteps));
+    visit("gamma", self.gamma, "Factor of each decay.", above_to(0, 1e6));
+  }
+};
+
+struct TrainSpec {
+  std::optional<int64_t> steps;
+  std::optional<int64_t> epochs;
+  std::optional<int64_t> sequences;
+  std::optional<int64_t> max_steps;
+  int64_t seed = 1;
+  int64_t warmup_steps_excluded = 2;
+  OnNonFinite on_non_finite = OnNonFinite::kStop;
+
+  bool operator==(const TrainSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("steps", self.steps, "Optimizer steps; 100 when no length is given.",
+          from_to(1, kMostSteps));
+    visit("epochs", self.epochs, "Passes over the training set, instead of steps.",
+          from_to(1, 1e9));
+    visit("sequences", self.sequences,
+          "Sequences over all ranks and steps, instead of steps: the same data at any batch, but "
+          "for a last incomplete one.",
+          from_to(1, 1e15));
+    visit("max_steps", self.max_steps,
+          "Most optimizer steps, whatever epochs or sequences ask for; absent: no limit.",
+          from_to(1, kMostSteps));
+    visit("seed", self.seed, "Of the random weights and of the shuffled order.",
+          from_to(0, kLargestSeed));
+    visit("warmup_steps_excluded", self.warmup_steps_excluded,
+          "First steps that stay out of step-time statistics.", from_to(0, kMostSteps));
+    visit("on_non_finite", self.on_non_finite,
+          "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
+          "state stay as they are.",
+          any_value());
+  }
+};
+
+struct EvaluationSpec {
+  std::optional<int64_t> every_steps;
+  bool each_epoch = false;
+  std::filesystem::path data;
+  double fraction = 0.0;
+  std::optional<int64_t> size_per_rank;
+  std::optional<int64_t> batches;
+
+  bool operator==(const EvaluationSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("every_steps", self.every_steps, "Optimizer steps between evaluations.",
+          from_to(1, kMostSteps));
+    visit("each_epoch", self.each_epoch, "Whether to evaluate at the end of each epoch.",
+          any_value());
+    visit("data", self.data, "Validation set, like data.train.", any_value());
+    visit("fraction", self.fraction,
+          "Part of the training set, its last rows, that is held out as validation set instead.",
+          from_to_below(0, 1));
+    visit("size_per_rank", self.size_per_rank,
+          "Sequences per rank and batch; absent: as in training.", from_to(1, 1e6));
+    visit("batches", self.batches, "Batches of an evaluation; absent: the whole set.",
+          from_to(1, 1e9));
+  }
+};
+
+struct CheckpointSpec {
+  std::optional<int64_t> every_steps;
+  bool at_end = false;
+  bool when_improved = false;
+  StateDict state_dict = StateDict::kFull;
+  bool single_file = false;
+  std::optional<int64_t> keep;
+
+  bool operator==(const CheckpointSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("every_steps", self.every_steps, "Optimizer steps between checkpoints.",
+          from_to(1, kMostSteps));
+    visit("at_end", self.at_end, "Whether to write one after the last step.", any_value());
+    visit("when_improved", self.when_improved,
+          "Whether to write one whenever the validation loss is the best so far.", any_value());
+    visit("state_dict", self.state_dict,
+          "How weights are written. full: a Hugging Face folder; sharded: each rank its part.",
+          any_value());
+    visit("single_file", self.single_file,
+          "Whether full weights are one file however large; false: at most 5 GB each.",
+          any_value());
+    visit("keep", self.keep, "How many of the newest stay, besides the best; absent: all of them.",
+          from_to(1, kMostSteps));
+  }
+};
+
+}  // namespace fsdp

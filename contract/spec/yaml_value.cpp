@@ -1,0 +1,263 @@
+#include "contract/spec/yaml_value.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <system_error>
+
+#include "contract/spec/yaml_syntax.h"
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kLargestTextFileBytes = 8 << 20;
+
+// "'12abc'", "a list", "a map", "null"
+std::string found(const YAML::Node& value) {
+  if (value.IsScalar()) return "'" + value.Scalar() + "'";
+  if (value.IsSequence()) return "a list";
+  return value.IsMap() ? "a map" : "null";
+}
+
+[[noreturn]] void refuse_type(const YamlEntry& entry, const std::string& type,
+                              const std::string& allowed) {
+  const bool quoted = entry.value.IsScalar() && entry.value.Tag() == "!";
+  refuse_value(entry, found(entry.value) + (quoted ? " in quotes is text, not " : " is not ") +
+                          type + "; allowed: " + allowed);
+}
+
+// The text of an unquoted scalar without a leading plus; empty for anything else.
+std::string_view number_text(const YAML::Node& value) {
+  if (!value.IsScalar() || value.Tag() == "!") return {};
+  std::string_view text = value.Scalar();
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+}  // namespace
+
+std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin) {
+  if (!origin.has_lines || mark.is_null()) return origin.name;
+  return origin.name + ":" + std::to_string(mark.line + 1) + ":" + std::to_string(mark.column + 1);
+}
+
+std::string YamlEntry::key_place() const { return place_of(key.Mark(), origin); }
+
+std::string YamlEntry::value_place() const {
+  return place_of(value.IsNull() ? key.Mark() : value.Mark(), origin);
+}
+
+YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) {
+    return parse_yaml(text.substr(kByteOrderMark.size()), origin);
+  }
+  check_yaml_syntax(text, origin);
+  return YAML::Load(text);
+}
+
+std::string read_text_file(const std::filesystem::path& file) {
+  errno = 0;
+  std::ifstream stream(file, std::ios::binary);
+  const int open_error = errno;
+  std::error_code not_there;
+  const bool is_folder = std::filesystem::is_directory(file, not_there);
+  if (!stream || is_folder) {
+    const int error = is_folder ? EISDIR : open_error;
+    throw ConfigError(file.string(), "",
+                      "cannot be read: " + std::generic_category().message(error));
+  }
+  std::string text;
+  std::vector<char> block(64 << 10);
+  while (stream.read(block.data(), std::ssize(block)) || stream.gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(stream.gcount()));
+    if (text.size() > kLargestTextFileBytes) {
+      throw ConfigError(file.string(), "",
+                        "is larger than allowed: at most " +
+                            std::to_string(kLargestTextFileBytes >> 20) +
+                            " MiB (is this a YAML file?)");
+    }
+  }
+  return text;
+}
+
+std::string counted(int64_t count, const std::string& noun) {
+  return std::to_string(count) + ' ' + noun + (count == 1 ? "" : "s");
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string suggestion(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = nearest_name(name, candidates);
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
+                               const std::string& prefix, const std::string& place) {
+  std::vector<YamlEntry> result;
+  if (map.IsNull()) return result;
+  if (!map.IsMap()) {
+    const std::string key = prefix.substr(0, prefix.size() - (prefix.empty() ? 0 : 1));
+    const bool lacks_space = map.IsScalar() && map.Scalar().find(':') != std::string::npos;
+    throw ConfigError(place, key,
+                      found(map) + " is not a map; allowed: a map of keys to values" +
+                          (lacks_space ? "; a space is missing behind its ':'" : ""));
+  }
+  std::map<std::string, std::string> seen;
+  for (const auto& pair : map) {
+    const std::string key_place = place_of(pair.first.Mark(), origin);
+    if (!pair.first.IsScalar()) {
+      throw ConfigError(key_place, "", found(pair.first) + " is not a key; allowed: text");
+    }
+    YamlEntry entry{pair.first, pair.second, prefix + pair.first.Scalar(), origin};
+    const auto [first, inserted] = seen.emplace(entry.path, key_place);
+    if (!inserted) {
+      throw ConfigError(key_place, entry.path, "duplicate key; first given at " + first->second);
+    }
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+void require_list(const YamlEntry& entry, const std::string& contents) {
+  if (!entry.value.IsSequence()) refuse_type(entry, "a list", "a list of " + contents);
+}
+
+void require_map(const YamlEntry& entry, const std::string& contents) {
+  if (!entry.value.IsMap()) refuse_type(entry, "a map", "a map of " + contents);
+}
+
+void refuse_unknown_key(const YamlEntry& entry, const std::vector<std::string>& allowed,
+                        const std::string& hint) {
+  throw ConfigError(entry.key_place(), entry.path,
+                    "unknown key; allowed: " + joined(allowed) + hint);
+}
+
+void refuse_value(const YamlEntry& entry, const std::string& problem) {
+  throw ConfigError(entry.value_place(), entry.path, problem);
+}
+
+void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names) {
+  const std::string nearest =
+      entry.value.IsScalar() ? suggestion(entry.value.Scalar(), names) : std::string();
+  refuse_value(
+      entry, found(entry.value) + " is not one of its values; allowed: " + joined(names) + nearest);
+}
+
+namespace {
+
+// What to write instead of a number that is nearly right: "1000" for 1e3, no unit for 40GB.
+std::string remedy_for_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return "";
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  if (rest.empty() && value == std::floor(value) && std::fabs(value) < 1e15) {
+    return "; write " + std::to_string(static_cast<int64_t>(value));
+  }
+  const bool is_unit = !rest.empty() && std::ranges::all_of(rest, [](unsigned char c) {
+    return std::isalpha(c) || c == '%' || c == ' ' || c == '/';
+  });
+  return is_unit ? "; write the number without a unit" : "";
+}
+
+}  // namespace
+
+int64_t read_integer(const YamlEntry& entry, const std::string& allowed) {
+  const std::string_view text = number_text(entry.value);
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
+    refuse_type(entry, "an integer", allowed + remedy_for_number(text));
+  }
+  if (error == std::errc::result_out_of_range) {
+    refuse_value(entry, std::string(text) + " does not fit into 64 bits; allowed: " + allowed);
+  }
+  return value;
+}
+
+double read_number(const YamlEntry& entry, const std::string& allowed) {
+  const std::string_view text = number_text(entry.value);
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits == ".inf" || digits == ".nan" || digits == "inf" || digits == "nan") {
+    refuse_type(entry, "finite", allowed);
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
+    refuse_type(entry, "a number", allowed + remedy_for_number(text));
+  }
+  if (error == std::errc::result_out_of_range) {
+    refuse_value(entry, std::string(text) + " does not fit into a double; allowed: " + allowed);
+  }
+  if (!std::isfinite(value)) refuse_type(entry, "finite", allowed);
+  return value;
+}
+
+bool read_bool(const YamlEntry& entry) {
+  const std::string_view text = number_text(entry.value);
+  if (text != "true" && text != "false") refuse_type(entry, "a truth value", "true, false");
+  return text == "true";
+}
+
+std::string read_text(const YamlEntry& entry) {
+  if (!entry.value.IsScalar()) refuse_type(entry, "text", "text");
+  return entry.value.Scalar();
+}
+
+void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed) {
+  if (!holds_control_characters(text)) return;
+  refuse_value(entry, "holds a line feed or another control character; allowed: " + allowed);
+}
+
+std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed) {
+  if (!range.form) return read_text(entry);
+  if (!entry.value.IsScalar()) refuse_type(entry, "text", allowed);
+  std::string_view text = entry.value.Scalar();
+  if (text.starts_with(range.form->dropped_prefix)) {
+    text.remove_prefix(range.form->dropped_prefix.size());
+  }
+  require_one_line(text, entry, allowed);
+  if (!text.empty() && range.form->holds && !range.form->holds(text)) {
+    refuse_value(entry, found(entry.value) + " is none of what it can be; allowed: " + allowed);
+  }
+  return std::string(text);
+}
+
+TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed) {
+  if (entry.value.IsNull()) return {};
+  if (!entry.value.IsSequence()) refuse_type(entry, "a list", allowed);
+  TextList list;
+  for (const YAML::Node& node : entry.value) {
+    const YamlEntry item{entry.key, node, entry.path, entry.origin};
+    list.push_back(read_text(item, range, allowed));
+    if (list.back().empty()) refuse_value(item, "an item is empty; allowed: " + allowed);
+  }
+  return list;
+}
+
+std::filesystem::path read_path(const YamlEntry& entry) {
+  if (!entry.value.IsScalar()) refuse_type(entry, "a path", "a path, or null");
+  const std::string& text = entry.value.Scalar();
+  if (text.empty()) return {};
+  if (text.find('\0') != std::string::npos) refuse_value(entry, "a path cannot hold a NUL");
+  const auto path = std::filesystem::absolute(entry.origin.folder / text).lexically_normal();
+  if (!is_utf8(path.native())) {
+    refuse_value(entry,
+                 "is, with the folder that it starts from, a path that is not UTF-8; allowed: what "
+                 "run.yaml can hold, UTF-8; rename the file or folder");
+  }
+  return path.has_filename() ? path : path.parent_path();
+}
+
+}  // namespace fsdp

@@ -1,0 +1,200 @@
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "contract/text/fields.h"
+#include "contract/text/json.h"
+
+// One value of YAML, read into the field it is for and written from it. Every error is a
+// ConfigError.
+namespace fsdp {
+
+// Where YAML was written, for messages and for relative paths.
+struct YamlOrigin {
+  std::string name;              // shown before line and column: a file, or an option's text
+  std::filesystem::path folder;  // relative input paths are taken from here
+  bool has_lines = true;         // false for a command-line option
+};
+
+// A key and its value as written; `path` is the key's dotted name from the top of the
+// specification.
+struct YamlEntry {
+  YAML::Node key;
+  YAML::Node value;
+  std::string path;
+  const YamlOrigin& origin;
+
+  std::string key_place() const;
+  // The key's where the value is empty.
+  std::string value_place() const;
+};
+
+// "lab.yaml:12:5", or the origin's name alone.
+std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin);
+
+// Reads text that holds one document. Throws ConfigError with the place of a mistake in its syntax.
+YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin);
+
+// The bytes of a file. Throws ConfigError (place: the file) when it cannot be read, or holds more
+// than any file of YAML would.
+std::string read_text_file(const std::filesystem::path& file);
+
+// "1 run", "2 runs"
+std::string counted(int64_t count, const std::string& noun);
+
+// "a, b, c"
+std::string joined(const std::vector<std::string>& names);
+
+// "; did you mean 'name'?", or nothing when no candidate is near.
+std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
+
+// The entries of a map in their order; `prefix` ("strategy.", or empty) begins each path. Throws
+// when `map` is not one (an empty node is an empty map), or when a key is not text or comes twice.
+std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
+                               const std::string& prefix, const std::string& place);
+
+// Throws unless `entry.value` is a list or is a map, respectively; `contents` says of what.
+void require_list(const YamlEntry& entry, const std::string& contents);
+void require_map(const YamlEntry& entry, const std::string& contents);
+
+// `hint` ends the message: a suggestion(), or nothing.
+[[noreturn]] void refuse_unknown_key(const YamlEntry& entry,
+                                     const std::vector<std::string>& allowed,
+                                     const std::string& hint);
+[[noreturn]] void refuse_value(const YamlEntry& entry, const std::string& problem);
+
+template <typename T>
+std::string description_of_form(const TextForm& form) {
+  const std::string description(form.description);
+  if constexpr (std::same_as<T, TextList>) return "a list, each item " + description;
+  if constexpr (std::same_as<T, std::filesystem::path>) return "a path, or null";
+  return description + R"(, or "")";
+}
+
+// What a field of type T may hold: "an integer, at least 1".
+template <typename T>
+std::string allowed_values(const Range& range) {
+  if (range.form) return description_of_form<T>(*range.form);
+  const std::string limits = range.description();
+  const std::string suffix = limits.empty() ? "" : ", " + limits;
+  if constexpr (is_optional<T>) {
+    return allowed_values<typename T::value_type>(range) + ", or null";
+  } else if constexpr (std::same_as<T, bool>) {
+    return "true, false";
+  } else if constexpr (std::integral<T>) {
+    return "an integer" + suffix;
+  } else if constexpr (std::floating_point<T>) {
+    return "a number" + suffix;
+  } else if constexpr (NamedEnum<T>) {
+    std::vector<std::string> names;
+    for (const std::string_view name : enum_names(T{})) names.emplace_back(name);
+    return joined(names);
+  } else if constexpr (std::same_as<T, std::filesystem::path>) {
+    return "a path, or null";
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    return "auto, a path, or null";
+  } else {
+    static_assert(std::same_as<T, std::string> || std::same_as<T, TextList>);
+    return std::same_as<T, TextList> ? "a list of text" : "text";
+  }
+}
+
+int64_t read_integer(const YamlEntry& entry, const std::string& allowed);
+double read_number(const YamlEntry& entry, const std::string& allowed);
+bool read_bool(const YamlEntry& entry);
+std::string read_text(const YamlEntry& entry);
+// Text of `range`'s form, if it has one, or none where that is allowed.
+std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed);
+// Null is an empty list.
+TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
+// Absolute and lexically normal, without a trailing slash; `~` is a name like any other.
+std::filesystem::path read_path(const YamlEntry& entry);
+void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed);
+[[noreturn]] void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names);
+
+// `allowed` ends the message when the value is refused.
+template <typename T>
+void read_value(T& member, const YamlEntry& entry, const Range& range, const std::string& allowed) {
+  if constexpr (is_optional<T>) {
+    member.reset();
+    if (!entry.value.IsNull()) read_value(member.emplace(), entry, range, allowed);
+  } else if constexpr (std::same_as<T, bool>) {
+    member = read_bool(entry);
+  } else if constexpr (std::integral<T> || std::floating_point<T>) {
+    if constexpr (std::integral<T>) {
+      member = read_integer(entry, allowed);
+    } else {
+      member = read_number(entry, allowed);
+    }
+    if (!range.contains(member)) {
+      refuse_value(entry, entry.value.Scalar() + " is out of range; allowed: " + allowed);
+    }
+  } else if constexpr (NamedEnum<T>) {
+    const auto value =
+        entry.value.IsScalar() ? enum_from_name<T>(entry.value.Scalar()) : std::nullopt;
+    if (!value) {
+      std::vector<std::string> names;
+      for (const std::string_view name : enum_names(T{})) names.emplace_back(name);
+      refuse_name(entry, names);
+    }
+    member = *value;
+  } else if constexpr (std::same_as<T, std::filesystem::path>) {
+    member = entry.value.IsNull() ? std::filesystem::path() : read_path(entry);
+    if (range.form) require_one_line(member.string(), entry, allowed);
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    member.is_auto = entry.value.IsScalar() && entry.value.Scalar() == "auto";
+    member.path = member.is_auto || entry.value.IsNull() ? "" : read_path(entry);
+  } else if constexpr (std::same_as<T, TextList>) {
+    member = read_text_list(entry, range, allowed);
+  } else {
+    member = read_text(entry, range, allowed);
+  }
+}
+
+// Reads a value that a field of type T may hold, within `range`.
+template <typename T>
+void read_value(T& member, const YamlEntry& entry, const Range& range) {
+  read_value(member, entry, range, allowed_values<T>(range));
+}
+
+// A value as canonical YAML: floats in the fewest digits, paths and text quoted, null for what is
+// absent.
+template <typename T>
+std::string yaml_text(const T& value) {
+  if constexpr (is_optional<T>) {
+    return value ? yaml_text(*value) : "null";
+  } else if constexpr (std::same_as<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::integral<T>) {
+    return std::to_string(value);
+  } else if constexpr (std::floating_point<T>) {
+    return shortest(value);
+  } else if constexpr (NamedEnum<T>) {
+    return std::string(name_of(value));
+  } else if constexpr (std::same_as<T, AutoOrPath>) {
+    return value.is_auto ? "auto" : yaml_text(value.path);
+  } else if constexpr (std::same_as<T, TextList>) {
+    std::string text = "[";
+    for (const std::string& item : value) {
+      if (text.size() > 1) text += ", ";
+      text += yaml_text(item);
+    }
+    return text += ']';
+  } else {
+    std::string text;
+    if constexpr (std::same_as<T, std::filesystem::path>) {
+      if (value.empty()) return "null";
+      append_json_string(text, value.string());  // YAML's double quotes allow all that JSON's do
+    } else {
+      static_assert(std::same_as<T, std::string>);
+      append_json_string(text, value);
+    }
+    return text;
+  }
+}
+
+}  // namespace fsdp

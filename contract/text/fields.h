@@ -1,0 +1,122 @@
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "contract/text/numbers.h"
+
+// How a struct of the contract is defined once and read, written and documented from there.
+//
+// A struct has a static member
+//
+//   template <typename Self, typename Visitor>
+//   static void visit_fields(Self& self, Visitor&& visit) {
+//     visit("ranks", self.ranks, "Number of processes.", at_least(1));
+//   }
+//
+// and a visitor is anything callable as visit(name, member, documentation, range). Readers of YAML,
+// writers of YAML and JSON, and the reference documentation are such visitors.
+namespace fsdp {
+
+// What text must be.
+struct TextForm {
+  std::string_view description;          // "one line of text"
+  bool (*holds)(std::string_view text);  // null: any line without control characters
+  std::string_view dropped_prefix{};     // may stand before it and is not kept
+};
+
+// What a field may hold: numbers within limits, text of a form. Ignored by fields of other types.
+struct Range {
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool minimum_excluded = false;
+  bool maximum_excluded = false;
+  const TextForm* form = nullptr;  // null: any text
+
+  // Exact for every double and int64_t.
+  bool contains(long double value) const;
+  // "at least 1", "greater than 0 and at most 1"; empty when everything is allowed.
+  std::string description() const;
+};
+
+inline Range any_value() { return {}; }
+inline Range at_least(double minimum) { return {.minimum = minimum}; }
+inline Range greater_than(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
+inline Range above_to(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .minimum_excluded = true};
+}
+inline Range from_to(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum};
+}
+inline Range from_to_below(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .maximum_excluded = true};
+}
+
+using std::string_view_literals::operator""sv;
+
+// An enum of the contract has an overload `enum_names(E)`, found by argument-dependent look-up,
+// that returns its names in the order of its values, which start at 0.
+template <typename E>
+concept NamedEnum = std::is_enum_v<E> && requires(E e) {
+  enum_names(e);
+};
+
+template <NamedEnum E>
+std::string_view name_of(E value) {
+  return enum_names(E{})[static_cast<size_t>(value)];
+}
+
+template <NamedEnum E>
+std::optional<E> enum_from_name(std::string_view name) {
+  const auto names = enum_names(E{});
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+struct IgnoreField {
+  template <typename... Arguments>
+  void operator()(Arguments&&...) const {}
+};
+
+// A struct with visit_fields: a section of a specification, an event, ...
+template <typename T>
+concept Fields = requires(T& self) {
+  T::visit_fields(self, IgnoreField{});
+};
+
+// A section that may be written as the value of its first key: `wrap: none` for
+// `wrap: {policy: none}`.
+template <typename T>
+concept HasShortForm = Fields<T> && T::kHasShortForm;
+
+// A path, or the word `auto`, or (empty path) neither.
+struct AutoOrPath {
+  bool is_auto = false;
+  std::filesystem::path path;
+
+  bool is_given() const { return is_auto || !path.empty(); }
+  bool operator==(const AutoOrPath&) const = default;
+};
+
+template <typename T>
+inline constexpr bool is_optional = false;
+template <typename T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+// A list of text, of which every item has the form that the field's range gives.
+using TextList = std::vector<std::string>;
+
+// The candidate nearest to `name` by edit distance, or empty when none is near.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace fsdp

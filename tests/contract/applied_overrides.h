@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+
+inline const YamlOrigin kOrigin{.name = "lab.yaml", .folder = "/data/lab"};
+
+// The default run with the overrides that `text` gives.
+inline RunSpec applied(const std::string& text) {
+  RunSpec spec;
+  apply_overrides(spec, parse_yaml(text, kOrigin), kOrigin);
+  return spec;
+}
+
+// The message of the error that `text` causes.
+inline std::string message(const std::string& text) {
+  try {
+    applied(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace fsdp

@@ -1,0 +1,103 @@
+#include <functional>
+
+#include "contract/inputs/chess_games.h"
+#include "contract/inputs/inputs.h"
+#include "contract/inputs/npy.h"
+#include "contract/inputs/safetensors.h"
+#include "contract/record/event.h"
+#include "contract/text/foreign_json.h"
+#include "tests/contract/applied_overrides.h"
+#include "tests/contract/input_fixtures.h"
+
+// What others wrote is bounded before it becomes objects.
+namespace fsdp {
+namespace {
+
+using Catch::Contains;
+
+std::string nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+TEST_CASE("a document nested 100,000 deep is refused, and does not end the process") {
+  const TemporaryFolder folder;
+  const std::string deep = nested(100'000);
+  const auto in_key = [&](const std::string& key) { return "{\"" + key + "\":" + deep + "}"; };
+  const auto refusal_of = [](const std::function<void()>& read) { return refusal(read); };
+
+  folder.write("config.json", in_key("architectures"));
+  CHECK_THAT(refusal_of([&] { read_hugging_face_config(folder.path()); }),
+             Contains("config.json: is not JSON") && Contains("more than 64 deep"));
+  const auto index = folder.write("model.safetensors.index.json", in_key("weight_map"));
+  CHECK_THAT(refusal_of([&] { read_safetensors(folder.path()); }),
+             Contains(index.string()) && Contains("more than 64 deep"));
+  const auto tensors =
+      folder.write("model.safetensors", safetensors_bytes(in_key("__metadata__"), ""));
+  CHECK_THAT(refusal_of([&] { read_safetensors(folder.path()); }),
+             Contains(tensors.string()) && Contains("more than 64 deep"));
+  const auto array = folder.write("a.npy", npy_bytes("{'descr': " + nested(30'000) + "}", ""));
+  CHECK_THAT(refusal_of([&] { TokenArray tokens(array); }), Contains("more than 64 deep"));
+  CHECK_THROWS(event_from_json_line(in_key("version")));
+}
+
+TEST_CASE("JSON may be 64 deep, and no larger than it can be") {
+  CHECK(parse_foreign_json(nested(64)).is_array());
+  CHECK_THROWS_WITH(parse_foreign_json(nested(66)), Contains("more than 64 deep"));
+  CHECK_THROWS_WITH(parse_foreign_json("[1,2,3]", 6),
+                    Contains("holds 7 bytes; allowed: at most 6"));
+}
+
+TEST_CASE("YAML nested without end, and aliases that multiply, are refused at their line") {
+  CHECK_THAT(message("model: " + nested(100'000)), Contains("lab.yaml:1:") && Contains("deep"));
+  std::string laughs = "k0: &0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  const auto name = [](char sign, int i) { return sign + std::to_string(i); };
+  for (int i = 1; i < 12; ++i) {
+    std::string aliases;
+    for (int k = 0; k < 10; ++k) aliases += name('*', i - 1) + ", ";
+    laughs += name('k', i) + ": " + name('&', i) + " [" + aliases + "]\n";
+  }
+  CHECK_THAT(message(laughs), Contains("lab.yaml:6:") && Contains("more than 1000000 values"));
+}
+
+TEST_CASE("an array of no rows, each of more columns than can be counted, is refused") {
+  const TemporaryFolder folder;
+  const auto file = folder.write(
+      "tokens.npy",
+      npy_bytes("{'descr': '<i4', 'fortran_order': False, 'shape': (0, 18446744073709551615), }",
+                ""));
+  CHECK_THAT(refusal([&] { TokenArray tokens(file); }),
+             Contains("has shape [0,18446744073709551615], not two dimensions"));
+}
+
+TEST_CASE("links in a circle are refused by name, in every place of an input") {
+  const TemporaryFolder folder;
+  const auto loop = folder.path() / "loop";
+  std::filesystem::create_symlink(loop, loop);
+  const auto refusal_of = [&](const std::string& keys) {
+    return refusal([&] { check_inputs(resolved(applied(keys + "\nbatch.size_per_rank: 1"))); });
+  };
+  const std::string place = loop.string();
+  CHECK_THAT(refusal_of("model.source: " + place),
+             Contains("'model.source'") && Contains("symbolic links"));
+  CHECK_THAT(refusal([&] { read_safetensors(loop); }),
+             Contains(place) && Contains("symbolic links"));
+  CHECK_THAT(refusal_of("data: {kind: tokens, train: " + place + "}"),
+             Contains(place) && Contains("'data.train'") && Contains("symbolic links"));
+  CHECK_THAT(refusal_of("resume: " + place), Contains("'resume'") && Contains("symbolic links"));
+  CHECK_THAT(refusal([&] { read_text_file(loop); }), Contains(place) && Contains("symbolic links"));
+}
+
+TEST_CASE("a record of a CSV that goes on without end is refused with its line") {
+  const TemporaryFolder folder;
+  const auto file = folder.write(
+      "games.csv", "Moves,Termination,Result\n\"" + std::string(2 << 20, 'e') + "\",Normal,1-0\n");
+  CHECK_THAT(refusal([&] { read_chess_games(file); }),
+             Contains(file.string() + ":2: a record of more than 1048576 bytes"));
+}
+
+TEST_CASE("what a document holds is shown in a message as far as it fits on a screen") {
+  const TemporaryFolder folder;
+  folder.write("config.json", "{\"architectures\":\"" + std::string(1 << 20, 'x') + "\"}");
+  CHECK(refusal([&] { read_hugging_face_config(folder.path()); }).size() < 2000);
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,292 @@
+#include "contract/inputs/inputs.h"
+
+#include "contract/inputs/chess_games.h"
+#include "contract/inputs/tokenizer.h"
+#include "contract/record/run_paths.h"
+#include "tests/contract/input_fixtures.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Contains;
+
+const std::string kConfig = R"({
+  "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "dtype": "float32", "head_dim": 4, "hidden_act": "silu", "hidden_size": 8,
+  "intermediate_size": 12, "max_position_embeddings": 64, "mlp_bias": false,
+  "model_type": "llama", "num_attention_heads": 2, "num_hidden_layers": 1,
+  "num_key_value_heads": 1, "pad_token_id": null, "pretraining_tp": 1, "rms_norm_eps": 1e-06,
+  "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"},
+  "tie_word_embeddings": false, "transformers_version": "5.23.0", "vocab_size": 16})";
+
+Tensors tensors_of_config() {
+  const std::string block = "model.layers.0.";
+  return {{"model.embed_tokens.weight", {16, 8}},
+          {block + "input_layernorm.weight", {8}},
+          {block + "self_attn.q_proj.weight", {8, 8}},
+          {block + "self_attn.k_proj.weight", {4, 8}},
+          {block + "self_attn.v_proj.weight", {4, 8}},
+          {block + "self_attn.o_proj.weight", {8, 8}},
+          {block + "post_attention_layernorm.weight", {8}},
+          {block + "mlp.gate_proj.weight", {12, 8}},
+          {block + "mlp.up_proj.weight", {12, 8}},
+          {block + "mlp.down_proj.weight", {8, 12}},
+          {"model.norm.weight", {8}},
+          {"lm_head.weight", {16, 8}}};
+}
+
+// kConfig with `before` replaced.
+std::string config_with(const std::string& before, const std::string& after) {
+  std::string text = kConfig;
+  const size_t at = text.find(before);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, before.size(), after);
+}
+
+std::string config_refusal(const std::string& before, const std::string& after) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("config.json", config_with(before, after));
+  const std::string message = refusal([&] { read_hugging_face_config(folder.path()); });
+  CHECK_THAT(message, Contains(file.string()));
+  return message;
+}
+
+// A run on 2 rows of 4 tokens with a model from a folder; each file can be spoilt.
+struct TokenRun {
+  TokenRun() {
+    folder.write("config.json", kConfig);
+    folder.write("model.safetensors", counting_safetensors(tensors_of_config()));
+    spec.model.source = folder.path();
+    spec.data = {.kind = DataKind::kTokens,
+                 .train = folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, 5, 6, 7, 8, 15})),
+                 .tokenizer = {},
+                 .sequence_length = 4};
+    spec.batch.size_per_rank = 2;
+    spec = resolved(spec);
+  }
+  std::string message() const {
+    return refusal([&] { check_inputs(spec); });
+  }
+  TemporaryFolder folder;
+  RunSpec spec;
+};
+
+TEST_CASE("a config.json of transformers 5 is read") {
+  const TemporaryFolder folder;
+  folder.write("config.json", kConfig);
+  CHECK(read_hugging_face_config(folder.path()) == ModelConfig{.num_hidden_layers = 1,
+                                                               .hidden_size = 8,
+                                                               .intermediate_size = 12,
+                                                               .num_attention_heads = 2,
+                                                               .num_key_value_heads = 1,
+                                                               .vocab_size = 16,
+                                                               .rope_theta = 5000,
+                                                               .rms_norm_eps = 1e-6,
+                                                               .tie_word_embeddings = false,
+                                                               .max_position_embeddings = 64});
+}
+
+TEST_CASE("a config.json of transformers 4 is read, with its defaults") {
+  const TemporaryFolder folder;
+  folder.write("config.json",
+               R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 8,
+                   "intermediate_size": 12, "num_attention_heads": 2, "num_hidden_layers": 1,
+                   "rope_scaling": null, "rope_theta": 20000, "tie_word_embeddings": true,
+                   "vocab_size": 16})");
+  const ModelConfig config = read_hugging_face_config(folder.path());
+  CHECK(config.num_key_value_heads == 2);
+  CHECK(config.rope_theta == 20000);
+  CHECK(config.rms_norm_eps == 1e-6);
+  CHECK(config.tie_word_embeddings);
+  CHECK(config.max_position_embeddings == 2048);
+}
+
+TEST_CASE("a config.json of another architecture is refused") {
+  CHECK_THAT(config_refusal("LlamaForCausalLM", "MistralForCausalLM"),
+             Contains("MistralForCausalLM") && Contains("allowed: [\"LlamaForCausalLM\"]"));
+  CHECK_THAT(config_refusal("\"attention_bias\": false", "\"attention_bias\": true"),
+             Contains("'attention_bias': true is not supported; allowed: false"));
+  CHECK_THAT(config_refusal("\"mlp_bias\": false", "\"mlp_bias\": true"), Contains("'mlp_bias'"));
+  CHECK_THAT(config_refusal("dropout\": 0.0", "dropout\": 0.1"), Contains("'attention_dropout'"));
+  CHECK_THAT(config_refusal("silu", "gelu"), Contains("'hidden_act'"));
+  CHECK_THAT(config_refusal("\"head_dim\": 4", "\"head_dim\": 8"),
+             Contains("'head_dim': 8") && Contains("= 4"));
+  CHECK_THAT(config_refusal("\"default\"", "\"llama3\""),
+             Contains("'rope_parameters.rope_type': \"llama3\""));
+  CHECK_THAT(config_refusal("\"pad_token_id\": null",
+                            R"("rope_scaling": {"type": "linear", "factor": 2.0})"),
+             Contains("'rope_scaling.rope_type': \"linear\""));
+}
+
+TEST_CASE("a damaged config.json is refused") {
+  CHECK_THAT(config_refusal("\"vocab_size\": 16}", ""), Contains("is not JSON"));
+  CHECK_THAT(config_refusal("\"vocab_size\": 16", "\"vocab\": 16"),
+             Contains("'vocab_size': is missing"));
+  CHECK_THAT(config_refusal("\"vocab_size\": 16", "\"vocab_size\": 1.5"),
+             Contains("1.5 is not a whole number at least 2"));
+  CHECK_THAT(config_refusal("\"hidden_size\": 8", "\"hidden_size\": 1000000000000000000"),
+             Contains("at most 1000000"));
+  CHECK_THAT(config_refusal("\"hidden_size\": 8", "\"hidden_size\": 9"),
+             Contains("2 does not divide hidden_size 9"));
+  CHECK_THAT(config_refusal("\"num_key_value_heads\": 1", "\"num_key_value_heads\": 3"),
+             Contains("'num_key_value_heads': 3"));
+  CHECK_THAT(config_refusal("1e-06", "\"small\""), Contains("'rms_norm_eps'"));
+}
+
+TEST_CASE("inputs that fit are accepted and listed") {
+  const TokenRun run;
+  CHECK_NOTHROW(check_inputs(run.spec));
+  const auto& folder = run.folder.path();
+  CHECK(input_files(run.spec) == std::vector<std::filesystem::path>{folder / "config.json",
+                                                                    folder / "model.safetensors",
+                                                                    folder / "tokens.npy"});
+}
+
+TEST_CASE("a checkpoint that does not fit its config.json is refused") {
+  TokenRun run;
+  Tensors tensors = tensors_of_config();
+  SECTION("missing tensor") {
+    tensors.erase("model.norm.weight");
+    run.folder.write("model.safetensors", counting_safetensors(tensors));
+    CHECK_THAT(run.message(), Contains("'model.norm.weight' is missing"));
+  }
+  SECTION("wrong shape") {
+    tensors["model.norm.weight"] = {9};
+    run.folder.write("model.safetensors", counting_safetensors(tensors));
+    CHECK_THAT(run.message(), Contains("has shape [9], but config.json asks for [8]"));
+  }
+  SECTION("a tensor that the architecture does not have") {
+    tensors["model.layers.0.self_attn.q_proj.bias"] = {8};
+    run.folder.write("model.safetensors", counting_safetensors(tensors));
+    CHECK_THAT(run.message(), Contains("q_proj.bias' is not part"));
+  }
+  SECTION("wrong dtype") {
+    std::string bytes = counting_safetensors(tensors);
+    bytes.replace(bytes.find("F32"), 3, "I32");
+    run.folder.write("model.safetensors", bytes);
+    CHECK_THAT(run.message(), Contains("has dtype I32; allowed: F32, BF16, F16"));
+  }
+  SECTION("no file") {
+    std::filesystem::remove(run.folder.path() / "model.safetensors");
+    CHECK_THAT(run.message(), Contains("'model.source': holds neither"));
+  }
+}
+
+TEST_CASE("a tied checkpoint needs no head, and an old one may hold rotary constants") {
+  TokenRun run;
+  Tensors tensors = tensors_of_config();
+  tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {2};
+  run.folder.write("model.safetensors", counting_safetensors(tensors));
+  CHECK_NOTHROW(check_inputs(run.spec));
+  tensors.erase("lm_head.weight");
+  run.folder.write("model.safetensors", counting_safetensors(tensors));
+  CHECK_THAT(run.message(), Contains("'lm_head.weight' is missing"));
+  run.folder.write("config.json", config_with("embeddings\": false", "embeddings\": true"));
+  CHECK_NOTHROW(check_inputs(run.spec));
+}
+
+TEST_CASE("tokens that do not fit the run are refused") {
+  TokenRun run;
+  SECTION("row length") {
+    run.folder.write("tokens.npy", npy_of(2, 4, {0, 1, 2, 3, 4, 5, 6, 7}));
+    CHECK_THAT(run.message(), Contains("'data.train': has rows of 4 tokens") &&
+                                  Contains("sequence_length + 1 = 5"));
+  }
+  SECTION("beyond the vocabulary") {
+    run.folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, 5, 6, 7, 8, 16}));
+    CHECK_THAT(run.message(), Contains("the token 16") && Contains("has 16 tokens") &&
+                                  Contains("allowed: 0 to 15"));
+  }
+  SECTION("negative") {
+    run.folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, -100, 6, 7, 8, 15}));
+    CHECK_THAT(run.message(), Contains("the token -100"));
+  }
+  SECTION("too few rows") {
+    run.folder.write("tokens.npy", npy_of(1, 5, {0, 1, 2, 3, 4}));
+    CHECK_THAT(run.message(), Contains("has 1 rows") && Contains("batch.total = 2"));
+  }
+  SECTION("no file") {
+    run.spec.data.train = "/nowhere.npy";
+    CHECK_THAT(run.message(), Contains("/nowhere.npy: 'data.train': cannot be read"));
+  }
+}
+
+TEST_CASE("a sequence longer than the source's positions is refused") {
+  TokenRun run;
+  run.spec.data.sequence_length = 65;
+  CHECK_THAT(run.message(), Contains("'data.sequence_length': 65") && Contains("at most 64"));
+}
+
+TEST_CASE("chess uses the shipped games and tokenizer unless others are named") {
+  RunSpec spec = resolved({});
+  REQUIRE(spec.data.kind == DataKind::kChess);
+  const auto files = input_files(spec);
+  REQUIRE(files.size() == 2);
+  CHECK(files[0].filename() == "games.csv");
+  CHECK(files[1].filename() == "tokenizer.model");
+  CHECK_NOTHROW(check_inputs(spec));
+
+  const TemporaryFolder folder;
+  spec.data.train = folder.write("few.csv", "Moves,Termination,Result\n1. e4,DRAW,1/2-1/2\n");
+  CHECK(input_files(spec)[0] == spec.data.train);
+  CHECK_THAT(refusal([&] { check_inputs(spec); }), Contains("has 1 rows"));
+}
+
+TEST_CASE("a chess tokenizer that does not fit is refused") {
+  RunSpec spec = resolved({});
+  const auto shipped = tokenizer_file(spec.data);
+  spec.model.config.vocab_size = 100;
+  CHECK_THAT(refusal([&] { check_inputs(spec); }),
+             Contains("tokenizer.model: 'model.config.vocab_size': has 1024 pieces") &&
+                 Contains("vocabulary has 100 tokens"));
+  const TemporaryFolder folder;
+  std::string bytes(std::filesystem::file_size(shipped), '\0');
+  std::ifstream(shipped, std::ios::binary).read(bytes.data(), std::ssize(bytes));
+  spec = resolved({});
+  for (const size_t size : {size_t{0}, size_t{1}, bytes.size() / 2, bytes.size() - 1}) {
+    spec.data.tokenizer = folder.write("torn.model", bytes.substr(0, size));
+    CHECK_THAT(refusal([&] { check_inputs(spec); }), Contains("is no SentencePiece model"));
+  }
+}
+
+TEST_CASE("games are read from any CSV with their columns") {
+  const TemporaryFolder folder;
+  const auto games =
+      read_chess_games(folder.write("games.csv",
+                                    "\xEF\xBB\xBFResult,Site,Moves,Termination\r\n"
+                                    "1-0,\"Riga, \"\"old\"\"\ntown\",1. e4 e5,CHECKMATE\r\n"
+                                    "\r\n"
+                                    "0-1,,\"1. d4\",RESIGNED"));
+  REQUIRE(games.size() == 2);
+  CHECK(games[0].moves == "1. e4 e5");
+  CHECK(games[0].termination == "CHECKMATE");
+  CHECK(games[0].result == "1-0");
+  CHECK(games[1].moves == "1. d4");
+  CHECK(games[1].termination == "RESIGNED");
+}
+
+TEST_CASE("a CSV that does not hold games is refused with its line") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& text) {
+    return refusal([&] { read_chess_games(folder.write("games.csv", text)); });
+  };
+  const std::string header = "Moves,Termination,Result\n";
+  CHECK_THAT(message(""), Contains("games.csv: is empty"));
+  CHECK_THAT(message("Moves,Result\n"), Contains("games.csv:1: has no column 'Termination'"));
+  CHECK_THAT(message(header + "\"a\nb\",c,d\na,b\n"), Contains("games.csv:4: has 2 fields"));
+  CHECK_THAT(message(header + "\"a,b,c\n"), Contains("games.csv:2: a quoted field without"));
+  CHECK_THAT(message(header + "\"a\"b,c,d\n"), Contains("text after a closing quote"));
+  CHECK_THAT(message(header + "a\"b,c,d\n"), Contains("a quote inside a field"));
+}
+
+TEST_CASE("what a run resumes from is a checkpoint") {
+  const TemporaryFolder folder;
+  RunSpec spec = resolved({});
+  spec.resume.path = folder.path();
+  CHECK_THAT(refusal([&] { check_inputs(spec); }), Contains("is not a checkpoint"));
+  folder.write(kTrainerStateName, "{}");
+  CHECK_NOTHROW(check_inputs(spec));
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,93 @@
+#include "contract/inputs/npy.h"
+
+#include "tests/contract/input_fixtures.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Contains;
+
+std::string header(const std::string& descr, const std::string& fortran_order,
+                   const std::string& shape) {
+  return "{'descr': " + descr + ", 'fortran_order': " + fortran_order + ", 'shape': " + shape +
+         ", }   \n";
+}
+
+std::string refusal_of_npy(const std::string& file_bytes) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("tokens.npy", file_bytes);
+  const std::string message = refusal([&] { TokenArray tokens(file); });
+  CHECK_THAT(message, Contains(file.string()));
+  return message;
+}
+
+template <typename Item>
+void check_reads(const std::string& descr, char version) {
+  const TemporaryFolder folder;
+  const auto file = folder.write(
+      "tokens.npy",
+      npy_bytes(header(descr, "False", "(2, 3)"), bytes_of<Item>({5, 1, 2, 3, 9, -4}), version));
+  const TokenArray tokens(file);
+  CHECK(tokens.rows() == 2);
+  CHECK(tokens.columns() == 3);
+  std::vector<int64_t> row(3);
+  tokens.read_row(1, row.data());
+  CHECK(row == std::vector<int64_t>{3, 9, -4});
+  CHECK(tokens.minimum_and_maximum() == std::pair<int64_t, int64_t>{-4, 9});
+}
+
+TEST_CASE("int32 and int64 arrays of .npy versions 1 to 3 are read") {
+  for (const char version : {'\1', '\2', '\3'}) {
+    check_reads<int32_t>("'<i4'", version);
+    check_reads<int64_t>("\"<i8\"", version);
+  }
+}
+
+TEST_CASE("an empty token array has no extremes") {
+  const TemporaryFolder folder;
+  const TokenArray tokens(folder.write("tokens.npy", npy_of(0, 3, {})));
+  CHECK(tokens.rows() == 0);
+  CHECK(tokens.minimum_and_maximum() == std::pair<int64_t, int64_t>{0, -1});
+}
+
+TEST_CASE("a .npy file cut short anywhere is refused, and one with bytes left over") {
+  const std::string whole = npy_of(2, 2, {1, 2, 3, 4});
+  for (size_t size = 0; size < whole.size(); ++size) refusal_of_npy(whole.substr(0, size));
+  CHECK_THAT(refusal_of_npy(whole.substr(0, whole.size() - 1)), Contains("cut short"));
+  CHECK_THAT(refusal_of_npy(whole + "x"), Contains("does not fit its 17 bytes"));
+}
+
+TEST_CASE("arrays that are not int32 or int64 in C order with two dimensions are refused") {
+  const std::string data = bytes_of<int32_t>({1, 2, 3, 4});
+  const auto message = [&](const std::string& descr, const std::string& order,
+                           const std::string& shape) {
+    return refusal_of_npy(npy_bytes(header(descr, order, shape), data));
+  };
+  CHECK_THAT(message("'>i4'", "False", "(2, 2)"), Contains("(big-endian)") && Contains("'<i4'"));
+  CHECK_THAT(message("'<f4'", "False", "(2, 2)"), Contains("has dtype \"<f4\""));
+  CHECK_THAT(message("'<u2'", "False", "(2, 4)"), Contains("has dtype \"<u2\""));
+  CHECK_THAT(message("[('a', '<i4')]", "False", "(2, 2)"), Contains("has dtype [[\"a\""));
+  CHECK_THAT(message("'<i4'", "True", "(2, 2)"), Contains("Fortran order"));
+  CHECK_THAT(message("'<i4'", "False", "(4,)"), Contains("shape [4], not two dimensions"));
+  CHECK_THAT(message("'<i4'", "False", "()"), Contains("not two dimensions"));
+  CHECK_THAT(message("'<i4'", "False", "(1, 2, 2)"), Contains("not two dimensions"));
+  CHECK_THAT(message("'<i4'", "False", "(-2, -2)"), Contains("not two dimensions"));
+  CHECK_THAT(message("'<i4'", "False", "(2, 3)"), Contains("does not fit its 16 bytes"));
+  // 4 * 2^31 * 2^31 overflows to 0.
+  CHECK_THAT(refusal_of_npy(npy_bytes(header("'<i4'", "False", "(2147483648, 2147483648)"), "")),
+             Contains("does not fit its 0 bytes"));
+}
+
+TEST_CASE("files that are no .npy, of an unknown version, or without a proper header are refused") {
+  CHECK_THAT(refusal_of_npy("PK\3\4 a zip file"), Contains("is no .npy file"));
+  CHECK_THAT(refusal_of_npy(npy_bytes("{}", "", 4)), Contains("version 4; allowed: 1, 2, 3"));
+  CHECK_THAT(refusal_of_npy(npy_bytes("{}", "")), Contains("without descr"));
+  CHECK_THAT(refusal_of_npy(npy_bytes("{'descr': ", "")), Contains("is not JSON"));
+  std::string zeros = header("'<i4'", "False", "(0, 2)");  // which NumPy does not read either
+  zeros[zeros.size() - 2] = '\0';
+  CHECK_THAT(refusal_of_npy(npy_bytes(zeros, "")), Contains("damaged header"));
+  CHECK_THAT(refusal([] { TokenArray tokens("/nowhere.npy"); }), Contains("cannot be read"));
+}
+
+}  // namespace
+}  // namespace fsdp

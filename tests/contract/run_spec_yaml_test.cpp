@@ -1,0 +1,342 @@
+#include "contract/spec/run_spec_yaml.h"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "contract/spec/overrides.h"
+#include "tests/contract/applied_overrides.h"
+#include "tests/temporary_folder.h"
+
+namespace fsdp {
+namespace {
+
+// But for those that exclude one of these, or cannot be with it: see with_the_others_changed.
+RunSpec with_every_value_changed() {
+  return applied(R"(
+model:
+  source: llama
+data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false}
+strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wrap: none,
+           prefetch: 3, limit_all_gathers: false, offload: optimizer, accumulate: unsharded}
+batch: {size_per_rank: 2, total: 16}
+precision: {parameters: bf16, reduction: fp16, buffers: bf16}
+activation_checkpointing: {every: 2}
+optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, beta1: 0.8, beta2: 0.7,
+            epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16}
+schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, step_size: 30, gamma: 0.5}
+train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip}
+evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, batches: 7}
+checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
+             single_file: true, keep: 2}
+resume: auto
+communication: {timeout_s: 30, start_up_timeout_s: 40}
+device_samples: {every_s: 0.5}
+wandb: {entity: "a #team", project: lab, name: "null", log_model: true}
+slurm: {mode: allocation, job_name: "a \"job\" $x", partition: gpu, account: lab, qos: high,
+        reservation: class, nodes: 2, gpus_per_node: 4, gpu_request: gpus_per_node, gpu_type: a100,
+        gpu_memory_gib: 79.5, cpus_per_task: 10, mem: 16G, time: "04:00:00", constraint: "a&b|c",
+        exclude: "n[1,3-4]", exclusive: true, output: "%x-%j.out", error: "%x-%j.err",
+        mail_user: me@here, mail_type: "END,FAIL", modules: [cuda, "b:c, 'd' ]"],
+        prologue: ["export X=\"$(pwd)\"  # ${Y}"], environment: ["OMP_NUM_THREADS=2", "_a="],
+        sbatch_options: [--nice=100], srun_options: [--mpi=none], template: own.sh, max_parallel: 3,
+        max_restarts: 0, signal_before_end_s: 60,
+        container: {engine: pyxis, image: "docker://a/b:c", options: [--bind, /data],
+                    trainer: /opt/fsdp-train}}
+device: cuda
+threads_per_rank: 2
+memory_limit_gib: 0.1
+)");
+}
+
+RunSpec with_the_others_changed() {
+  return applied(R"(
+model.config: {num_hidden_layers: 1, hidden_size: 32, intermediate_size: 33,
+               num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 100, rope_theta: 5,
+               rms_norm_eps: 1e-3, tie_word_embeddings: true, max_position_embeddings: 300}
+strategy.wrap.blocks: 2
+batch.gradient_accumulation_steps: 2
+precision: bf16_mixed
+optimizer.in_backward: true
+train.steps: 7
+evaluation: {every_steps: 1, fraction: 0.25}
+)");
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::stringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("nested, dotted and mixed keys mean the same") {
+  const RunSpec nested =
+      applied("strategy: {kind: ddp, ranks: 4}\nmodel: {config: {hidden_size: 8}}");
+  CHECK(applied("strategy.kind: ddp\nstrategy.ranks: 4\nmodel.config.hidden_size: 8") == nested);
+  CHECK(applied("strategy: {kind: ddp}\nstrategy.ranks: 4\nmodel: {config.hidden_size: 8}") ==
+        nested);
+  CHECK(nested.strategy.kind == StrategyKind::kDdp);
+  CHECK(nested.strategy.ranks == 4);
+  CHECK(nested.model.config.hidden_size == 8);
+}
+
+TEST_CASE("keys that are not named keep their values") {
+  RunSpec spec = applied("strategy: {kind: ddp, ranks: 4}");
+  apply_overrides(spec, parse_yaml("strategy.kind: fsdp", kOrigin), kOrigin);
+  CHECK(spec.strategy.kind == StrategyKind::kFsdp);
+  CHECK(spec.strategy.ranks == 4);
+}
+
+TEST_CASE("an empty layer changes nothing") { CHECK(applied("# nothing\n") == RunSpec{}); }
+
+TEST_CASE("numbers are read exactly") {
+  CHECK(applied("optimizer.learning_rate: 1e-5").optimizer.learning_rate == 1e-5);
+  CHECK(applied("optimizer.learning_rate: +2").optimizer.learning_rate == 2);
+  CHECK(applied("train.seed: 9007199254740991").train.seed == 9007199254740991);
+  CHECK(applied("data.shuffle: false").data.shuffle == false);
+}
+
+TEST_CASE("null clears what is optional") {
+  RunSpec spec = with_every_value_changed();
+  apply_overrides(
+      spec,
+      parse_yaml("optimizer.gradient_clip_norm: null\nthreads_per_rank: ~\nmodel.source:", kOrigin),
+      kOrigin);
+  CHECK(!spec.optimizer.gradient_clip_norm);
+  CHECK(!spec.threads_per_rank);
+  CHECK(spec.model.source.empty());
+}
+
+TEST_CASE("input paths become absolute and normal, relative to the file") {
+  CHECK(applied("data.train: sub/../a.npy").data.train == "/data/lab/a.npy");
+  CHECK(applied("data.train: /x//y/./a.npy").data.train == "/x/y/a.npy");
+  CHECK(applied("data.train: ~/a.npy").data.train == "/data/lab/~/a.npy");
+  CHECK(applied("model.source: ../models/llama/").model.source == "/data/models/llama");
+}
+
+TEST_CASE("a mistake in YAML names its place, its key, what is allowed and the nearest name") {
+  CHECK(
+      message("strategy:\n  kind: fdsp\n") ==
+      "lab.yaml:2:9: 'strategy.kind': 'fdsp' is not one of its values; allowed: single, ddp, fsdp; "
+      "did you mean 'fsdp'?");
+  CHECK(message("strategy:\n  rank: 4\n") ==
+        "lab.yaml:2:3: 'strategy.rank': unknown key; allowed: kind, ranks, sharding, "
+        "shard_group_size, wrap, prefetch, limit_all_gathers, offload, accumulate; did you mean "
+        "'ranks'?");
+  CHECK(message("batch.totl: 4\n") ==
+        "lab.yaml:1:1: 'batch.totl': unknown key; allowed: size_per_rank, total, "
+        "gradient_accumulation_steps; did you mean 'total'?");
+  CHECK(message("train.steps.more: 4\n") ==
+        "lab.yaml:1:1: 'train.steps.more': unknown key; 'train.steps' holds a value, not keys");
+  CHECK_THAT(message("learning_rate: 1\n"),
+             Catch::EndsWith("did you mean 'optimizer.learning_rate'?"));
+  CHECK_THAT(message("stratgy.kind: ddp\n"), Catch::EndsWith("did you mean 'strategy'?"));
+  CHECK_THAT(message("strategy..kind: ddp\n"), Catch::Contains("unknown key"));
+}
+
+TEST_CASE("a key that comes twice is refused, however it is spelled") {
+  CHECK(message("strategy:\n  ranks: 2\n  ranks: 4\n") ==
+        "lab.yaml:3:3: 'strategy.ranks': duplicate key; first given at lab.yaml:2:3");
+  CHECK(message("strategy: {ranks: 2}\nstrategy.ranks: 4\n") ==
+        "lab.yaml:2:1: 'strategy.ranks': duplicate key; first given at lab.yaml:1:19");
+  CHECK(message("strategy: {ranks: 2}\nstrategy: {kind: ddp}\n") ==
+        "lab.yaml:2:1: 'strategy': duplicate key; first given at lab.yaml:1:1");
+}
+
+TEST_CASE("a value of the wrong type is refused") {
+  const std::string allowed = "; allowed: an integer, at least 1 and at most 100000";
+  CHECK(message("strategy:\n  ranks: 12abc") ==
+        "lab.yaml:2:10: 'strategy.ranks': '12abc' is not an integer" + allowed +
+            "; write the number without a unit");
+  CHECK(message("strategy.ranks: 4.0") ==
+        "lab.yaml:1:17: 'strategy.ranks': '4.0' is not an integer" + allowed + "; write 4");
+  CHECK(message("strategy.ranks: 1e3") ==
+        "lab.yaml:1:17: 'strategy.ranks': '1e3' is not an integer" + allowed + "; write 1000");
+  for (const std::string text : {"true", "four", "0x10", "--4", "''"}) {
+    INFO(text);
+    CHECK_THAT(message("strategy.ranks: " + text),
+               Catch::StartsWith("lab.yaml:1:17: 'strategy.ranks': ") && Catch::EndsWith(allowed));
+  }
+  CHECK(message("strategy.ranks: \"4\"") ==
+        "lab.yaml:1:17: 'strategy.ranks': '4' in quotes is text, not an integer" + allowed);
+  CHECK(message("strategy.ranks: [4]") ==
+        "lab.yaml:1:17: 'strategy.ranks': a list is not an integer" + allowed);
+  CHECK(message("strategy.ranks:\nprecision: fp32") ==
+        "lab.yaml:1:1: 'strategy.ranks': null is not an integer" + allowed);
+  CHECK(message("strategy: [kind, ddp]") ==
+        "lab.yaml:1:11: 'strategy': a list is not a map; allowed: a map of keys: kind, ranks, "
+        "sharding, shard_group_size, wrap, prefetch, limit_all_gathers, offload, accumulate");
+  CHECK_THAT(message("strategy: ddp"), Catch::Contains("'strategy': 'ddp' is not a map"));
+  CHECK_THAT(message("strategy:\n"), Catch::Contains("'strategy': null is not a map"));
+  CHECK_THAT(message("[strategy]"), Catch::StartsWith("lab.yaml:1:1: a list is not a map"));
+  CHECK_THAT(message("[a]: 1"), Catch::Contains("a list is not a key"));
+  CHECK_THAT(message("optimizer.beta1: true"), Catch::Contains("'true' is not a number"));
+  CHECK_THAT(message("data.shuffle: 1"), Catch::Contains("allowed: true, false"));
+  CHECK_THAT(message("data.train: {a: b}"), Catch::Contains("a map is not a path"));
+  CHECK_THAT(message("data.train: \"a\\0b\""), Catch::Contains("NUL"));
+  CHECK_THAT(message("device: [cpu]"), Catch::Contains("a list is not one of its values"));
+  CHECK(message("precision: [fp32]") ==
+        "lab.yaml:1:12: 'precision': a list is not a map; allowed: a map of keys: kind, "
+        "parameters, reduction, buffers");
+}
+
+TEST_CASE("a number out of range is refused") {
+  CHECK(message("strategy.ranks: 0") ==
+        "lab.yaml:1:17: 'strategy.ranks': 0 is out of range; allowed: an integer, at least 1 and "
+        "at most 100000");
+  CHECK(
+      message("optimizer.beta2: 1") ==
+      "lab.yaml:1:18: 'optimizer.beta2': 1 is out of range; allowed: a number, at least 0 and less "
+      "than 1");
+  CHECK_THAT(
+      message("optimizer.gradient_clip_norm: 0"),
+      Catch::EndsWith(
+          "0 is out of range; allowed: a number, greater than 0 and at most 1e+30, or null"));
+  CHECK_THAT(message("train.seed: 9223372036854775808"),
+             Catch::Contains("9223372036854775808 does not fit into 64 bits"));
+  CHECK_THAT(message("optimizer.epsilon: 1e999"), Catch::Contains("does not fit into a double"));
+  for (const std::string text : {".nan", "nan", ".inf", "-.inf", "inf", "infinity", "-nan"}) {
+    INFO(text);
+    CHECK_THAT(message("optimizer.learning_rate: " + text),
+               Catch::EndsWith("is not finite; allowed: a number, at least 0 and at most 1000000"));
+  }
+}
+
+TEST_CASE("an alternative clears the other of an earlier layer") {
+  RunSpec spec = applied("batch.total: 16\ntrain.epochs: 2\nmodel.config.hidden_size: 8");
+  apply_overrides(
+      spec,
+      parse_yaml("batch.gradient_accumulation_steps: 2\ntrain.steps: 5\nmodel.source: m", kOrigin),
+      kOrigin);
+  CHECK(!spec.batch.total);
+  CHECK(spec.batch.gradient_accumulation_steps == 2);
+  CHECK(!spec.train.epochs);
+  CHECK(spec.train.steps == 5);
+  CHECK(spec.model.source == "/data/lab/m");
+  CHECK(spec.model.config == ModelConfig{});
+
+  apply_overrides(spec, parse_yaml("batch.total: 8\nmodel.config.hidden_size: 12", kOrigin),
+                  kOrigin);
+  CHECK(spec.batch.total == 8);
+  CHECK(!spec.batch.gradient_accumulation_steps);
+  CHECK(spec.train.steps == 5);
+  CHECK(spec.model.source.empty());
+  CHECK(spec.model.config.hidden_size == 12);
+}
+
+TEST_CASE("clearing one alternative leaves the other") {
+  RunSpec spec = applied("batch.total: 16");
+  apply_overrides(spec, parse_yaml("batch.gradient_accumulation_steps: null", kOrigin), kOrigin);
+  CHECK(spec.batch.total == 16);
+  CHECK(applied("{batch: {total: null, gradient_accumulation_steps: 2}}")
+            .batch.gradient_accumulation_steps == 2);
+}
+
+TEST_CASE("both alternatives in one layer are refused") {
+  CHECK(
+      message("batch: {total: 8}\nbatch.gradient_accumulation_steps: 2") ==
+      "lab.yaml:2:36: 'batch.gradient_accumulation_steps': excludes 'batch.total', which is given "
+      "at lab.yaml:1:16; allowed: one of the two");
+  CHECK_THAT(message("train: {steps: 1, epochs: 1}"), Catch::Contains("excludes 'train.steps'"));
+  CHECK_THAT(message("model: {config: {hidden_size: 8}, source: m}"),
+             Catch::Contains("excludes 'model.config.hidden_size'"));
+}
+
+TEST_CASE("a layer says where it gives a key") {
+  Overrides layer;
+  layer.add(parse_yaml("strategy:\n  ranks: 4\ntrain.seed: 3", kOrigin), kOrigin);
+  CHECK(layer.place("strategy.ranks") == "lab.yaml:2:10");
+  CHECK(layer.place("strategy") == "lab.yaml:2:10");
+  CHECK(layer.place("strat").empty());
+  CHECK(layer.place("strategy.kind").empty());
+}
+
+TEST_CASE("a specification survives being written and read") {
+  for (const RunSpec& spec : {resolved(RunSpec{}), resolved(with_every_value_changed()),
+                              resolved(with_the_others_changed())}) {
+    const TemporaryFolder folder;
+    CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))) == spec);
+  }
+}
+
+TEST_CASE("a specification from before a section was added has its defaults") {
+  const std::string text = to_yaml(resolved(RunSpec{}));
+  const size_t slurm = text.find("slurm:\n");
+  const std::string earlier = text.substr(0, slurm) + text.substr(text.find("device: ", slurm));
+  CHECK_THAT(earlier, !Catch::Contains("gpus_per_node"));
+  CHECK(run_spec_from_yaml(earlier, kOrigin) == resolved(RunSpec{}));
+}
+
+TEST_CASE("the specifications of these tests leave no key as it is by default") {
+  const std::vector<std::string> by_default = lines_of(to_yaml(RunSpec{}));
+  const std::vector<std::string> one = lines_of(to_yaml(with_every_value_changed()));
+  const std::vector<std::string> other = lines_of(to_yaml(with_the_others_changed()));
+  REQUIRE(one.size() == by_default.size());
+  REQUIRE(other.size() == by_default.size());
+  std::vector<std::string> unchanged;
+  for (size_t i = 0; i < by_default.size(); ++i) {
+    const bool is_section = by_default[i].ends_with(':');
+    if (!is_section && by_default[i] == one[i] && by_default[i] == other[i]) {
+      unchanged.push_back(by_default[i]);
+    }
+  }
+  // The third of three alternatives each.
+  CHECK(unchanged == std::vector<std::string>{"    min_parameters: null", "  sequences: null"});
+}
+
+TEST_CASE("paths of any spelling survive being written and read") {
+  for (const std::string name :
+       {"with space", "it's \"quoted\"", "a: b # c", "- x", "~", "null", "{a}", "tab\tfeed\nend",
+        "back\\slash", "\x01\x1f\x7f", "h\xc3\xa9\xe2\x80\xa8\xf0\x9f\x8c\x8d", "%x &y *z !t",
+        "${HOME}"}) {
+    INFO(name);
+    RunSpec spec = resolved(RunSpec{});
+    spec.data.train = "/data/" + name;
+    const TemporaryFolder folder;
+    CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))).data.train == spec.data.train);
+  }
+}
+
+TEST_CASE("canonical YAML has every key, in the order of the struct") {
+  const std::string text = to_yaml(resolved(with_every_value_changed()));
+  CHECK_THAT(text, Catch::StartsWith("model:\n  source: \"/data/lab/llama\"\n  config:\n"
+                                     "    num_hidden_layers: 6\n"));
+  CHECK_THAT(text, Catch::Contains("  learning_rate: 1e-05\n"));
+  CHECK_THAT(text, Catch::Contains("  steps: null\n  epochs: 5\n"));
+  CHECK_THAT(text, Catch::EndsWith("device: cuda\nthreads_per_rank: 2\nmemory_limit_gib: 0.1\n"));
+  size_t lines_with_values = 0;
+  for (size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
+    ++lines_with_values;
+  }
+  CHECK(lines_with_values == run_spec_keys().size());
+}
+
+TEST_CASE("a contradiction in run.yaml names its line") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("run.yaml", "strategy:\n  ranks: 3\n");
+  CHECK_THROWS_WITH(read_run_spec(file),
+                    file.string() +
+                        ":2:10: 'strategy.ranks': is 3, but strategy.kind single "
+                        "is one process; allowed: 1");
+  CHECK_THROWS_WITH(read_run_spec("/nowhere/run.yaml"),
+                    "/nowhere/run.yaml: cannot be read: No such file or directory");
+  CHECK_THROWS_WITH(read_run_spec("/"), "/: cannot be read: Is a directory");
+}
+
+TEST_CASE("text that is not YAML is refused with its place") {
+  CHECK_THAT(message("a: [1,\nb: 2"),
+             Catch::StartsWith("lab.yaml:1:4: not well-formed YAML: this '[' is not closed"));
+  CHECK_THAT(message("precision: fp32\n---\nprecision: fp32"), Catch::Contains("second document"));
+}
+
+TEST_CASE("differences from the default leave out defaults and input paths") {
+  CHECK(differences_from_default(RunSpec{}).empty());
+  CHECK(differences_from_default(applied("strategy: {kind: ddp, ranks: 4}\ndata.train: a.csv\n"
+                                         "optimizer: {learning_rate: 1e-5, beta1: 0.9}")) ==
+        "strategy.kind=ddp\nstrategy.ranks=4\noptimizer.learning_rate=1e-05\n");
+  CHECK(differences_from_default(applied("evaluation.data: v.csv\nresume: checkpoint")).empty());
+}
+
+}  // namespace fsdp
