@@ -7,12 +7,14 @@
 namespace fsdp {
 namespace {
 
-// Of rank 0: every rank reports the same loss.
+// Of rank 0, because every rank reports the same loss; from the run's first step on.
 template <typename Body>
-Curve loss_curve(const std::vector<Recorded<Body>>& events) {
+Curve loss_curve(const Store& store, const ComparisonRow& run,
+                 std::vector<Recorded<Body>> (Store::*events)(int64_t, int) const) {
   std::vector<CurvePoint> points;
-  for (const Recorded<Body>& event : events) {
-    if (event.rank == 0) {
+  for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
+    for (const Recorded<Body>& event : (store.*events)(run.run, stretch.attempt)) {
+      if (event.rank != 0 || event.body.step > stretch.last_step) continue;
       points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
     }
   }
@@ -60,8 +62,8 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
   for (const auto& checkpoint : store.checkpoints(run.run, attempt)) {
     detail.checkpoints.push_back(checkpoint.body.path);
   }
-  detail.training_loss = loss_curve(store.steps(run.run, attempt));
-  detail.validation_loss = loss_curve(store.evaluations(run.run, attempt));
+  detail.training_loss = loss_curve(store, run, &Store::steps);
+  detail.validation_loss = loss_curve(store, run, &Store::evaluations);
   const auto shown =
       std::ranges::find(detail.attempts, attempt, [](auto& record) { return record.attempt; });
   if (shown != detail.attempts.end()) {

@@ -1,6 +1,6 @@
 #include "contract/text/utf8.h"
-#include "runner/export/curves.h"
 #include "runner/export/exported_run.h"
+#include "runner/export/moments.h"
 #include "runner/export/tensorboard_file.h"
 
 namespace fsdp {
@@ -13,9 +13,9 @@ void write_tensorboard(const Store& store, const ExportedRun& run,
       started_unix_ms);
   file.add_text(started_unix_ms, "specification",
                 "```yaml\n" + visible_lines(run.spec_text) + "```\n");
-  for (const CurvePoint& point :
-       curves(store, run.row.run, static_cast<int>(run.row.attempt.value()))) {
-    file.add_scalars(point.step, point.time_unix_ms, point.figures);
+  for (const Moment& moment :
+       moments_of(store, run.row.run, static_cast<int>(run.row.attempt.value()))) {
+    file.add_scalars(moment.step, moment.time_unix_ms, moment.figures);
   }
   file.close();
 }

@@ -4,8 +4,8 @@
 #include "contract/record/run_paths.h"
 #include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
-#include "runner/export/curves.h"
 #include "runner/export/exported_run.h"
+#include "runner/export/moments.h"
 #include "runner/export/output_file.h"
 
 namespace fsdp {
@@ -95,10 +95,10 @@ void write_wandb(const Store& store, const ExportedRun& run, const std::filesyst
   about_file.close();
 
   OutputFile history(folder / "history.jsonl");
-  for (const CurvePoint& point : curves(store, row.run, static_cast<int>(row.attempt.value()))) {
-    std::string line = "{\"step\":" + std::to_string(point.step) +
-                       ",\"time_unix_ms\":" + std::to_string(point.time_unix_ms);
-    for (const auto& [name, value] : point.figures) {
+  for (const Moment& moment : moments_of(store, row.run, static_cast<int>(row.attempt.value()))) {
+    std::string line = "{\"step\":" + std::to_string(moment.step) +
+                       ",\"time_unix_ms\":" + std::to_string(moment.time_unix_ms);
+    for (const auto& [name, value] : moment.figures) {
       line += ',';
       append_json_string(line, name);
       line += ':';

@@ -9,15 +9,20 @@ namespace {
 using enum Alignment;
 using Run = ComparisonRow;
 
-// A row's figure divided by the baseline's; of a series the ratio of the medians, with its
-// interval.
+bool has_finished(const ReportRow& row) {
+  return row.is_series ? row.series->finished_count > 0 : row.run->status == RunStatus::kFinished;
+}
+
+// A row's figure divided by the baseline's, of what finished; of a series the ratio of the medians,
+// with its interval.
 template <typename T>
 std::optional<Ratio> ratio_to_baseline(const ReportRow& row,
                                        std::optional<T> AttemptSummary::*member,
                                        std::optional<Ratio> Series::*of_series) {
   if (row.is_series && of_series != nullptr) return row.series->*of_series;
   const Series* baseline = row.series->baseline;
-  if (baseline == nullptr || !(row.run->*member) || !(baseline->median.*member)) {
+  if (baseline == nullptr || !has_finished(row) || !(row.run->*member) ||
+      !(baseline->median.*member)) {
     return std::nullopt;
   }
   const auto denominator = static_cast<double>(*(baseline->median.*member));
@@ -37,6 +42,12 @@ std::optional<Ratio> step_time_ratio(const ReportRow& row) {
 std::optional<Ratio> memory_ratio(const ReportRow& row) {
   return ratio_to_baseline(row, &AttemptSummary::memory_allocated_bytes_max, nullptr);
 }
+
+constexpr const char* kLowEnd =
+    "Low end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
+    "baseline, "
+    "the least ratio between two; absent below 3.";
+constexpr const char* kHighEnd = "High end of it; of 3 or 4 repeats the greatest ratio.";
 
 Value value_of(const std::optional<Ratio>& ratio) { return ratio ? Value(ratio->value) : Value(); }
 
@@ -132,24 +143,24 @@ std::vector<Column> speed_columns() {
        kRight, of(&Run::tokens_per_second),
        [](auto& row) { return three_digits(row.run->tokens_per_second); }},
       {"tokens_per_second_ratio", "tokens/s\nratio",
-       "tokens_per_second / the baseline's median over its repeats.", kRight,
+       "tokens_per_second / the baseline's median over its repeats; of rows that finished.", kRight,
        [](auto& row) { return value_of(speed_ratio(row)); },
        [](auto& row) { return ratio(speed_ratio(row)); }},
-      {"tokens_per_second_ratio_low", "",
-       "Low end of the 95 % interval of the series' ratio; absent below 3 repeats.", kRight,
+      {"tokens_per_second_ratio_low", "", kLowEnd, kRight,
        interval_end(&Series::tokens_per_second_ratio, &Interval::low)},
-      {"tokens_per_second_ratio_high", "", "High end of it.", kRight,
+      {"tokens_per_second_ratio_high", "", kHighEnd, kRight,
        interval_end(&Series::tokens_per_second_ratio, &Interval::high)},
-      {"step_time_ratio", "", "step_time_ms_median / the baseline's median over its repeats.",
+      {"step_time_ratio", "",
+       "step_time_ms_median / the baseline's median over its repeats; of rows that finished.",
        kRight, [](auto& row) { return value_of(step_time_ratio(row)); },
        [](auto& row) { return ratio(step_time_ratio(row)); }},
-      {"step_time_ratio_low", "",
-       "Low end of the 95 % interval of the series' ratio; absent below 3 repeats.", kRight,
+      {"step_time_ratio_low", "", kLowEnd, kRight,
        interval_end(&Series::step_time_ratio, &Interval::low)},
-      {"step_time_ratio_high", "", "High end of it.", kRight,
+      {"step_time_ratio_high", "", kHighEnd, kRight,
        interval_end(&Series::step_time_ratio, &Interval::high)},
-      {"memory_allocated_ratio", "memory\nratio", "memory_allocated_bytes_max / the baseline's.",
-       kRight, [](auto& row) { return value_of(memory_ratio(row)); },
+      {"memory_allocated_ratio", "memory\nratio",
+       "memory_allocated_bytes_max / the baseline's; of rows that finished.", kRight,
+       [](auto& row) { return value_of(memory_ratio(row)); },
        [](auto& row) { return ratio(memory_ratio(row)); }},
   };
 }

@@ -93,10 +93,23 @@ std::string repeats_line(Rows rows) {
   return "Figures of rows with repeats are medians over those that finished.";
 }
 
+// What [low, high] is, of the rows that have it.
+std::string intervals_remark(bool has_confidence, bool has_range) {
+  if (!has_confidence && !has_range) return {};
+  const std::string range = "range of the ratios between repeats";
+  std::string what =
+      has_confidence ? "95 % interval of the ratio, bootstrapped over the repeats" : range;
+  if (has_confidence && has_range) {
+    what += " (of fewer than " + std::to_string(kLeastForConfidence) + ": " + range + ")";
+  }
+  return " [low, high]: " + what + "; ~: it holds 1, so the repeats show no difference.";
+}
+
 std::string ratios_line(Rows rows, const View& view) {
   Names names;
   std::set<const Series*> seen;
-  bool has_interval = false;
+  bool has_confidence = false;
+  bool has_range = false;
   for (const ReportRow& row : rows) {
     const Series* baseline = row.series->baseline;
     if (baseline != nullptr && seen.insert(baseline).second) {
@@ -104,7 +117,8 @@ std::string ratios_line(Rows rows, const View& view) {
                       (baseline->finished_count > 0 ? "" : ", which has not finished"));
     }
     const auto& ratio = row.series->tokens_per_second_ratio;
-    has_interval = has_interval || (row.is_series && ratio && ratio->interval);
+    if (!row.is_series || !ratio || !ratio->interval) continue;
+    (ratio->is_confidence ? has_confidence : has_range) = true;
   }
   if (names.empty()) return {};
   std::string line = "Ratios are to ";
@@ -112,13 +126,7 @@ std::string ratios_line(Rows rows, const View& view) {
     line += view.group.empty() ? "the first row that finished: "
                                : "the first row of a block that finished: ";
   }
-  line += joined_names(names) + ".";
-  if (has_interval) {
-    line +=
-        " [low, high]: 95 % interval of the ratio, bootstrapped over the repeats; ~: it holds 1, "
-        "so the repeats show no difference.";
-  }
-  return line;
+  return line + joined_names(names) + "." + intervals_remark(has_confidence, has_range);
 }
 
 // Tokens per second at the quartiles of the step time.

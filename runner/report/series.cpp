@@ -126,7 +126,7 @@ std::vector<double> figures_of(const Series& series,
 void put_ratios(std::deque<Series>& all) {
   Bootstrap bootstrap;
   for (Series& series : all) {
-    if (series.baseline == nullptr) continue;
+    if (series.baseline == nullptr || series.finished_count == 0) continue;
     series.tokens_per_second_ratio =
         ratio_of(bootstrap, series, &AttemptSummary::tokens_per_second);
     series.step_time_ratio = ratio_of(bootstrap, series, &AttemptSummary::step_time_ms_median);

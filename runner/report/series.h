@@ -44,7 +44,7 @@ std::vector<double> figures_of(const Series& series, std::optional<double> Attem
 // Throws ConfigError (place: --baseline) when no experiment has one.
 void put_baselines(std::deque<Series>& all, const std::string& name);
 
-// Fills in the ratios to the baseline, where there is one.
+// Fills in the ratios to the baseline of series of which a run finished.
 void put_ratios(std::deque<Series>& all);
 
 }  // namespace fsdp

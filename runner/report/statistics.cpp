@@ -38,7 +38,13 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
     throw std::logic_error("a ratio needs values above 0 on both sides");
   }
   Ratio ratio{.value = median(values) / median(baseline)};
-  if (std::min(values.size(), baseline.size()) < kLeastRepeats) return ratio;
+  const size_t repeats = std::min(values.size(), baseline.size());
+  if (repeats < kLeastRepeats) return ratio;
+  if (repeats < kLeastForConfidence) {
+    ratio.interval =
+        Interval{.low = values.front() / baseline.back(), .high = values.back() / baseline.front()};
+    return ratio;
+  }
   const std::vector<MiddlePlaces>& above = draws(Side::kRow, values.size());
   const std::vector<MiddlePlaces>& below = draws(Side::kBaseline, baseline.size());
   ratios_.clear();
@@ -50,6 +56,7 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   }
   const double low = quantile(ratios_, kTail);
   ratio.interval = Interval{.low = low, .high = quantile(ratios_, 1 - kTail)};
+  ratio.is_confidence = true;
   return ratio;
 }
 

@@ -71,7 +71,7 @@ std::optional<std::string> resumed(Rows rows) {
   for (const ComparisonRow* run : runs) {
     names.push_back(run->point + " from step " + std::to_string(*run->resumed_from_step));
   }
-  return "figures are of the steps since a checkpoint: " + joined_names(names) +
+  return "times and memory are of the steps since a checkpoint: " + joined_names(names) +
          "; --rerun trains from the beginning";
 }
 

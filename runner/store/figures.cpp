@@ -94,7 +94,9 @@ Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attemp
 
 void Store::Contents::write(int64_t run_id, int attempt, Figures& figures, bool has_ended) {
   const AttemptFigures& computed = figures.computed;
-  write_summary.run(run_id, attempt, computed.summary(has_ended));
+  AttemptSummary summary = computed.summary(has_ended);
+  add_losses_before(summary, run_id, attempt);
+  write_summary.run(run_id, attempt, summary);
   for (int64_t rank = 0; rank < computed.ranks(); ++rank) {
     update_rank_summary.run(computed.rank_summary(rank), run_id, attempt, rank);
   }

@@ -31,6 +31,10 @@ std::vector<Recorded<Body>> read_events(Database& database, std::string_view tab
 
 }  // namespace
 
+std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
+  return contents_->stretches(run_id, attempt);
+}
+
 std::vector<Recorded<StepDone>> Store::steps(int64_t run_id, int attempt) const {
   return read_events<StepDone>(contents_->database, "steps", "step", run_id, attempt);
 }

@@ -45,12 +45,16 @@ std::optional<Header> header_of(const path& file) {
                 .has_wal = header[18] == 2};
 }
 
-// SQLite reads zeros where a file ends within a page, and may miss a row so. While a writer is at
-// work, or was killed, there is a journal.
-void require_whole_pages(const path& file, const Header& header) {
+// While a writer is at work, or when it was killed.
+bool has_journal(const path& file) {
   std::error_code not_there;
-  const uintmax_t journal_bytes = std::filesystem::file_size(file.string() + "-journal", not_there);
-  if (!not_there && journal_bytes > 0) return;
+  const uintmax_t bytes = std::filesystem::file_size(file.string() + "-journal", not_there);
+  return !not_there && bytes > 0;
+}
+
+// SQLite reads zeros where a file ends within a page, and may miss a row so.
+void require_whole_pages(const path& file, const Header& header) {
+  if (has_journal(file)) return;
   if (header.page_bytes == 0 || std::filesystem::file_size(file) % header.page_bytes == 0) return;
   throw std::runtime_error(file.string() +
                            ": is cut short, the end of its last page is missing; copy it once " +
@@ -119,8 +123,13 @@ Database open_results(const path& results, StoreUse use) {
   const std::optional<Header> header = header_of(file);
   if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
   require_whole_pages(file, *header);
-  if (is_current(header->application_id, header->user_version)) return opened(file);
-  return migrated(file, *header, use);
+  if (!is_current(header->application_id, header->user_version)) {
+    return migrated(file, *header, use);
+  }
+  // What a killed writer left half done has to be undone before anything can be read.
+  const bool is_undone_in_a_copy =
+      use == StoreUse::kExisting && has_journal(file) && !can_write(file);
+  return is_undone_in_a_copy ? Database::copy_of(file) : opened(file);
 }
 
 }  // namespace fsdp

@@ -8,7 +8,8 @@
 namespace fsdp {
 
 // results.sqlite of a results folder, of this program's schema. One of an older version is
-// migrated; where it cannot be written, a copy of it is, which goes with the object. Throws
+// migrated, and what a killed writer left half done is undone; where the folder cannot be written,
+// in a copy that goes with the object. Throws
 // std::runtime_error that says what to do when it is another program's or a newer version's, which
 // is left as it is, and with kExisting when there is none.
 Database open_results(const std::filesystem::path& results, StoreUse use);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,6 +97,12 @@ struct Recorded {
   int64_t sequence = 0;
   int64_t time_unix_ms = 0;
   Body body;
+};
+
+// A part of a run's course: an attempt, and the last of its steps that counts.
+struct Stretch {
+  int attempt = 0;
+  int64_t last_step = std::numeric_limits<int64_t>::max();
 };
 
 // Belongs to one thread. Several processes may hold one on the same folder: each call is one
@@ -223,6 +230,10 @@ class Store {
   // the figures of a run that is under way are those of its last summary, if there is one.
   std::vector<StatusRow> statuses(std::string_view experiment) const;
 
+  // The attempt and, before it, those up to the checkpoint that it went on from, in their order: a
+  // curve over all steps of a run is made of these. Of two that reached the checkpoint's step the
+  // newer one counts.
+  std::vector<Stretch> stretches(int64_t run_id, int attempt) const;
   // What one attempt reported, in the order of ranks and of their steps or events.
   std::vector<Recorded<StepDone>> steps(int64_t run_id, int attempt) const;
   // The newest steps of one rank, at most `count`, the last one last.

@@ -34,6 +34,9 @@ struct Store::Contents {
   // another process may have written, or a transaction have been rolled back.
   Figures& figures_of(int64_t run_id, int attempt);
   void write(int64_t run_id, int attempt, Figures& figures, bool has_ended);
+  std::vector<Stretch> stretches(int64_t run_id, int attempt);
+  // Losses of an attempt that went on from a checkpoint begin where its run's did.
+  void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt);
 
   // The rows of one experiment or (empty) of all.
   template <typename Row>

@@ -9,7 +9,7 @@ namespace fsdp {
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
 // neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or
 // over all of them when no more were done. Figures are absent until measured. An attempt that goes
-// on from a checkpoint has the figures of its own steps, none of those before the checkpoint.
+// on from a checkpoint has the times and memory of its own steps; its losses begin with the run's.
 struct AttemptSummary {
   std::optional<int64_t> steps;  // how many optimizer steps every rank did in this attempt
   std::optional<double> step_time_ms_median;
@@ -32,11 +32,11 @@ struct AttemptSummary {
   std::optional<double> gpu_utilization_percent_mean;
   std::optional<double> cpu_utilization_percent_mean;
   std::optional<double> energy_joules;  // of the GPUs that the ranks use, first to last sample
-  std::optional<double> loss_first;     // of the attempt's first step; absent when not finite
+  std::optional<double> loss_first;     // of the run's first step; absent when not finite
   std::optional<double> loss_last;
   std::optional<int64_t> skipped_steps;         // that left the parameters as they are
   std::optional<int64_t> non_finite_steps;      // whose loss was NaN or infinite
-  std::optional<double> validation_loss_first;  // of the attempt's first evaluation
+  std::optional<double> validation_loss_first;  // of the run's first evaluation
   std::optional<double> validation_loss_last;
   std::optional<double> validation_loss_best;  // the least
   std::optional<double> token_accuracy_last;   // of the last evaluation, 0 to 1

@@ -126,7 +126,37 @@ TEST_CASE("a series of which none finished has the figures there are and is no b
   CHECK(rows[0]["step_time_ms_median"] == 201);
   CHECK(rows[0]["status"] == "out_of_memory");
   CHECK(rows[1]["tokens_per_second_ratio"] == 1);
-  CHECK(rows[0]["tokens_per_second_ratio"] == Approx(101.0 / 201));
+  for (const char* ratio : {"tokens_per_second_ratio", "step_time_ratio", "memory_allocated_ratio",
+                            "tokens_per_second_ratio_low"}) {
+    CHECK(rows[0][ratio].is_null());
+  }
+}
+
+TEST_CASE("runs that did not finish have figures and no ratios") {
+  Report report;
+  report.rows = {finished_row(1, "done", StrategyKind::kSingle, 1, 100),
+                 finished_row(2, "full", StrategyKind::kDdp, 4, 50)};
+  report.rows[1].status = RunStatus::kOutOfMemory;
+  for (const RowKind kind : {RowKind::kRun, RowKind::kSeries}) {
+    const auto row = json_of(report, kind)["rows"][1];
+    CHECK(row["memory_allocated_bytes_max"].is_number());
+    CHECK(row["memory_allocated_ratio"].is_null());
+    CHECK(row["tokens_per_second_ratio"].is_null());
+    CHECK(row["step_time_ratio"].is_null());
+  }
+}
+
+TEST_CASE("what the interval of a ratio is stands below the table") {
+  const std::string interval = "95 % interval of the ratio, bootstrapped over the repeats";
+  const std::string range = "range of the ratios between repeats";
+  Report report = repeated_report();
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains(interval + "; ~") && !Catch::Contains(range));
+  std::erase_if(report.rows, [](const ComparisonRow& run) {
+    return run.point == "slow #4" || run.point == "slow #5";
+  });
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains(": " + range + "; ~") && !Catch::Contains("95 %"));
 }
 
 TEST_CASE("--baseline names a point, a series or the beginning of its name") {

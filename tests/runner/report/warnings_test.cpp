@@ -165,7 +165,8 @@ TEST_CASE("too few steps, lost events, noise, other processes and checkpoints ar
   CHECK_THAT(text_after([](auto& rows) { rows[0].other_processes = 2; }),
              Catch::Contains("when these began: 4xDDP;") && Catch::Contains("nvidia-smi"));
   CHECK(text_after([](auto& rows) { rows[1].resumed_from_step = 20; }) ==
-        "figures are of the steps since a checkpoint: 4xFSDP from step 20; --rerun trains from the "
+        "times and memory are of the steps since a checkpoint: 4xFSDP from step 20; --rerun trains "
+        "from the "
         "beginning");
 }
 

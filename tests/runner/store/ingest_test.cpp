@@ -100,11 +100,18 @@ TEST_CASE("evaluations, checkpoints and samples of devices are recorded once eac
         "1,1,0,4,30,\"\",cpu,\"\",NULL,NULL,NULL,NULL,NULL,NULL,NULL\n");
 }
 
-TEST_CASE("an attempt that goes on from a checkpoint has the figures of its own steps") {
+TEST_CASE(
+    "an attempt that goes on from a checkpoint has its own times, and all losses of the run") {
   const ResultsFolder results;
   Store store(results.path());
   const int64_t run_id = running_run(store, 1);
   store.ingest(run_id, 1, 0, step_events(1, 10));
+  const auto evaluated = [](int64_t step, double loss) {
+    return EvaluationDone{.step = step, .loss = loss, .token_accuracy = 0.5};
+  };
+  store.ingest(run_id, 1, 0,
+               std::vector{event(11, 0, evaluated(4, 5)), event(12, 0, evaluated(8, 2.5)),
+                           event(13, 0, evaluated(10, 1))});  // which the checkpoint has not seen
   store.end_attempt(run_id, 1, RunStatus::kInterrupted, "asked to stop", 2'000);
   CHECK(store.begin_attempt(run_id, attempt_start()) == 2);
   RunStarted started;
@@ -112,16 +119,17 @@ TEST_CASE("an attempt that goes on from a checkpoint has the figures of its own 
   std::vector<Event> events = step_events(9, 12);
   events.insert(events.begin(), event(0, 0, started));
   store.ingest(run_id, 2, 0, events);
-  EvaluationDone evaluation;
-  evaluation.loss = 3.5;
-  evaluation.token_accuracy = 0.5;
-  store.ingest(run_id, 2, 0, std::vector{event(13, 0, evaluation), event(14, 0, CheckpointDone{})});
+  store.ingest(run_id, 2, 0,
+               std::vector{event(13, 0, evaluated(12, 3.5)), event(14, 0, CheckpointDone{})});
   store.end_attempt(run_id, 2, RunStatus::kFinished, "", 3'000);
   const ComparisonRow row = store.comparison("lab").at(0);
   CHECK(row.attempt == 2);
   CHECK(row.resumed_from_step == 8);
   CHECK(row.steps == 4);
-  CHECK(row.loss_first == 10.0 / 9);
+  CHECK(row.loss_first == 10.0);
+  CHECK(row.loss_last == 10.0 / 12);
+  CHECK(row.validation_loss_first == 5);
+  CHECK(row.validation_loss_best == 2.5);
   CHECK(row.validation_loss_last == 3.5);
   CHECK(row.token_accuracy_last == 0.5);
   CHECK(row.checkpoint_write_time_ms_median == 0);

@@ -83,19 +83,6 @@ TEST_CASE("only a run makes a database") {
   CHECK(Store(results, StoreUse::kExisting).experiments().size() == 1);
 }
 
-TEST_CASE("results that cannot be written are read") {
-  const ResultsFolder results;
-  {
-    Store store(results.path());
-    running_run(store, 1);
-  }
-  const auto read_only = std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec;
-  std::filesystem::permissions(results.database(), std::filesystem::perms::owner_read);
-  std::filesystem::permissions(results.path(), read_only);
-  CHECK(Store(results.path(), StoreUse::kExisting).comparison("lab").size() == 1);
-  std::filesystem::permissions(results.path(), std::filesystem::perms::owner_all);
-}
-
 TEST_CASE("a folder too deep for SQLite is refused, with what to do, and nothing is created") {
   const TemporaryFolder folder;
   const int64_t folders = GENERATE(3, 30);

@@ -1,4 +1,4 @@
-#include "runner/export/curves.h"
+#include "runner/export/moments.h"
 
 #include "tests/runner/store/store_fixture.h"
 
@@ -29,12 +29,12 @@ void ingest(Store& store, int64_t run, int attempt, int64_t time_unix_ms,
   store.ingest(run, attempt, 0, events);
 }
 
-std::vector<std::pair<int64_t, double>> figures(const std::vector<CurvePoint>& points,
+std::vector<std::pair<int64_t, double>> figures(const std::vector<Moment>& moments,
                                                 const std::string& name) {
   std::vector<std::pair<int64_t, double>> found;
-  for (const CurvePoint& point : points) {
-    for (const auto& [figure, value] : point.figures) {
-      if (figure == name) found.emplace_back(point.step, value);
+  for (const Moment& moment : moments) {
+    for (const auto& [figure, value] : moment.figures) {
+      if (figure == name) found.emplace_back(moment.step, value);
     }
   }
   return found;
@@ -56,17 +56,17 @@ TEST_CASE("a step takes as long as its slowest rank; memory is that of the rank 
   quick.memory_reserved_bytes_max = 30;
   store.ingest(run, 1, 0, std::vector{event(0, 1, started(0)), event(1, 2'000, quick)});
   store.ingest(run, 1, 1, std::vector{event(0, 1, started(0)), event(1, 2'500, slow)});
-  const std::vector<CurvePoint> points = curves(store, run, 1);
-  REQUIRE(points.size() == 1);
-  CHECK(points[0].step == 1);
-  CHECK(points[0].time_unix_ms == 2'000);
+  const std::vector<Moment> moments = moments_of(store, run, 1);
+  REQUIRE(moments.size() == 1);
+  CHECK(moments[0].step == 1);
+  CHECK(moments[0].time_unix_ms == 2'000);
   const std::vector<std::pair<std::string, double>> expected{{"train/loss", 5},
                                                              {"train/learning_rate", 0},
                                                              {"time/step_time_ms", 30},
                                                              {"time/communication_time_ms", 7},
                                                              {"memory/allocated_bytes_max", 20},
                                                              {"memory/reserved_bytes_max", 40}};
-  CHECK(points[0].figures == expected);
+  CHECK(moments[0].figures == expected);
 }
 
 TEST_CASE(
@@ -85,16 +85,16 @@ TEST_CASE(
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 5, 30'000, {started(3), step(4, 5.4)});
   using Figures = std::vector<std::pair<int64_t, double>>;
-  CHECK(figures(curves(store, run, 5), "train/loss") ==
+  CHECK(figures(moments_of(store, run, 5), "train/loss") ==
         Figures{{1, 1.1}, {2, 1.2}, {3, 3.3}, {4, 5.4}});
-  CHECK(figures(curves(store, run, 2), "validation/loss") == Figures{{3, 9}});
-  CHECK(figures(curves(store, run, 5), "validation/loss").empty());
+  CHECK(figures(moments_of(store, run, 2), "validation/loss") == Figures{{3, 9}});
+  CHECK(figures(moments_of(store, run, 5), "validation/loss").empty());
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 6, 40'000, {started(0), step(1, 6.1)});  // begun anew
-  CHECK(figures(curves(store, run, 6), "train/loss") == Figures{{1, 6.1}});
+  CHECK(figures(moments_of(store, run, 6), "train/loss") == Figures{{1, 6.1}});
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 7, 50'000, {started(4), step(5, 7.5)});  // 6 never saw that checkpoint
-  CHECK(figures(curves(store, run, 7), "train/loss") ==
+  CHECK(figures(moments_of(store, run, 7), "train/loss") ==
         Figures{{1, 1.1}, {2, 1.2}, {3, 3.3}, {4, 5.4}, {5, 7.5}});
 }
 
@@ -108,11 +108,12 @@ TEST_CASE("a sample of a device is at the last step done by then; hosts are told
   sample.power_watts = 250;
   ingest(store, run, 1, 1'000, {started(0), sample, step(1, 1), step(2, 1), sample});
   using Figures = std::vector<std::pair<int64_t, double>>;
-  CHECK(figures(curves(store, run, 1), "device/gpu:0/power_watts") == Figures{{0, 250}, {2, 250}});
-  CHECK(figures(curves(store, run, 1), "device/gpu:0/utilization_percent").empty());
+  CHECK(figures(moments_of(store, run, 1), "device/gpu:0/power_watts") ==
+        Figures{{0, 250}, {2, 250}});
+  CHECK(figures(moments_of(store, run, 1), "device/gpu:0/utilization_percent").empty());
   sample.host = "node2";
   store.ingest(run, 1, 0, std::vector{event(5, 6'000, sample)});
-  CHECK(figures(curves(store, run, 1), "device/node2/gpu:0/power_watts") == Figures{{2, 250}});
+  CHECK(figures(moments_of(store, run, 1), "device/node2/gpu:0/power_watts") == Figures{{2, 250}});
 }
 
 TEST_CASE("what was not finite is left out of a curve") {
@@ -122,8 +123,8 @@ TEST_CASE("what was not finite is left out of a curve") {
   StepDone lost = step(1, 0);
   lost.loss.reset();
   ingest(store, run, 1, 1'000, {started(0), lost, step(2, 1)});
-  CHECK(figures(curves(store, run, 1), "train/loss").size() == 1);
-  CHECK(curves(store, run, 1).size() == 2);
+  CHECK(figures(moments_of(store, run, 1), "train/loss").size() == 1);
+  CHECK(moments_of(store, run, 1).size() == 2);
 }
 
 }  // namespace

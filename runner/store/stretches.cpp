@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include "runner/store/store_contents.h"
+
+namespace fsdp {
+namespace {
+
+// Of the attempts before `newest` the one that came nearest to `step`, the newest of several that
+// are as near; 0: none. One that stopped before the step did not write its checkpoint, however new
+// it is.
+int attempt_that_reached(int64_t step, Database& database, int64_t run_id, int newest) {
+  int nearest = 0;
+  int64_t reached = 0;
+  Statement(database,
+            "select attempt, coalesce((select max(step) from steps s where s.run = a.run "
+            "and s.attempt = a.attempt and s.rank = 0), 0) "
+            "from attempts a where run = ? and attempt < ? order by attempt desc")
+      .query(
+          [&](Statement& row) {
+            const int attempt = row.next<int>();
+            const auto last_step = row.next<int64_t>();
+            if (reached >= step || last_step <= reached) return;
+            nearest = attempt;
+            reached = last_step;
+          },
+          run_id, newest);
+  return nearest;
+}
+
+}  // namespace
+
+std::vector<Stretch> Store::Contents::stretches(int64_t run_id, int attempt) {
+  std::vector<Stretch> found;
+  Statement resumed_from_step(database,
+                              "select resumed_from_step from ranks where run = ? and attempt = ? "
+                              "and started_unix_ms is not null order by rank");
+  int64_t last_step = std::numeric_limits<int64_t>::max();
+  while (attempt > 0) {
+    found.push_back({attempt, last_step});
+    last_step =
+        std::min(last_step, resumed_from_step.value<int64_t>(run_id, attempt).value_or(last_step));
+    attempt = last_step > 0 ? attempt_that_reached(last_step, database, run_id, attempt) : 0;
+  }
+  std::ranges::reverse(found);
+  return found;
+}
+
+void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) {
+  std::vector<Stretch> course = stretches(run_id, attempt);
+  course.pop_back();
+  if (course.empty()) return;
+  summary.loss_first =
+      Statement(database,
+                "select loss from steps where run = ? and attempt = ? and rank = 0 "
+                "order by step limit 1")
+          .value<std::optional<double>>(run_id, course.front().attempt)
+          .value_or(summary.loss_first);
+  Statement evaluations(database,
+                        "select loss from evaluations where run = ? and attempt = ? and rank = 0 "
+                        "and step <= ? and token_accuracy is not null order by sequence desc");
+  std::ranges::reverse(course);
+  for (const Stretch& stretch : course) {
+    evaluations.query(
+        [&](Statement& row) {
+          const auto loss = row.next<std::optional<double>>();
+          summary.validation_loss_first = loss;
+          auto& best = summary.validation_loss_best;
+          if (loss) best = std::min(*loss, best.value_or(*loss));
+        },
+        run_id, stretch.attempt, stretch.last_step);
+  }
+}
+
+}  // namespace fsdp
