@@ -69,6 +69,7 @@ def with_accounting(request):
     return request.param == "with accounting"
 
 
+# For tests of how a job ended, which Slurm is asked for in another way when it keeps accounts.
 @pytest.fixture
 def any_cluster(request, with_accounting):
     return request.getfixturevalue("accounting_cluster" if with_accounting else "cluster")

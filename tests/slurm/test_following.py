@@ -30,10 +30,10 @@ def test_a_detached_runner_is_gone_and_the_report_complete(any_cluster, workplac
 
 
 @modes
-def test_a_runner_killed_while_it_follows_is_replaced_by_the_next(any_cluster, workplace, tmp_path,
+def test_a_runner_killed_while_it_follows_is_replaced_by_the_next(cluster, workplace, tmp_path,
                                                                   mode):
     gate = tmp_path / "gate"
-    work = workplace(any_cluster, experiment(
+    work = workplace(cluster, experiment(
         THREE, "device: cpu, train.steps: 20",
         f"mode: {mode}, environment: ['STUB_RULES=step=10,await={gate}']"))
     first = work.start(*work.with_stub())

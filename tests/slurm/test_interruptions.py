@@ -106,11 +106,12 @@ def test_a_run_that_is_preempted_with_a_grace_time_goes_on(cluster, workplace):
 
 # Where it started, which of the nodes dies, and where it goes on. Ranks that stand still do not see
 # each other's end before Slurm does. The batch script runs on n1.
-@pytest.mark.parametrize("nodes, dead, nodes_left", [
-    ("n1", "n1", "n2"), ("n[1-2]", "n1", "n[2-3]"), ("n[1-2]", "n2", "n[1,3]")])
-def test_a_run_whose_node_dies_goes_on_elsewhere(any_own_cluster, workplace, nodes, dead,
-                                                 nodes_left):
-    cluster = any_own_cluster(**QUICK_TO_MISS)
+@pytest.mark.parametrize("nodes, dead, nodes_left, accounting", [
+    ("n1", "n1", "n2", False), ("n1", "n1", "n2", True),
+    ("n[1-2]", "n1", "n[2-3]", False), ("n[1-2]", "n2", "n[1,3]", False)])
+def test_a_run_whose_node_dies_goes_on_elsewhere(own_cluster, workplace, nodes, dead, nodes_left,
+                                                 accounting):
+    cluster = own_cluster(accounting=accounting, **QUICK_TO_MISS)
     base, slurm = TINY, "time: 10"
     if nodes != "n1":
         base += ", strategy: {kind: ddp, ranks: 2}"

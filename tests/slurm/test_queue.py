@@ -27,10 +27,10 @@ def read_until(follower, words):
     ("constraint: fast", "Invalid feature"),
     ("mem: 64G", "Memory specification"),
 ])
-def test_a_request_that_slurm_refuses_is_said_at_once(any_cluster, workplace, tmp_path, impossible,
+def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, tmp_path, impossible,
                                                       words):
     gate = tmp_path / "gate"
-    work = workplace(any_cluster, experiment(
+    work = workplace(cluster, experiment(
         ["{name: other}", f"{{name: never, train.seed: 2, slurm.{impossible}}}"], BASE,
         f"time: 10, environment: ['STUB_RULES=step=3,await={gate}']"))
     follower = work.start(*work.with_stub())
@@ -51,10 +51,10 @@ def test_a_request_that_slurm_refuses_is_said_at_once(any_cluster, workplace, tm
     ("partition: closed", "PartitionDown"),
     ("nodes: 9", "PartitionConfig"),
 ])
-def test_a_job_that_waits_for_ever_is_said_while_it_waits(any_cluster, workplace, impossible,
+def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, impossible,
                                                           words):
     ranks = 9 if "nodes" in impossible else 1
-    work = workplace(any_cluster, experiment(
+    work = workplace(cluster, experiment(
         [f"{{name: never, strategy: {{kind: ddp, ranks: {ranks}}}}}"], BASE, impossible))
     follower = work.start(*work.with_stub())
     assert f"does not start: {words}" in read_until(follower, words)

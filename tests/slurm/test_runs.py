@@ -13,8 +13,8 @@ SHORT = ["--profile", "cpu", "--set", "train.max_steps=2", "--set", "data.sequen
 
 
 @modes
-def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(any_cluster, workplace, mode):
-    work = workplace(any_cluster, LAB.read_text())
+def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace, mode):
+    work = workplace(cluster, LAB.read_text())
     ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}", "--set",
                                       f"slurm.environment=[{MASTER}]"))
     assert ended.returncode == 0, ended.stderr
@@ -61,8 +61,8 @@ def test_runs_on_gpus_are_submitted_where_there_is_none(cluster, workplace, tmp_
 
 
 @modes
-def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(any_cluster, workplace, mode):
-    work = workplace(any_cluster, experiment(
+def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, workplace, mode):
+    work = workplace(cluster, experiment(
         ["{name: FSDP, strategy: {kind: fsdp, ranks: 4}}"], f"{TINY}, train.steps: 5",
         f"mode: {mode}, time: 10, nodes: 2, environment: [{MASTER}, GLOO_SOCKET_IFNAME=lo]"))
     ended = work.call(*work.with_trainer())
@@ -98,16 +98,16 @@ def test_a_job_needs_no_home(cluster, workplace):
     assert work.losses() == work.local_losses()
 
 
-def test_an_array_runs_as_many_at_once_as_it_may(any_cluster, workplace, tmp_path):
+def test_an_array_runs_as_many_at_once_as_it_may(cluster, workplace, tmp_path):
     gate = tmp_path / "gate"
     points = [f"{{name: run{number}, train.seed: {number}}}" for number in range(5)]
-    work = workplace(any_cluster, experiment(
+    work = workplace(cluster, experiment(
         points, "device: cpu, train.steps: 4",
         f"max_parallel: 2, time: 10, environment: [STUB_STEP_MS=100, 'STUB_RULES=await={gate}']"))
     follower = work.start(*work.with_stub())
-    any_cluster.wait_until("two run", lambda: len(work.records("launch.json")) == 2)
-    any_cluster.wait_until("the others wait for them", lambda: [
-        task.split()[1:] for task in any_cluster.queue()
+    cluster.wait_until("two run", lambda: len(work.records("launch.json")) == 2)
+    cluster.wait_until("the others wait for them", lambda: [
+        task.split()[1:] for task in cluster.queue()
         if "RUNNING" not in task] == [["PENDING", "JobArrayTaskLimit"]] * 3)
     gate.touch()
     ended = work.end_of(follower)
