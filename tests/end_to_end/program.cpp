@@ -59,9 +59,9 @@ void Program::wait_for_error_text(const std::string& text) const {
   }
 }
 
-Ended Program::wait() {
+Ended Program::wait(std::chrono::seconds limit) {
   int status = 0;
-  if (!soon([&] { return waitpid(process_, &status, WNOHANG) != 0; }, std::chrono::seconds(60))) {
+  if (!soon([&] { return waitpid(process_, &status, WNOHANG) != 0; }, limit)) {
     throw std::runtime_error("does not end; it has said: " + text_of(errors_));
   }
   process_ = -1;

@@ -37,8 +37,8 @@ class Program {
   void send(int signal_number) const;
   // Waits until it has written `text` to stderr.
   void wait_for_error_text(const std::string& text) const;
-  // Throws when it has not ended after a minute.
-  Ended wait();
+  // Throws when it has not ended by then.
+  Ended wait(std::chrono::seconds limit = std::chrono::minutes(1));
 
  private:
   std::filesystem::path output_, errors_;
