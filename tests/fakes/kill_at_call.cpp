@@ -38,8 +38,13 @@ COUNTED(int, rename, (const char* from, const char* to), (from, to))
 COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 COUNTED(int, ftruncate64, (int file, off64_t size), (file, size))
 
-extern "C" ssize_t pwrite64(int file, const void* bytes, size_t count, off64_t offset) {
-  count_call();
-  static const auto original = next<ssize_t (*)(int, const void*, size_t, off64_t)>("pwrite64");
-  return original(file, bytes, count, offset);
-}
+// Programs call the one or the other.
+#define COUNTED_WRITE(name)                                                                   \
+  extern "C" ssize_t name(int file, const void* bytes, size_t count, off64_t offset) {        \
+    count_call();                                                                             \
+    static const auto original = next<ssize_t (*)(int, const void*, size_t, off64_t)>(#name); \
+    return original(file, bytes, count, offset);                                              \
+  }
+
+COUNTED_WRITE(pwrite)
+COUNTED_WRITE(pwrite64)

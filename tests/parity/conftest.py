@@ -1,4 +1,5 @@
 import os
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 import torch
 from checkpoints import VARIANTS, write_checkpoint, write_tokens
 from reference import OPTIMIZER, Reference, train_reference
+from trainer import start, wait_for
 
 torch.set_num_threads(1)
 
@@ -16,6 +18,7 @@ def pytest_addoption(parser):
         default=os.environ.get("FSDP_TRAIN"),
         help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
     )
+    parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +29,23 @@ def trainer(request) -> Path:
     if not os.access(program, os.X_OK):
         pytest.exit(f"{program} is not a program; build it first", 2)
     return Path(program).resolve()
+
+
+@pytest.fixture
+def kill_at_call(request, monkeypatch, trainer):
+    """kill_at_call(call, spec, folder): trains `spec` until a rank is killed at this call, from 1, of
+    those of its that change a file system."""
+    library = request.config.getoption("--kill-at-call")
+    assert library, "give the library: --kill-at-call build/release/tests/fakes/libkill_at_call.so"
+
+    def train_until_killed(call: int, spec: dict, folder: Path) -> None:
+        monkeypatch.setenv("KILL_AT_CALL", str(call))
+        processes = start(trainer, spec, folder, preload=library.resolve())
+        monkeypatch.delenv("KILL_AT_CALL")
+        wait_for(processes)
+        assert -signal.SIGKILL in [process.returncode for process in processes]
+
+    return train_until_killed
 
 
 @pytest.fixture(scope="session")

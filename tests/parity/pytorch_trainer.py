@@ -2,7 +2,7 @@
 FSDP2 over gloo, with checkpoints by torch.distributed.checkpoint.
 
 Has the command line, the environment and the events of fsdp-train, and of run.yaml's keys those
-that the tests and benchmarks against PyTorch need.
+that the tests and benchmarks against PyTorch need. Several --spec are trained one after the other.
 """
 
 import argparse
@@ -140,16 +140,10 @@ def elapsed_ms(start: float) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spec", type=Path, required=True)
-    parser.add_argument("--attempt", type=int, required=True)
-    arguments = parser.parse_args()
-    spec = yaml.safe_load(arguments.spec.read_text())
-    rank, run = int(os.environ["RANK"]), arguments.spec.parent
-    events = Events(run / f"attempt-{arguments.attempt}" / f"events.rank{rank}.jsonl")
-    if spec["strategy"]["ranks"] > 1:
-        distributed.init_process_group("gloo")
+def train(file: Path, attempt: int) -> None:
+    spec = yaml.safe_load(file.read_text())
+    rank, run = int(os.environ["RANK"]), file.parent
+    events = Events(run / f"attempt-{attempt}" / f"events.rank{rank}.jsonl")
     trainer = Trainer(spec)
     first_step, load_time_ms = 1, 0.0
     if "resume" in spec:
@@ -168,6 +162,17 @@ def main() -> None:
             trainer.save(run / "checkpoints" / f"step-{step}")
             events.write("checkpoint", step=step, write_time_ms=elapsed_ms(start))
     events.write("run_finished", steps=spec["train"]["steps"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", type=Path, nargs="+", required=True)
+    parser.add_argument("--attempt", type=int, required=True)
+    arguments = parser.parse_args()
+    if int(os.environ["WORLD_SIZE"]) > 1:
+        distributed.init_process_group("gloo")
+    for file in arguments.spec:
+        train(file, arguments.attempt)
     if distributed.is_initialized():
         distributed.barrier()
     os._exit(0)  # gloo's threads now and then abort or hang an orderly end

@@ -15,12 +15,13 @@ unless said). Exactly the tests named failed; losses were off by 3e-3 to 3e-2 fr
 """
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 import pytest
 import torch
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from cover import pairwise
 from reference import CLIP_NORM, OPTIMIZER
 from trainer import train
 
@@ -85,10 +86,9 @@ class Case:
 DISTRIBUTED = list(product(["ddp", "fsdp"], ["none", "optimizer"], [2, 3, 4]))
 
 
-def cases(*groups):
-    """The cases of several groups, each once, under their names."""
-    unique = dict.fromkeys(case for group in groups for case in group)
-    return pytest.mark.parametrize("case", list(unique), ids=str)
+def cases(*singly, many=()):
+    """Those written singly, and a pairwise cover of several groups of many."""
+    return pytest.mark.parametrize("case", [*singly, *pairwise(chain(*many))], ids=str)
 
 
 def check(trainer, case, reference, spec, folder):
@@ -107,9 +107,11 @@ def check(trainer, case, reference, spec, folder):
 
 
 @cases(
-    (Case("single", o, 1, a, c) for o, a, c in product(["none", "optimizer"], [1, 2], [0, 1])),
-    (Case(k, o, r, a, c) for (k, o, r), a, c in product(DISTRIBUTED, [1, 2], [0, 1])),
-    (Case(k, o, r, 2, 2) for k, o, r in DISTRIBUTED if r == 3),
+    many=[
+        (Case("single", o, 1, a, c) for o, a, c in product(["none", "optimizer"], [1, 2], [0, 1])),
+        (Case(k, o, r, a, c) for (k, o, r), a, c in product(DISTRIBUTED, [1, 2], [0, 1])),
+        (Case(k, o, r, 2, 2) for k, o, r in DISTRIBUTED if r == 3),
+    ]
 )
 def test_plain(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     spec = case.spec(checkpoints["plain"], tokens)
@@ -117,9 +119,11 @@ def test_plain(trainer, case, checkpoints, tokens, reference_for, tmp_path):
 
 
 @cases(
-    (Case("single", o, 1, a, clip=True) for o, a in product(["none", "optimizer"], [1, 2])),
-    (Case(k, o, r, 1, 1, clip=True) for k, o, r in DISTRIBUTED),
-    (Case(k, o, r, 2, 0, clip=True) for k, o, r in DISTRIBUTED if r != 2),
+    many=[
+        (Case("single", o, 1, a, clip=True) for o, a in product(["none", "optimizer"], [1, 2])),
+        (Case(k, o, r, 1, 1, clip=True) for k, o, r in DISTRIBUTED),
+        (Case(k, o, r, 2, 0, clip=True) for k, o, r in DISTRIBUTED if r != 2),
+    ]
 )
 def test_clipping(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     spec = case.spec(checkpoints["plain"], tokens)
@@ -127,10 +131,10 @@ def test_clipping(trainer, case, checkpoints, tokens, reference_for, tmp_path):
 
 
 @cases(
-    Case("fsdp", o, r, a, c, accumulate="unsharded", clip=clip)
-    for o, (r, a, c, clip) in product(
-        ["none", "optimizer"],
-        [(2, 2, 1, False), (3, 4, 0, True), (4, 2, 0, False), (3, 1, 0, False)],
+    *(
+        Case("fsdp", o, r, a, c, "unsharded", clip)
+        for o in ("none", "optimizer")
+        for r, a, c, clip in [(2, 2, 1, False), (3, 4, 0, True), (4, 2, 0, False), (3, 1, 0, False)]
     )
 )
 def test_unsharded_accumulation(trainer, case, checkpoints, tokens, reference_for, tmp_path):
@@ -139,9 +143,12 @@ def test_unsharded_accumulation(trainer, case, checkpoints, tokens, reference_fo
 
 
 @cases(
-    [Case("single"), Case("single", "optimizer", 1, 2, 1, clip=True)],
-    (Case(k, o, r, a, c) for (k, o, r), (a, c) in product(DISTRIBUTED, [(2, 1)])),
-    (Case(k, o, 3, 1, 0, clip=True) for k, o, r in DISTRIBUTED if r == 3),
+    Case("single"),
+    Case("single", "optimizer", 1, 2, 1, clip=True),
+    many=[
+        (Case(k, o, r, 2, 1) for k, o, r in DISTRIBUTED),
+        (Case(k, o, 3, 1, 0, clip=True) for k, o, r in DISTRIBUTED if r == 3),
+    ],
 )
 def test_grouped_query(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     spec = case.spec(checkpoints["grouped_query"], tokens)
@@ -150,10 +157,13 @@ def test_grouped_query(trainer, case, checkpoints, tokens, reference_for, tmp_pa
 
 
 @cases(
-    [Case("single"), Case("single", "optimizer", 1, 2, 1, clip=True)],
-    (Case(k, o, r, a, c) for (k, o, r), (a, c) in product(DISTRIBUTED, [(1, 0), (2, 1)])),
-    (Case("fsdp", o, 3, 2, 0, "unsharded", clip=True) for o in ("none", "optimizer")),
-    (Case("ddp", o, 3, 2, 0, clip=True) for o in ("none", "optimizer")),
+    Case("single"),
+    Case("single", "optimizer", 1, 2, 1, clip=True),
+    many=[
+        (Case(k, o, r, a, c) for (k, o, r), (a, c) in product(DISTRIBUTED, [(1, 0), (2, 1)])),
+        (Case("fsdp", o, 3, 2, 0, "unsharded", clip=True) for o in ("none", "optimizer")),
+        (Case("ddp", o, 3, 2, 0, clip=True) for o in ("none", "optimizer")),
+    ],
 )
 def test_tied_embeddings(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     """The shared weight's gradient is whole only after both of its uses, in every micro-batch."""
@@ -162,14 +172,14 @@ def test_tied_embeddings(trainer, case, checkpoints, tokens, reference_for, tmp_
     check(trainer, case, reference, spec, tmp_path)
 
 
-@cases([Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3)])
+@cases(Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3))
 def test_checkpoint_in_several_files(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     folder = checkpoints["several_files"]
     assert (folder / "model.safetensors.index.json").exists()
     check(trainer, case, reference_for("plain"), case.spec(folder, tokens), tmp_path)
 
 
-@cases([Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3)])
+@cases(Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3))
 def test_small_epsilon(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     """AdamW as people run it; see OPTIMIZER for why the other tests use a large epsilon."""
     epsilon = 1e-8
@@ -179,13 +189,11 @@ def test_small_epsilon(trainer, case, checkpoints, tokens, reference_for, tmp_pa
 
 
 @cases(
-    [
-        Case("single"),
-        Case("ddp", ranks=2, accumulation=2),
-        Case("ddp", "optimizer", ranks=2),
-        Case("fsdp", ranks=3, accumulation=2),
-        Case("fsdp", "optimizer", ranks=2, checkpoint_every=1),
-    ]
+    Case("single"),
+    Case("ddp", ranks=2, accumulation=2),
+    Case("ddp", "optimizer", ranks=2),
+    Case("fsdp", ranks=3, accumulation=2),
+    Case("fsdp", "optimizer", ranks=2, checkpoint_every=1),
 )
 def test_bf16(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     reference = reference_for("plain", dtype=torch.bfloat16)

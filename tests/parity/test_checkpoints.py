@@ -2,7 +2,6 @@
 the checkpoint, and transformers opens full ones."""
 
 import json
-import random
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import torch
 import yaml
 from agreement import assert_close
 from checkpoints import STEPS, TOTAL_BATCH
+from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import TIME_LIMIT_S, free_port, rank_environment, train
 from transformers import LlamaForCausalLM
@@ -73,8 +73,7 @@ def resume(trainer, spec: dict, checkpoint: Path, folder: Path):
 # Resume
 
 
-@pytest.mark.parametrize("state_dict", ["full", "sharded"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pairwise_product(case=CASES, state_dict=["full", "sharded"])
 def test_resumed_run_equals_the_uninterrupted_one(
     trainer, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
 ):
@@ -155,42 +154,18 @@ def test_auto_without_a_checkpoint_begins_at_the_beginning(
 
 # Kill -9
 
-
-def kill_after(trainer: Path, spec: dict, folder: Path, checkpoint: Path) -> None:
-    """Kills every rank at a random moment of the steps and checkpoints that follow `checkpoint`."""
-    ranks = spec["strategy"]["ranks"]
-    (folder / "attempt-1").mkdir(parents=True)
-    (folder / "run.yaml").write_text(json.dumps(spec))
-    command = [str(trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
-    port = free_port()
-    with (folder / "output.log").open("w") as log:
-        processes = [
-            subprocess.Popen(
-                command, env=rank_environment(rank, ranks, port), stdout=log, stderr=log
-            )
-            for rank in range(ranks)
-        ]
-    try:
-        deadline = time.monotonic() + TIME_LIMIT_S
-        while not checkpoint.exists():
-            ended = any(process.poll() is not None for process in processes)
-            assert not ended and time.monotonic() < deadline, (folder / "output.log").read_text()
-            time.sleep(0.001)
-        time.sleep(random.uniform(0, 0.05))
-    finally:
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait()
+# Of 75 to 85 for each checkpoint: while the second to the fourth one are written.
+CALLS = [100, 160, 230]
 
 
-@pytest.mark.parametrize("state_dict", ["full", "sharded"])
-@pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2)], ids=str)
+@pairwise_product(
+    case=[SINGLE, Case("fsdp", ranks=2)], state_dict=["full", "sharded"], call=CALLS
+)
 def test_killed_run_goes_on(
-    trainer, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
+    trainer, kill_at_call, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict, call
 ):
     spec = case.spec(checkpoints["plain"], tokens, **written(state_dict, every_steps=1))
-    kill_after(trainer, spec, tmp_path / "killed", tmp_path / "killed/checkpoints/step-2")
+    kill_at_call(call, spec, tmp_path / "killed")
     left = names(tmp_path / "killed")
     shutil.copytree(tmp_path / "killed/checkpoints", tmp_path / "again/checkpoints")
     again = train(trainer, spec | {"resume": "auto"}, tmp_path / "again")

@@ -8,6 +8,7 @@ import pytest
 import torch
 from agreement import relative_difference
 from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import train
 from transformers import LlamaForCausalLM
@@ -49,8 +50,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("variant", ["plain", "tied"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pairwise_product(case=CASES, variant=["plain", "tied"])
 def test_figures_of_the_last_model(
     trainer, case, variant, checkpoints, tokens, validation, reference_for, tmp_path
 ):

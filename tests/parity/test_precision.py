@@ -1,10 +1,13 @@
 """Mixed precision computes what FSDP2's MixedPrecisionPolicy does, and stays near fp32."""
 
+from functools import cache
+
 import pytest
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import STEPS
+from cover import pairwise_product
 from test_against_transformers import Case
-from trainer import PYTORCH, train
+from trainer import train, train_under_pytorch
 
 TO_FP32 = 2e-2
 TO_FSDP2 = 5e-3
@@ -19,16 +22,29 @@ PRECISIONS = {
 }
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.fixture(scope="module")
+def fsdp2(checkpoints, tokens, tmp_path_factory):
+    """ranks -> precision -> (specification, its run under PyTorch)"""
+
+    @cache
+    def train_all(ranks: int):
+        specs = [
+            Case("fsdp", ranks=ranks).spec(checkpoints["plain"], tokens, precision=precision)
+            for precision in PRECISIONS.values()
+        ]
+        runs = train_under_pytorch(specs, tmp_path_factory.mktemp("fsdp2"))
+        return dict(zip(PRECISIONS, zip(specs, runs)))
+
+    return train_all
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_as_fsdp2(trainer, precision, ranks, checkpoints, tokens, reference_for, tmp_path):
-    spec = Case("fsdp", ranks=ranks).spec(
-        checkpoints["plain"], tokens, precision=PRECISIONS[precision]
-    )
-    run = train(trainer, spec, tmp_path / "run")
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_as_fsdp2(trainer, fsdp2, precision, ranks, reference_for, tmp_path):
+    spec, expected = fsdp2(ranks)[precision]
+    run = train(trainer, spec, tmp_path)
     assert_ranks_agree(run)
-    fsdp2 = train(PYTORCH, spec, tmp_path / "fsdp2")
-    assert_close("loss", fsdp2.losses(), run.losses(), TO_FSDP2)
+    assert_close("loss", expected.losses(), run.losses(), TO_FSDP2)
     assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
     with pytest.raises(AssertionError):  # the precision was really another one
         assert_close("loss", reference_for("plain").losses, run.losses(), ANOTHER)
@@ -47,8 +63,9 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.parametrize("case", STRATEGIES, ids=str)
-@pytest.mark.parametrize("precision", ["bf16_mixed", "fp16_mixed", "bf16_reduced_in_bf16"])
+@pairwise_product(
+    case=STRATEGIES, precision=["bf16_mixed", "fp16_mixed", "bf16_reduced_in_bf16"]
+)
 def test_every_strategy(trainer, precision, case, checkpoints, tokens, reference_for, tmp_path):
     spec = case.spec(checkpoints["plain"], tokens, precision=PRECISIONS[precision])
     run = train(trainer, spec, tmp_path)

@@ -10,15 +10,14 @@ of the sum over micro-batches in all that shard. And:
   test with clipping but those of no_shard.
 """
 
-from itertools import product
-
-import pytest
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import STEPS
+from cover import pairwise_product
 from test_against_transformers import TOLERANCE, Case
 from reference import CLIP_NORM
 from trainer import train
 
+OFFLOADS = ["none", "optimizer", "parameters"]
 SHARDINGS = ["full_shard", "shard_grad_op", "no_shard", "hybrid_shard"]
 WRAPS = ["none", "transformer_block", {"blocks": 2}, {"min_parameters": 100}, {"min_parameters": 40000}]
 
@@ -47,10 +46,7 @@ def fsdp_spec(checkpoint, tokens, ranks, accumulation=1, clip=False, checkpoint_
     return spec
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("accumulation", [1, 2])
-@pytest.mark.parametrize("offload", ["none", "optimizer", "parameters"])
-@pytest.mark.parametrize("sharding", SHARDINGS)
+@pairwise_product(sharding=SHARDINGS, offload=OFFLOADS, accumulation=[1, 2], ranks=[2, 4])
 def test_sharding(
     trainer, sharding, offload, accumulation, ranks, checkpoints, tokens, reference_for, tmp_path
 ):
@@ -60,8 +56,7 @@ def test_sharding(
     check(trainer, reference_for("plain"), spec, tmp_path)
 
 
-@pytest.mark.parametrize("sharding", SHARDINGS)
-@pytest.mark.parametrize("accumulate", ["sharded", "unsharded"])
+@pairwise_product(sharding=SHARDINGS, accumulate=["sharded", "unsharded"])
 def test_sharding_with_clipping(
     trainer, sharding, accumulate, checkpoints, tokens, reference_for, tmp_path
 ):
@@ -71,17 +66,13 @@ def test_sharding_with_clipping(
     check(trainer, reference_for("plain", clip_norm=CLIP_NORM), spec, tmp_path)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("variant", ["plain", "tied"])
-@pytest.mark.parametrize("wrap", WRAPS, ids=str)
+@pairwise_product(wrap=WRAPS, variant=["plain", "tied"], ranks=[2, 4])
 def test_wrap(trainer, wrap, variant, ranks, checkpoints, tokens, reference_for, tmp_path):
     spec = fsdp_spec(checkpoints[variant], tokens, ranks, checkpoint_every=2, wrap=wrap)
     check(trainer, reference_for(variant), spec, tmp_path)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("limit", [True, False])
-@pytest.mark.parametrize("prefetch", [0, 1, 2, 9])
+@pairwise_product(prefetch=[0, 1, 2, 9], limit=[True, False], ranks=[2, 4])
 def test_prefetch(trainer, prefetch, limit, ranks, checkpoints, tokens, reference_for, tmp_path):
     spec = fsdp_spec(
         checkpoints["plain"], tokens, ranks, prefetch=prefetch, limit_all_gathers=limit
@@ -89,11 +80,7 @@ def test_prefetch(trainer, prefetch, limit, ranks, checkpoints, tokens, referenc
     check(trainer, reference_for("plain"), spec, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("kind", "offload"),
-    list(product(["single", "ddp", "fsdp"], ["none", "optimizer", "parameters"])),
-)
-@pytest.mark.parametrize("accumulation", [1, 2])
+@pairwise_product(kind=["single", "ddp", "fsdp"], offload=OFFLOADS, accumulation=[1, 2])
 def test_step_in_backward(
     trainer, kind, offload, accumulation, checkpoints, tokens, reference_for, tmp_path
 ):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-TIME_LIMIT_S = 120
+TIME_LIMIT_S = 300  # hosts that do much else at the same time stand still for minutes
 LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_")
 PYTORCH = Path(__file__).with_name("pytorch_trainer.py")
 
@@ -59,15 +59,33 @@ def log_file(folder: Path, rank: int) -> Path:
     return folder / "attempt-1" / f"rank{rank}.log"
 
 
+def write_spec(spec: dict, folder: Path) -> Path:
+    """Makes the folder of a run, with `spec` (the keys of run.yaml), whose file is returned."""
+    (folder / "attempt-1").mkdir(parents=True)
+    (folder / "run.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+    return folder / "run.yaml"
+
+
 def start(
     trainer: Path, spec: dict, folder: Path, threads: int = 1, preload: Path | None = None
 ) -> list[subprocess.Popen]:
-    """Starts the ranks that train `spec` (the keys of run.yaml) in `folder`."""
-    (folder / "attempt-1").mkdir(parents=True)
-    (folder / "run.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
-    interpreter = [sys.executable, "-B"] if trainer.suffix == ".py" else []
-    command = [*interpreter, str(trainer), "--spec", str(folder / "run.yaml"), "--attempt", "1"]
-    ranks, port = spec["strategy"]["ranks"], free_port()
+    """Starts the ranks that train `spec` in `folder`."""
+    files = [write_spec(spec, folder)]
+    return start_ranks(trainer, files, spec["strategy"]["ranks"], folder, threads, preload)
+
+
+def start_ranks(
+    trainer: Path,
+    files: list[Path],
+    ranks: int,
+    folder: Path,
+    threads: int = 1,
+    preload: Path | None = None,
+) -> list[subprocess.Popen]:
+    """Starts the ranks that train what `files` say; their output goes into `folder`."""
+    interpreter = [sys.executable] if trainer.suffix == ".py" else []
+    command = [*interpreter, str(trainer), "--attempt", "1", "--spec", *map(str, files)]
+    port = free_port()
     processes = []
     for rank in range(ranks):
         environment = rank_environment(rank, ranks, port, threads)
@@ -107,6 +125,11 @@ def check_ended_well(processes: list[subprocess.Popen], folder: Path) -> None:
         raise AssertionError("\n".join([" ".join(processes[0].args), *outputs]))
 
 
+def wait_until_well_ended(processes: list[subprocess.Popen], folder: Path) -> None:
+    wait_for(processes)
+    check_ended_well(processes, folder)
+
+
 def read_events(folder: Path, rank: int = 0) -> list[dict]:
     """Of a rank that ended well."""
     events = [json.loads(line) for line in events_file(folder, rank).read_text().splitlines()]
@@ -116,14 +139,25 @@ def read_events(folder: Path, rank: int = 0) -> list[dict]:
     return events
 
 
+def read_run(folder: Path, ranks: int) -> TrainerRun:
+    return TrainerRun([of_kind("step", read_events(folder, rank)) for rank in range(ranks)])
+
+
 def of_kind(kind: str, events: list[dict]) -> list[dict]:
     return [event for event in events if event["kind"] == kind]
 
 
 def train(trainer: Path, spec: dict, folder: Path) -> TrainerRun:
     """Trains `spec` in `folder`. Fails with every rank's output unless all ranks end well."""
-    processes = start(trainer, spec, folder)
-    wait_for(processes)
-    check_ended_well(processes, folder)
-    ranks = range(spec["strategy"]["ranks"])
-    return TrainerRun([of_kind("step", read_events(folder, rank)) for rank in ranks])
+    wait_until_well_ended(start(trainer, spec, folder), folder)
+    return read_run(folder, spec["strategy"]["ranks"])
+
+
+def train_under_pytorch(specs: list[dict], folder: Path) -> list[TrainerRun]:
+    """Trains specifications with as many ranks one after the other, by one process per rank: most
+    of the time of a single one goes to starting Python."""
+    ranks = specs[0]["strategy"]["ranks"]
+    folders = [folder / str(number) for number in range(len(specs))]
+    files = list(map(write_spec, specs, folders))
+    wait_until_well_ended(start_ranks(PYTORCH, files, ranks, folders[0]), folders[0])
+    return [read_run(run, ranks) for run in folders]
