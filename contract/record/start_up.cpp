@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "contract/record/event.h"
+#include "contract/record/exit_code.h"
 #include "contract/text/numbers.h"
 
 namespace fsdp {
@@ -21,10 +22,10 @@ struct Failure {
   std::string message;       // for standard error
   std::string event;         // a line of the events file
   size_t time_in_event = 0;  // where its time stands, of kTimeDigits digits
-  int exit_code = 1;
 };
 
 constexpr size_t kTimeDigits = 13;
+constexpr int kExitCode = static_cast<int>(ExitCode::kRunFailed);
 
 double timeout_s = 0;             // 0: the start is not watched
 std::array<Failure, 2> failures;  // the one that counts, and one to be filled
@@ -57,7 +58,7 @@ void fail(int) {
     }
     write_all(descriptor, failure->event.data(), failure->event.size());
   }
-  _exit(failure->exit_code);
+  _exit(kExitCode);
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ void watch_start_up(double timeout) {
 
 void set_start_up_events(int descriptor) { events = descriptor; }
 
-void begin_start_up_part(std::string_view what, ExitCode code) {
+void begin_start_up_part(std::string_view what) {
   if (timeout_s == 0) return;
   Failure& next = current.load() == &failures[0] ? failures[1] : failures[0];
   next.what = what;
@@ -82,11 +83,10 @@ void begin_start_up_part(std::string_view what, ExitCode code) {
       "the start did not get past " + next.what + " within " + shortest(timeout_s) +
       " s; if it needs longer, raise communication.start_up_timeout_s; if threads cannot be had, "
       "raise the limit on processes (ulimit -u, pids.max of the cgroup)";
-  next.exit_code = static_cast<int>(code);
   next.message = "fsdp-train: " + reason + '\n';
   constexpr int64_t kPlaceOfTime = 1'000'000'000'000;  // of kTimeDigits digits
   next.event = to_json_line({.time_unix_ms = kPlaceOfTime,
-                             .body = RunFailed{.exit_code = next.exit_code, .reason = reason}}) +
+                             .body = RunFailed{.exit_code = kExitCode, .reason = reason}}) +
                '\n';
   next.time_in_event = next.event.find(std::to_string(kPlaceOfTime));
   current = &next;

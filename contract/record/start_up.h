@@ -3,8 +3,6 @@
 #include <string>
 #include <string_view>
 
-#include "contract/record/exit_code.h"
-
 // The time that the parts of a rank's start may take. It ends with the first event: how long a step
 // takes is the model's own, and what ranks wait for then has communication.timeout_s.
 //
@@ -19,9 +17,8 @@ void watch_start_up(double timeout_s);
 // Where the handler writes run_failed, besides standard error; -1: nowhere.
 void set_start_up_events(int descriptor);
 
-// What the rank does from now on, such as "reading /data/train.npy", and what the process exits
-// with when that takes too long.
-void begin_start_up_part(std::string_view what, ExitCode code = ExitCode::kRunFailed);
+// What the rank does from now on, such as "reading /data/train.npy".
+void begin_start_up_part(std::string_view what);
 
 // The part goes on and its time begins again, for what is long because there is much of it.
 void continue_start_up_part();

@@ -74,6 +74,7 @@ struct BatchSpec {
 
 struct CommunicationSpec {
   double timeout_s = 1800;
+  double rendezvous_timeout_s = 60;
   double start_up_timeout_s = 300;
 
   bool operator==(const CommunicationSpec&) const = default;
@@ -83,9 +84,12 @@ struct CommunicationSpec {
     visit("timeout_s", self.timeout_s,
           "How long one operation between ranks may take before the run fails.",
           from_to(0.001, kYear_s));
+    visit("rendezvous_timeout_s", self.rendezvous_timeout_s,
+          "How long a rank waits for the others to start before the run fails.",
+          from_to(1, kYear_s));
     visit("start_up_timeout_s", self.start_up_timeout_s,
-          "How long one part of a rank's start may take, such as meeting the other ranks or "
-          "loading a file of weights, before the run fails and says which.",
+          "How long one part of a rank's start may take, such as opening the device or loading a "
+          "file of weights, before the run fails and says which.",
           from_to(1, kYear_s));
   }
 };

@@ -29,7 +29,7 @@ evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, b
 checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
              single_file: true, keep: 2}
 resume: auto
-communication: {timeout_s: 30, start_up_timeout_s: 40}
+communication: {timeout_s: 30, rendezvous_timeout_s: 50, start_up_timeout_s: 40}
 device_samples: {every_s: 0.5}
 wandb: {entity: "a #team", project: lab, name: "null", log_model: true}
 slurm: {mode: allocation, job_name: "a \"job\" $x", partition: gpu, account: lab, qos: high,

@@ -96,17 +96,20 @@ TEST_CASE("a start that hangs ends within its time and says what it did last") {
 }
 #endif
 
-TEST_CASE("a rank whose others never come ends within the time of its start") {
-  const RunFolder folder("strategy: {kind: ddp, ranks: 2}, communication.start_up_timeout_s: 1");
+TEST_CASE("a rank whose others never come says where it looked for them, and what to do") {
+  const RunFolder folder("strategy: {kind: ddp, ranks: 2}, communication.rendezvous_timeout_s: 1");
+  const std::string port = free_port();
   const Ended ended = folder.train({{"RANK", "1"},
                                     {"LOCAL_RANK", "1"},
                                     {"WORLD_SIZE", "2"},
                                     {"MASTER_ADDR", "127.0.0.1"},
-                                    {"MASTER_PORT", free_port()}});
+                                    {"MASTER_PORT", port}});
   INFO(ended.errors);
   CHECK(ended.status == 4);
   const auto events = events_in(events_file(folder / "attempt-1", 1));
-  CHECK_THAT(std::get<RunFailed>(events.back().body).reason, Contains("127.0.0.1:"));
+  CHECK_THAT(std::get<RunFailed>(events.back().body).reason,
+             Contains("127.0.0.1:" + port) && Contains("MASTER_ADDR") &&
+                 Contains("communication.rendezvous_timeout_s"));
 }
 
 TEST_CASE("a damaged checkpoint is never trained from") {

@@ -3,7 +3,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from workplace import MASTER, MODES, TINY, experiment
+from workplace import MODES, TINY, experiment
 
 # Of a cluster that soon misses a node which is gone.
 QUICK_TO_MISS = {"SlurmdTimeout": 3, "MessageTimeout": 3}
@@ -115,7 +115,7 @@ def test_a_run_whose_node_dies_goes_on_elsewhere(own_cluster, workplace, nodes, 
     base, slurm = TINY, "time: 10"
     if nodes != "n1":
         base += ", strategy: {kind: ddp, ranks: 2}"
-        slurm += f", nodes: 2, environment: [{MASTER}, GLOO_SOCKET_IFNAME=lo]"
+        slurm += ", nodes: 2"
     held = start_and_hold_both_modes(workplace, cluster, base, slurm)
     cluster.kill_node(dead)
     for work, follower, _ in held:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from configuration import user_name
 from host_processes import processes
-from workplace import MASTER, TINY, experiment, modes
+from workplace import TINY, experiment, modes
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LAB, CHESS = EXPERIMENTS / "lab.yaml", EXPERIMENTS / "chess.yaml"
@@ -15,8 +15,7 @@ SHORT = ["--profile", "cpu", "--set", "train.max_steps=2", "--set", "data.sequen
 @modes
 def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace, mode):
     work = workplace(cluster, LAB.read_text())
-    ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}", "--set",
-                                      f"slurm.environment=[{MASTER}]"))
+    ended = work.call(*work.with_trainer(*SHORT, "--set", f"slurm.mode={mode}"))
     assert ended.returncode == 0, ended.stderr
     expected = work.local_losses(*SHORT)
     assert list(expected) == ["1 GPU", "4xDDP", "4xFSDP", "FSDP batch 8", "offload"]
@@ -33,8 +32,7 @@ def test_the_chess_experiment_asks_its_questions_on_a_cluster(cluster, workplace
     work = workplace(cluster, CHESS.read_text())
     ended = work.call(*work.with_trainer(
         "--profile", "cpu", "--set", "train.steps=1", "--set", "train.warmup_steps_excluded=0",
-        "--set", "data.sequence_length=16", "--set", "batch.total=8",
-        "--set", f"slurm.environment=[{MASTER}]"))
+        "--set", "data.sequence_length=16", "--set", "batch.total=8"))
     assert ended.returncode == 0, ended.stderr
     sizes = (1, 2, 4)
     points = ["1 GPU", "DDP", "FSDP", *(f"{point}, doubled size_per_rank={size}" for size in sizes
@@ -64,7 +62,7 @@ def test_runs_on_gpus_are_submitted_where_there_is_none(cluster, workplace, tmp_
 def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, workplace, mode):
     work = workplace(cluster, experiment(
         ["{name: FSDP, strategy: {kind: fsdp, ranks: 4}}"], f"{TINY}, train.steps: 5",
-        f"mode: {mode}, time: 10, nodes: 2, environment: [{MASTER}, GLOO_SOCKET_IFNAME=lo]"))
+        f"mode: {mode}, time: 10, nodes: 2"))
     ended = work.call(*work.with_trainer())
     assert ended.returncode == 0, ended.stderr
     assert work.losses() == work.local_losses()

@@ -2,7 +2,6 @@
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -14,8 +13,6 @@ from host_processes import processes, program_of, state_of
 PATIENCE_S = 150
 MODES = ("per_run", "allocation")
 modes = pytest.mark.parametrize("mode", MODES)
-# Where ranks meet: the nodes are this host, which does not know their names.
-MASTER = f"MASTER_ADDR={socket.gethostname()}"
 
 # Of the real trainer: 2 layers that any machine trains in milliseconds a step.
 TINY = """device: cpu, threads_per_rank: 1, resume: auto, train.warmup_steps_excluded: 0,

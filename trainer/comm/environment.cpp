@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "contract/text/config_error.h"
+#include "trainer/comm/host_address.h"
 
 namespace fsdp {
 namespace {
@@ -182,6 +183,14 @@ int tasks_of_node(const std::string& variable, const std::string& tasks, int nod
   fail(variable, "'" + tasks + "' is not a list such as 2(x3),1 with an entry for this node");
 }
 
+// Where the step has its rank 0.
+std::string first_node(const Variables& variables) {
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+    if (const auto hosts = variables.text(name)) return first_host(name, *hosts);
+  }
+  fail("SLURM_STEP_NODELIST", "is not set although the ranks are on more than one host");
+}
+
 int slurm_local_world_size(const Variables& variables, const WorldEnvironment& world) {
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     if (const auto tasks = variables.text(name)) {
@@ -200,15 +209,12 @@ int slurm_local_world_size(const Variables& variables, const WorldEnvironment& w
       .value_or(world.world_size);
 }
 
-WorldEnvironment from_srun(const Variables& variables) {
+WorldEnvironment from_srun(const Variables& variables, const NodeAddress& address_of_node) {
   constexpr int kFirstPort = 20000;  // below the ports that Linux gives to outgoing connections
   constexpr int kPorts = 10000;
   WorldEnvironment world =
       read_ranks(variables, {kSlurmRank, kSlurmSize, "SLURM_LOCALID", nullptr});
   world.local_world_size = slurm_local_world_size(variables, world);
-  for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}) {
-    if (const auto hosts = variables.text(name)) world.master_address = first_host(name, *hosts);
-  }
   // Jobs that share a node have ids, and steps of one job have numbers, that are near each other.
   constexpr int64_t kStepsApart = 101;
   if (const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max())) {
@@ -216,16 +222,17 @@ WorldEnvironment from_srun(const Variables& variables) {
     const int64_t step = to_integer(variables.text("SLURM_STEP_ID").value_or("")).value_or(0);
     world.master_port = kFirstPort + static_cast<int>((*job * kStepsApart + step) % kPorts);
   }
-  read_master(variables, world);
-  if (!world.single_host() && is_loopback(world.master_address)) {
-    fail("SLURM_STEP_NODELIST", "is not set although the ranks are on more than one host");
+  if (!world.single_host() && !variables.has("MASTER_ADDR")) {
+    world.master_address = address_of_node(first_node(variables));
   }
+  read_master(variables, world);
   return world;
 }
 
 }  // namespace
 
-WorldEnvironment read_world_environment(const EnvironmentLookup& lookup) {
+WorldEnvironment read_world_environment(const EnvironmentLookup& lookup,
+                                        const NodeAddress& address_of_node) {
   const Variables variables(lookup);
   const auto any_of = [&](const Names& names) {
     return variables.has(names.rank) || variables.has(names.world_size);
@@ -234,7 +241,7 @@ WorldEnvironment read_world_environment(const EnvironmentLookup& lookup) {
   if (any_of(kOpenMpi)) return from_mpi(variables, kOpenMpi);
   // srun offers PMI as well, without a local rank.
   if (variables.has(kPmi.local_rank)) return from_mpi(variables, kPmi);
-  if (variables.has(kSlurmRank)) return from_srun(variables);
+  if (variables.has(kSlurmRank)) return from_srun(variables, address_of_node);
   if (any_of(kPmi)) return from_mpi(variables, kPmi);
   return {};
 }
@@ -244,6 +251,8 @@ std::optional<std::string> environment_variable(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-WorldEnvironment read_world_environment() { return read_world_environment(environment_variable); }
+WorldEnvironment read_world_environment() {
+  return read_world_environment(environment_variable, address_of_slurm_node);
+}
 
 }  // namespace fsdp

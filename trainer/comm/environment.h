@@ -12,7 +12,7 @@ struct WorldEnvironment {
   int world_size = 1;
   int local_rank = 0;                        // among the ranks of this host
   int local_world_size = 1;                  // ranks of this host
-  std::string master_address = "127.0.0.1";  // host of rank 0
+  std::string master_address = "127.0.0.1";  // where rank 0 listens
   int master_port = 29500;
   // Not empty: the launcher serves the store itself, and this start's keys go under the prefix.
   std::string store_prefix{};
@@ -27,14 +27,20 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const std::st
 // Looks in this process's environment.
 std::optional<std::string> environment_variable(const std::string& name);
 
+// Where the others reach a node that Slurm knows by this name.
+using NodeAddress = std::function<std::string(const std::string& node)>;
+
 // Reads the variables of the innermost launcher: torchrun (RANK, WORLD_SIZE, LOCAL_RANK, ...), else
 // Open MPI's mpirun, else MPICH's or Intel's mpiexec, else srun, else a single process. (mpirun
 // inside a Slurm job sees Slurm's variables too, and they describe its daemons, not its ranks.)
 // MASTER_ADDR and MASTER_PORT outrank what follows from other variables.
 // Throws ConfigError that names the variable when one is missing or malformed.
-WorldEnvironment read_world_environment(const EnvironmentLookup& lookup);
+// With srun, ranks on one node meet at the loopback address, those on several at the address of the
+// step's first node.
+WorldEnvironment read_world_environment(const EnvironmentLookup& lookup,
+                                        const NodeAddress& address_of_node);
 
-// The same from this process's environment.
+// From this process's environment; asks for addresses of nodes as `address_of_slurm_node` does.
 WorldEnvironment read_world_environment();
 
 }  // namespace fsdp

@@ -18,6 +18,7 @@ struct Membership {
   int world_size = 1;
   std::string name;  // of the group; empty for all ranks
   bool single_host = true;
+  std::string master_address;             // on several hosts the way to it is the way to the others
   c10::intrusive_ptr<c10d::Store> store;  // of these ranks alone
   // After which a transport gives up by itself; later than the watchdog, if that does something.
   std::chrono::milliseconds transport_timeout{};

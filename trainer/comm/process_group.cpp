@@ -70,6 +70,7 @@ Membership all_ranks(const WorldEnvironment& world, const ProcessGroupOptions& o
   std::iota(membership.ranks.begin(), membership.ranks.end(), 0);
   membership.world_size = world.world_size;
   membership.single_host = world.single_host();
+  membership.master_address = world.master_address;
   membership.transport_timeout = transport_timeout(options);
   membership.watchdog =
       std::make_shared<Watchdog>(options.operation_timeout, options.on_timeout,
@@ -114,8 +115,9 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
         "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) +
         " did not meet the others at " + world.master_address + ":" +
         std::to_string(world.master_port) + ": " + cause_text(error) +
-        "; check that every rank was started, and that MASTER_ADDR and MASTER_PORT name a free "
-        "port on the host of rank 0");
+        "; check that every rank was started within communication.rendezvous_timeout_s of the "
+        "others, and that this host reaches that address; else set MASTER_ADDR and MASTER_PORT to "
+        "a free port of rank 0's host");
   }
 }
 

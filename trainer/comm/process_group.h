@@ -73,7 +73,7 @@ class ProcessGroup {
 
 struct ProcessGroupOptions {
   // How long ranks may start after each other.
-  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);
+  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(1);
   // How long one operation waits for slower ranks.
   std::chrono::milliseconds operation_timeout = std::chrono::minutes(30);
   // Gets one line that names the operation, its unit and its rank when one takes longer, on a

@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "trainer/comm/backends.h"
+#include "trainer/comm/host_address.h"
 
 namespace fsdp {
 
@@ -20,7 +21,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Membership& membership
       options->devices.push_back(Gloo::createDeviceForInterface(name));
     }
   } else {
-    options->devices.push_back(Gloo::createDefaultDevice());
+    options->devices.push_back(
+        Gloo::createDeviceForHostname(local_address_towards(membership.master_address)));
   }
   auto gloo =
       c10::make_intrusive<Gloo>(membership.store, membership.rank, membership.size(), options);

@@ -54,7 +54,7 @@ void RankRun::open_events(int rank) {
 void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world,
                                at::Device device) {
   ProcessGroupOptions options;
-  options.rendezvous_timeout = to_milliseconds(spec.communication.start_up_timeout_s);
+  options.rendezvous_timeout = to_milliseconds(spec.communication.rendezvous_timeout_s);
   options.operation_timeout = to_milliseconds(spec.communication.timeout_s);
   options.nccl_for_single_rank = spec.strategy.kind != StrategyKind::kSingle;
   options.on_timeout = [this](const std::string& reason) {
@@ -79,9 +79,7 @@ ExitCode RankRun::run() {
   begin_start_up_part("starting its threads");
   start_threads(spec, world);
   set_memory_limit(spec, device);
-  begin_start_up_part("meeting the other ranks at " + world.master_address + ":" +
-                          std::to_string(world.master_port) + ", which may not have been started,",
-                      ExitCode::kCommunication);
+  pause_start_up();
   meet_other_ranks(spec, world, device);
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));

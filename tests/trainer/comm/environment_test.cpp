@@ -14,10 +14,12 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 WorldEnvironment read(const Variables& variables) {
-  return fsdp::read_world_environment([&](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  });
+  return fsdp::read_world_environment(
+      [&](const std::string& name) -> std::optional<std::string> {
+        const auto found = variables.find(name);
+        return found == variables.end() ? std::nullopt : std::optional(found->second);
+      },
+      [](const std::string& node) { return "address of " + node; });
 }
 
 // The variable that the error names, or "" when there is none.
@@ -96,13 +98,24 @@ TEST_CASE("torchrun's variables, half set or malformed") {
 }
 
 TEST_CASE("srun's variables") {
-  CHECK(read(kSrun) == WorldEnvironment{6, 7, 0, 1, "n01", 24242});
+  CHECK(read(kSrun) == WorldEnvironment{6, 7, 0, 1, "address of n01", 24242});
   CHECK(read(with(kSrun, {{"SLURM_PROCID", "4"}, {"SLURM_NODEID", "2"}})).local_world_size == 2);
   // The step's hosts outrank the job's; the user's own master outranks both.
-  CHECK(read(with(kSrun, {{"SLURM_STEP_NODELIST", "n02"}})).master_address == "n02");
+  CHECK(read(with(kSrun, {{"SLURM_STEP_NODELIST", "n02"}})).master_address == "address of n02");
   const Variables own = with(kSrun, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "99"}});
   CHECK(read(own).master_address == "head");
   CHECK(read(own).master_port == 99);
+}
+
+TEST_CASE("ranks of srun on one node need no name of it") {
+  const Variables one_node{{"SLURM_PROCID", "1"},
+                           {"SLURM_NTASKS", "2"},
+                           {"SLURM_LOCALID", "1"},
+                           {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                           {"SLURM_JOB_NODELIST", "n[1-3]"},
+                           {"SLURM_STEP_NODELIST", "n2"}};
+  CHECK(read(one_node).master_address == "127.0.0.1");
+  CHECK(read(with(one_node, {{"MASTER_ADDR", "head"}})).master_address == "head");
 }
 
 TEST_CASE("jobs on one node, and steps of one job, meet at ports of their own") {
@@ -122,7 +135,7 @@ TEST_CASE("jobs on one node, and steps of one job, meet at ports of their own") 
 
 TEST_CASE("Slurm's notation for hosts") {
   const auto first = [](const std::string& hosts) {
-    return read(with(kSrun, {{"SLURM_JOB_NODELIST", hosts}})).master_address;
+    return read(with(kSrun, {{"SLURM_JOB_NODELIST", hosts}})).master_address.substr(11);
   };
   CHECK(first("gpu-3") == "gpu-3");
   CHECK(first("a,b[1-2]") == "a");

@@ -1,0 +1,40 @@
+"""What docs/cluster.md tells to type, typed."""
+import re
+import subprocess
+from pathlib import Path
+
+from cluster import Cluster
+from conftest import job_ids
+
+REPOSITORY = Path(__file__).parents[2]
+SHORTER = {"train.sequences: 192": "train.sequences: 64",
+           "data.sequence_length: 128": "data.sequence_length: 32"}
+
+
+def commands_of(section):
+    page = (REPOSITORY / "docs/cluster.md").read_text()
+    return re.search(rf"## {section}\n.*?\n```\n(.*?)```", page, re.DOTALL)[1]
+
+
+def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(request, tmp_path):
+    """On nodes whose names no resolver knows, without a setting that says where ranks meet."""
+    text = (REPOSITORY / "experiments/lab.yaml").read_text()
+    for long, short in SHORTER.items():
+        assert long in text
+        text = text.replace(long, short)
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/lab.yaml").write_text(text)
+    (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
+    (tmp_path / "fsdp-run").symlink_to(Path(request.config.getoption("--runner")).resolve())
+    cluster = tmp_path / "cluster"
+    commands = commands_of("Try it without a cluster")
+    # Ranks of all clusters on this host meet at ports that are made of the jobs' ids.
+    commands = commands.replace('start /tmp/cluster', f"start {cluster} FirstJobId={next(job_ids)}")
+    commands = commands.replace("/tmp/cluster", str(cluster))
+    try:
+        ended = subprocess.run(["bash", "-e"], input=commands, cwd=tmp_path, text=True,
+                               capture_output=True, timeout=150)
+    finally:
+        Cluster(cluster).stop()
+    assert ended.returncode == 0, ended.stderr
+    assert len(re.findall(r" finished$", ended.stdout, re.MULTILINE)) == 5, ended.stdout
