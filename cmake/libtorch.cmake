@@ -4,15 +4,15 @@
 # made here. Looked for in .venv (where cmake/setup puts it) and in CMAKE_PREFIX_PATH (a
 # site-packages folder, a torch folder, or an unpacked libtorch).
 
-cmake_path(CONVERT "$ENV{CMAKE_PREFIX_PATH}" TO_CMAKE_PATH_LIST environment_prefixes)
 file(GLOB site_packages ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages)
 find_path(TORCH_INCLUDE_DIR torch/csrc/autograd/custom_function.h
-  HINTS ${CMAKE_PREFIX_PATH} ${environment_prefixes} ${site_packages}
+  HINTS ${CMAKE_PREFIX_PATH} ${site_packages}
   PATH_SUFFIXES include torch/include NO_DEFAULT_PATH)
 if(NOT TORCH_INCLUDE_DIR)
-  message(FATAL_ERROR "There is no libtorch in .venv. Call ./fsdp-run, which installs it, or name "
-    "in CMAKE_PREFIX_PATH the folder that has torch 2.11.0: a site-packages folder with the wheel, "
-    "or an unpacked libtorch.")
+  message(WARNING "There is no libtorch in .venv, so only the runner is built. Call ./fsdp-run, which "
+    "installs libtorch, or name in CMAKE_PREFIX_PATH the folder that has torch 2.11.0: a site-packages "
+    "folder with the wheel, or an unpacked libtorch.")
+  return()
 endif()
 cmake_path(GET TORCH_INCLUDE_DIR PARENT_PATH torch_root)
 cmake_path(GET torch_root PARENT_PATH torch_parent)

@@ -1,4 +1,4 @@
-# Source this before bin/fsdp-run or bin/fsdp-train: finds libtorch and CUDA's libraries where this
+# Source this before fsdp-run or fsdp-train: finds libtorch and CUDA's libraries where this
 # machine's Python (python3, or $PYTHON) has torch installed.
 fsdp_torch=$("${PYTHON:-python3}" -c '
 import importlib.util

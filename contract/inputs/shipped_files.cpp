@@ -12,8 +12,7 @@ using std::filesystem::path;
 // was built from.
 path find_shipped(const std::string& name, const std::string& key) {
   const path executable = std::filesystem::read_symlink("/proc/self/exe");
-  const path bundled =
-      (executable.parent_path() / "../share/fsdp-run/chess" / name).lexically_normal();
+  const path bundled = executable.parent_path() / "chess" / name;
   if (std::filesystem::exists(bundled)) return bundled;
   const path source = path(FSDP_CHESS_FOLDER) / name;
   if (std::filesystem::exists(source)) return source;

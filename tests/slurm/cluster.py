@@ -40,8 +40,10 @@ class Cluster:
     """The processes and files of a cluster in a folder. Daemons, and what slurmd starts, are known
     by the environment they were started with, so that nobody needs to remember their ids."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, node_prefix=()):
+        """`node_prefix` is put before the command that starts a node's slurmd."""
         self.folder = Path(folder).resolve()
+        self.node_prefix = node_prefix
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def start(self, accounting=False, **settings):
@@ -97,7 +99,7 @@ class Cluster:
                               environment.get("SLURMD_NODENAME") == node)), signal.SIGKILL)
 
     def start_node(self, node):
-        self._start_daemon(f"slurmd-{node}", "slurmd", "-D", "-N", node)
+        self._start_daemon(f"slurmd-{node}", *self.node_prefix, "slurmd", "-D", "-N", node)
 
     def call(self, *command):
         return subprocess.run(command, capture_output=True, text=True,

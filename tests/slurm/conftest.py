@@ -19,9 +19,9 @@ def pytest_addoption(parser):
 job_ids = itertools.count(1 + 10 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 97)
 
 
-def started(folder, accounting=False, **settings):
+def started(folder, accounting=False, node_prefix=(), **settings):
     """A cluster for as long as the fixture is in use, which ends without processes."""
-    cluster = Cluster(folder / "slurm")
+    cluster = Cluster(folder / "slurm", node_prefix)
     # Ranks meet at a port that is made of the job's id, so that clusters need different ones.
     cluster.start(accounting, FirstJobId=next(job_ids), **settings)
     try:
@@ -77,7 +77,7 @@ def any_cluster(request, with_accounting):
 
 @pytest.fixture
 def own_cluster(tmp_path):
-    """Starts a cluster that a test may break: own_cluster(accounting=False, **settings)."""
+    """Starts a cluster that a test may break: own_cluster(accounting=False, node_prefix=(), **settings)."""
     with ExitStack() as clusters:
 
         def start(**settings):

@@ -1,0 +1,21 @@
+"""A host that lacks some files, for one command: mounts in a namespace of its own, as root."""
+import shlex
+import subprocess
+
+import pytest
+
+
+def command_that_hides(paths, replaced=()):
+    """What to put before a command, for which these files and folders are empty, and the first of each
+    replaced pair of files reads as the second."""
+    empty_folder = 'empty=$(mktemp -d)'
+    mounts = [f'if [ -d {path} ]; then mount --bind "$empty" {path}; '
+              f'else mount --bind /dev/null {path}; fi' for path in map(shlex.quote, map(str, paths))]
+    mounts += [f"mount --bind {shlex.quote(str(other))} {shlex.quote(str(file))}"
+               for file, other in replaced]
+    prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-ec",
+              "\n".join([empty_folder, *mounts, 'exec "$@"']), "-"]
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(f"no mount namespace may be made here: {tried.stderr.strip()}")
+    return prefix

@@ -1,0 +1,33 @@
+"""Compute nodes have none of the small libraries that the login node has."""
+import subprocess
+import sys
+from pathlib import Path
+
+from workplace import MODES, TINY, experiment
+
+sys.path.append(str(Path(__file__).parents[1]))
+from hidden_files import command_that_hides  # noqa: E402
+
+LIBRARIES = ("fmt", "gloo", "sentencepiece", "simdjson", "spdlog", "sqlite3", "xxhash", "yaml-cpp")
+
+
+def shared_libraries():
+    return sorted({file.resolve() for name in LIBRARIES
+                   for file in Path("/usr/lib").glob(f"*-linux-gnu/lib{name}.so.*")})
+
+
+def test_programs_and_jobs_run_without_the_small_libraries(own_cluster, workplace):
+    without = command_that_hides(shared_libraries())
+    assert subprocess.run([*without, sys.executable, "-c", "import sqlite3"],
+                          capture_output=True).returncode != 0
+    cluster = own_cluster(node_prefix=without)
+    points = ["{name: two ranks, strategy: {kind: ddp, ranks: 2}}"]
+    for mode in MODES:
+        work = workplace(cluster, experiment(points, f"{TINY}, train.steps: 2",
+                                             f"mode: {mode}, time: 10"), folder=mode)
+        for program in (work.runner, work.trainer):
+            helped = subprocess.run([*without, program, "--help"], capture_output=True, text=True)
+            assert helped.returncode == 0, helped.stderr
+        ended = work.call(*work.with_trainer())
+        assert ended.returncode == 0, ended.stderr
+        assert work.attempts() == {"two ranks": ["finished"]}
