@@ -140,7 +140,7 @@ def test_what_starts_no_run_takes_the_runner_that_is_built(folder, arguments, bu
 @pytest.mark.parametrize("arguments", READING)
 def test_what_starts_no_run_needs_the_runner_alone(folder, arguments):
     (folder / "chess.yaml").write_text(EXPERIMENT + "base: {device: cuda}\n")
-    assert preset(folder, arguments, "fsdp-run-program") == "set-up release (cpu)"
+    assert preset(folder, arguments, "fsdp-run-program") == "set-up release ()"
 
 
 def test_every_command_is_known_to_start_runs_or_not():
