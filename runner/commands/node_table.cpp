@@ -8,7 +8,7 @@
 #include "contract/text/utf8.h"
 #include "runner/commands/text_table.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 
 namespace fsdp {

@@ -6,10 +6,10 @@
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
 #include "runner/commands/find_run.h"
-#include "runner/commands/html_detail.h"
+#include "runner/commands/run_details.h"
 #include "runner/report/difference.h"
 #include "runner/report/formats.h"
-#include "runner/report/reference.h"
+#include "runner/report/published_figures.h"
 
 namespace fsdp {
 namespace {

@@ -12,7 +12,7 @@
 #include "runner/commands/text_table.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 #include "runner/store/quantile.h"
 

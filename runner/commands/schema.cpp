@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "runner/commands/commands.h"
-#include "runner/experiment/reference.h"
+#include "runner/experiment/keys_page.h"
 
 namespace fsdp {
 

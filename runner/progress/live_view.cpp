@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "contract/text/utf8.h"
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 
 namespace fsdp {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 
 namespace fsdp {
 namespace {

@@ -1,17 +1,19 @@
 #include "runner/report/columns.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/report/column_values.h"
-#include "runner/report/figures.h"
+#include "runner/report/column_parts.h"
+#include "runner/report/member_columns.h"
+#include "runner/report/number_text.h"
 
 namespace fsdp {
 namespace {
 
 constexpr size_t kHeadingWidth = 12;
+constexpr double kBytesPerGibibyte = 0x1p30;
+constexpr double kJoulesPerKilojoule = 1'000;
 
 // What people read instead of the unit in a name; the name's own unit is left out of the heading.
 struct ShownUnit {
@@ -19,13 +21,15 @@ struct ShownUnit {
   std::string_view shown;
 };
 constexpr ShownUnit kShownUnits[] = {
-    {"bytes", "GiB"}, {"ms", "ms"}, {"gib", "GiB"}, {"percent", "%"}, {"joules", "J"}};
+    {"bytes", "GiB"}, {"ms", "ms"}, {"gib", "GiB"}, {"percent", "%"}, {"joules", "kJ"}};
+constexpr std::string_view kTotalTime = "_time_ms";  // ends the name of what is shown as 2 h 03 min
 
 // "memory_allocated_bytes_forward_max" -> "memory\nallocated\nforward max\nGiB".
 std::string heading_from_name(std::string_view name) {
   std::string heading;
   std::string_view unit;
   size_t line_begin = 0;
+  if (name.ends_with(kTotalTime)) name.remove_suffix(std::string_view("_ms").size());
   while (!name.empty()) {
     const size_t end = std::min(name.find('_'), name.size());
     const std::string_view word = name.substr(0, end);
@@ -47,14 +51,52 @@ std::string heading_from_name(std::string_view name) {
 }
 
 std::string text_for_people(const Value& value, std::string_view name) {
-  const bool is_bytes = name.find("_bytes") != std::string_view::npos;
-  if (const auto* integer = std::get_if<int64_t>(&value)) {
-    return is_bytes ? gibibytes(*integer) : std::to_string(*integer);
-  }
-  if (const auto* real = std::get_if<double>(&value))
-    return three_digits(is_bytes ? *real / 0x1p30 : *real);
   if (const auto* words = std::get_if<std::string>(&value)) return *words;
-  return "-";
+  const std::optional<double> number = number_of(value);
+  if (!number) return "-";
+  if (name.ends_with(kTotalTime)) return duration(number);
+  if (name.find("_bytes") != std::string_view::npos)
+    return three_digits(*number / kBytesPerGibibyte);
+  if (name.ends_with("_joules")) return three_digits(*number / kJoulesPerKilojoule);
+  const auto* integer = std::get_if<int64_t>(&value);
+  return integer != nullptr ? std::to_string(*integer) : three_digits(*number);
+}
+
+Column& named(std::vector<Column>& columns, std::string_view name) {
+  return *std::ranges::find(columns, name, &Column::name);
+}
+
+void insert_behind(std::vector<Column>& columns, std::string_view name,
+                   const std::vector<Column>& more) {
+  const auto place = std::ranges::find(columns, name, &Column::name);
+  columns.insert(std::next(place), more.begin(), more.end());
+}
+
+std::vector<Column> columns_of_runs() {
+  std::vector<Column> columns = member_columns(&ReportRow::run);
+  for (const DerivedColumns& derived : derived_columns()) {
+    insert_behind(columns, derived.after, derived.columns);
+  }
+  for (const OwnText& own : own_texts()) {
+    Column& column = named(columns, own.column);
+    column.text = own.text;
+    if (own.is_shown_for) column.is_shown_for = own.is_shown_for;
+  }
+  Column& status = named(columns, "status");
+  status.value = [value = status.value](const ReportRow& row) {
+    return row.is_series ? Value(row.series->status_text()) : value(row);
+  };
+  return columns;
+}
+
+std::vector<Column> columns_of_ranks() {
+  std::vector<Column> columns = member_columns(&ReportRow::rank);
+  std::vector<Column> settings;
+  for (const char* name : {"strategy", "sharding", "offload"}) {
+    settings.push_back(find_column(fsdp::columns(), name, ""));
+  }
+  insert_behind(columns, "attempt", settings);
+  return columns;
 }
 
 void add_reference(std::string& text, std::span<const Column> columns) {
@@ -72,16 +114,31 @@ std::optional<double> number_of(const Value& value) {
   return std::nullopt;
 }
 
+Column column_of(const char* name, Alignment alignment, const Meaning& meaning,
+                 std::function<Value(const ReportRow&)> value) {
+  Column column{name, meaning.heading, meaning.sentence, alignment, std::move(value)};
+  if (meaning.better == Better::kLess) column.documentation += " Less is better.";
+  if (meaning.better == Better::kMore) column.documentation += " More is better.";
+  if (meaning.shown == Shown::kWhereKnown) {
+    column.is_shown_for = [value = column.value](const ReportRow& row) {
+      return value(row) != Value();
+    };
+  }
+  return column;
+}
+
 std::span<const Column> columns() {
-  static const std::vector<Column> all = [] {
-    std::vector<Column> columns;
-    for (const std::vector<Column>& part :
-         {setting_columns(), provenance_columns(), figure_columns(), outcome_columns()}) {
-      columns.insert(columns.end(), part.begin(), part.end());
-    }
-    return columns;
-  }();
+  static const std::vector<Column> all = columns_of_runs();
   return all;
+}
+
+std::span<const Column> rank_columns() {
+  static const std::vector<Column> all = columns_of_ranks();
+  return all;
+}
+
+std::string text_of(const Column& column, const ReportRow& row) {
+  return column.text ? column.text(row) : text_for_people(column.value(row), column.name);
 }
 
 std::string printed_heading(const Column& column) {
@@ -107,16 +164,10 @@ const Column& find_column(std::span<const Column> columns, const std::string& na
 }
 
 Column with_heading(Column column) {
-  if (column.heading.empty()) {
-    std::string words = column.name;
-    std::ranges::replace(words, '.', '_');
-    column.heading = heading_from_name(words);
-  }
-  if (!column.text) {
-    column.text = [value = column.value, name = column.name](const ReportRow& row) {
-      return text_for_people(value(row), name);
-    };
-  }
+  if (!column.heading.empty()) return column;
+  std::string words = column.name;
+  std::ranges::replace(words, '.', '_');
+  column.heading = heading_from_name(words);
   return column;
 }
 

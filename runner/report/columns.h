@@ -40,7 +40,7 @@ struct Column {
   std::string documentation;
   Alignment alignment = Alignment::kRight;
   std::function<Value(const ReportRow&)> value;
-  // For people; may be empty where heading is: with_heading() makes both.
+  // For people; empty: the value's, as text_of() says.
   std::function<std::string(const ReportRow&)> text{};
   // The column is among the usual ones where it holds for one of the rows; empty: always.
   std::function<bool(const ReportRow&)> is_shown_for{};
@@ -61,6 +61,9 @@ std::string printed_heading(const Column& column);
 
 // Gives a column that has no heading one for people, made from its name: GiB for bytes, and so on.
 Column with_heading(Column column);
+
+// A cell for people: the value in the unit that the heading has, a total time as "2 h 03 min".
+std::string text_of(const Column& column, const ReportRow& row);
 
 // A page that says what each column is.
 std::string columns_reference();

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "contract/text/config_error.h"
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 
 namespace fsdp {
 namespace {
@@ -46,9 +46,9 @@ Condition::Condition(const std::string& text, std::span<const Column> columns) :
   column_ = &find_column(columns, column, kOption);
   value_ = trimmed(std::string_view(text).substr(begin + name.size()));
   // Whoever writes the heading means its unit.
-  constexpr std::string_view kGibibytes = " GiB";
   const bool is_plain = value_.find_first_not_of("0123456789.+-e") == std::string::npos;
-  if (column.ends_with(kGibibytes) && is_plain) value_ += kGibibytes;
+  const std::string with_unit = value_ + ' ' + column.substr(column.rfind(' ') + 1);
+  if (is_plain && figure_from_text(with_unit, column_->name)) value_ = with_unit;
 }
 
 void Condition::refuse(const std::string& problem) const {

@@ -5,9 +5,8 @@
 #include <stdexcept>
 
 #include "contract/text/utf8.h"
-#include "runner/report/figures.h"
 #include "runner/report/formats.h"
-#include "runner/report/names.h"
+#include "runner/report/number_text.h"
 
 namespace fsdp {
 namespace {
@@ -45,14 +44,14 @@ Column column_of(const std::string& name, ReportRow Difference::*side, const Com
           "Its figure.",
           kRight,
           [side](auto& row) { return row.difference->column.value(row.difference->*side); },
-          [side](auto& row) { return row.difference->column.text(row.difference->*side); }};
+          [side](auto& row) { return text_of(row.difference->column, row.difference->*side); }};
 }
 
 std::vector<Column> columns_of(const Report& report) {
   return {
       {"column", "column", "Name of the column.", kLeft,
        [](auto& row) { return Value(row.difference->column.name); },
-       [](auto& row) { return in_one_line(row.difference->column.heading); }},
+       [](auto& row) { return printed_heading(row.difference->column); }},
       column_of("first", &Difference::first, report.rows[0]),
       column_of("second", &Difference::second, report.rows[1]),
       {"ratio", "ratio", "The second figure / the first.", kRight,
@@ -73,11 +72,8 @@ std::string render_differences(Format format, const Report& report) {
   const ReportRow second{.run = &report.rows[1], .series = &series.back()};
   const std::vector<Difference> found = differences(first, second);
   PreparedReport prepared{.report = report,
-                          .series = {},
                           .columns = columns_of(report),
-                          .rows = {},
-                          .blocks = {{.title = "", .first_row = 0, .row_count = found.size()}},
-                          .warnings = {},
+                          .blocks = {{.row_count = found.size()}},
                           .lines = report.notes};
   for (const Difference& difference : found) {
     prepared.rows.push_back({.run = &report.rows[0], .difference = &difference});

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 
 namespace fsdp {
 

@@ -12,7 +12,7 @@ namespace fsdp {
 
 // Rows that follow one another and share a baseline per experiment.
 struct Block {
-  std::string title;  // empty when there is only one
+  std::string title{};  // empty when there is only one
   size_t first_row = 0;
   size_t row_count = 0;
 };
@@ -20,12 +20,12 @@ struct Block {
 // Everything that a format prints. Rows point into `series` and into the report, which outlives it.
 struct PreparedReport {
   const Report& report;
-  std::deque<Series> series;
-  std::vector<Column> columns;  // in order; those for people have a heading
-  std::vector<ReportRow> rows;
-  std::vector<Block> blocks;  // all of the rows, in their order
-  std::vector<Warning> warnings;
-  std::vector<std::string> lines;  // below the table: reasons, then what the figures are
+  std::deque<Series> series{};
+  std::vector<Column> columns{};  // in order; those for people have a heading
+  std::vector<ReportRow> rows{};
+  std::vector<Block> blocks{};  // all of the rows, in their order
+  std::vector<Warning> warnings{};
+  std::vector<std::string> lines{};  // below the table: reasons, then what the figures are
 };
 
 // Throws ConfigError on a mistake in the report's view.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "contract/text/json.h"
@@ -10,24 +11,12 @@ namespace fsdp {
 namespace {
 
 std::string escaped_html(std::string_view text) {
+  static const std::map<char, std::string_view> kEscapes{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
+    const auto found = kEscapes.find(c);
+    escaped += found == kEscapes.end() ? std::string_view(&c, 1) : found->second;
   }
   return escaped;
 }
@@ -130,7 +119,7 @@ void append_row(std::string& out, const std::vector<const Column*>& columns, con
     cell += '[';
     append_json_value(cell, column->value(row));
     cell += ',';
-    append_json_string(cell, column->text(row));
+    append_json_string(cell, text_of(*column, row));
     cell += ']';
   });
   out += '\n';

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "runner/report/column_values.h"
+#include "runner/report/member_columns.h"
 
 // The keys of a run as columns.
 namespace fsdp {
@@ -31,11 +31,6 @@ std::string pointer_to(std::string key) {
   return '/' + key;
 }
 
-template <typename Member>
-constexpr bool is_number = std::integral<Member> || std::floating_point<Member>;
-template <typename Member>
-constexpr bool is_number<std::optional<Member>> = is_number<Member>;
-
 template <Fields Section>
 void add_keys(std::vector<Column>& columns, const Section& section, const std::string& prefix) {
   Section::visit_fields(section, [&]<typename Member>(const char* name, const Member& member,
@@ -48,9 +43,9 @@ void add_keys(std::vector<Column>& columns, const Section& section, const std::s
         const json spec = json::parse(row.run->spec, nullptr, /*allow_exceptions=*/false);
         return spec.contains(pointer) ? value_of(spec.at(pointer)) : Value();
       };
-      const bool is_right = is_number<Member> && !std::same_as<Member, bool>;
-      columns.push_back(
-          {key, "", documentation, is_right ? Alignment::kRight : Alignment::kLeft, value});
+      constexpr Alignment kAlignment =
+          std::same_as<Member, bool> ? Alignment::kLeft : alignment_of<Member>;  // true, false
+      columns.push_back({key, "", documentation, kAlignment, value});
     }
   });
 }

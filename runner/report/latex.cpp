@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <map>
 
 #include "contract/text/utf8.h"
 #include "runner/report/formats.h"
@@ -7,36 +7,21 @@ namespace fsdp {
 namespace {
 
 std::string_view escape_of(char c) {
-  switch (c) {
-    case '&':
-      return "\\&";
-    case '%':
-      return "\\%";
-    case '$':
-      return "\\$";
-    case '#':
-      return "\\#";
-    case '_':
-      return "\\_";
-    case '{':
-      return "\\{";
-    case '}':
-      return "\\}";
-    case '~':
-      return "\\textasciitilde{}";
-    case '^':
-      return "\\textasciicircum{}";
-    case '\\':
-      return "\\textbackslash{}";
-    case '<':
-      return "\\textless{}";
-    case '>':
-      return "\\textgreater{}";
-    case '|':
-      return "\\textbar{}";
-    default:
-      return {};
-  }
+  static const std::map<char, std::string_view> kEscapes{{'&', "\\&"},
+                                                         {'%', "\\%"},
+                                                         {'$', "\\$"},
+                                                         {'#', "\\#"},
+                                                         {'_', "\\_"},
+                                                         {'{', "\\{"},
+                                                         {'}', "\\}"},
+                                                         {'~', "\\textasciitilde{}"},
+                                                         {'^', "\\textasciicircum{}"},
+                                                         {'\\', "\\textbackslash{}"},
+                                                         {'<', "\\textless{}"},
+                                                         {'>', "\\textgreater{}"},
+                                                         {'|', "\\textbar{}"}};
+  const auto found = kEscapes.find(c);
+  return found == kEscapes.end() ? std::string_view() : found->second;
 }
 
 // Text without meaning to LaTeX. A row must not begin with '[', nor a cell hold one that could be
@@ -74,7 +59,7 @@ void append_row(std::string& text, const std::vector<const Column*>& columns,
                 const ReportRow& row) {
   for (const Column* column : columns) {
     if (column != columns.front()) text += " & ";
-    text += escaped(column->text(row));
+    text += escaped(text_of(*column, row));
   }
   text += " \\\\\n";
 }

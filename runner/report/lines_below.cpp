@@ -11,19 +11,6 @@ namespace {
 using Rows = std::span<const ReportRow>;
 using Names = std::vector<std::string>;
 
-// The runs that the rows are made of, each once.
-std::vector<const ComparisonRow*> runs_of(Rows rows) {
-  std::vector<const ComparisonRow*> runs;
-  for (const ReportRow& row : rows) {
-    if (row.is_series) {
-      runs.insert(runs.end(), row.series->runs.begin(), row.series->runs.end());
-    } else if (runs.empty() || runs.back() != row.run) {
-      runs.push_back(row.run);
-    }
-  }
-  return runs;
-}
-
 // "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
 std::string reason_line(const ComparisonRow& run, const std::filesystem::path& results) {
   std::string line = run.point + ": " + std::string(name_of(run.status)) + ": " + run.reason;
@@ -62,11 +49,11 @@ std::string warmup_remark(Rows rows) {
 }
 
 // What the figures are.
-std::string figures_line(Rows rows, RowKind row_kind) {
+std::string figures_line(const PreparedReport& prepared, RowKind row_kind) {
   std::set<std::string> devices;
   bool measured = false;
   bool on_cpu = false;
-  for (const ComparisonRow* run : runs_of(rows)) {
+  for (const ComparisonRow* run : shown_runs(prepared)) {
     if (!run->steps) continue;
     measured = true;
     if (!run->device_name.empty()) devices.insert(run->device_name);
@@ -76,7 +63,7 @@ std::string figures_line(Rows rows, RowKind row_kind) {
   const bool per_rank = row_kind == RowKind::kRank;
   std::string line = per_rank ? "Step time: median of the rank's steps"
                               : "Step time: median of the slowest rank ± interquartile range";
-  line += warmup_remark(rows) + ". Memory: each rank's ";
+  line += warmup_remark(prepared.rows) + ". Memory: each rank's ";
   line += per_rank ? "peak over all steps." : "peak over all steps, least-most.";
   if (!devices.empty()) {
     line += " Device: " + joined_names({devices.begin(), devices.end()}) + ".";
@@ -164,10 +151,10 @@ std::string close_line(Rows rows) {
 std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind) {
   const Report& report = prepared.report;
   std::vector<std::string> lines;
-  for (const ComparisonRow* run : runs_of(prepared.rows)) {
+  for (const ComparisonRow* run : shown_runs(prepared)) {
     if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
   }
-  for (std::string line : {figures_line(prepared.rows, row_kind), repeats_line(prepared.rows),
+  for (std::string line : {figures_line(prepared, row_kind), repeats_line(prepared.rows),
                            ratios_line(prepared.rows, report.view), close_line(prepared.rows)}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }

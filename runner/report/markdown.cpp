@@ -1,8 +1,5 @@
-#include <algorithm>
-
 #include "contract/text/utf8.h"
 #include "runner/report/formats.h"
-#include "runner/report/names.h"
 
 namespace fsdp {
 namespace {
@@ -31,7 +28,7 @@ void append_headings(std::string& text, const std::vector<Column>& columns) {
   text += '|';
   for (const Column& column : columns) {
     if (column.heading.empty()) continue;
-    text += ' ' + escaped(in_one_line(column.heading)) + " |";
+    text += ' ' + escaped(printed_heading(column)) + " |";
     rule += column.alignment == Alignment::kRight ? " ---: |" : " --- |";
   }
   text += '\n' + rule + '\n';
@@ -41,7 +38,8 @@ void append_rows(std::string& text, const PreparedReport& prepared, const Block&
   for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
     text += '|';
     for (const Column& column : prepared.columns) {
-      if (!column.heading.empty()) text += ' ' + escaped(column.text(prepared.rows[row])) + " |";
+      if (!column.heading.empty())
+        text += ' ' + escaped(text_of(column, prepared.rows[row])) + " |";
     }
     text += '\n';
   }

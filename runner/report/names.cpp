@@ -1,7 +1,5 @@
 #include "runner/report/names.h"
 
-#include <algorithm>
-
 namespace fsdp {
 
 std::string joined_names(const std::vector<std::string>& names) {
@@ -14,11 +12,6 @@ std::string joined_names(const std::vector<std::string>& names) {
   }
   if (shown < names.size()) text += " and " + std::to_string(names.size() - shown) + " more";
   return text;
-}
-
-std::string in_one_line(std::string heading) {
-  std::ranges::replace(heading, '\n', ' ');
-  return heading;
 }
 
 }  // namespace fsdp

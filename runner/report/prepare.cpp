@@ -19,8 +19,8 @@ std::span<const Column> all_columns(RowKind row_kind) {
 // A grouped report's blocks are told apart by the text of a column.
 void put_groups(std::deque<Series>& all, const std::string& column_name) {
   if (column_name.empty()) return;
-  const Column column = with_heading(find_column(columns(), column_name, "--group"));
-  for (Series& series : all) series.group = column.text(row_of(series));
+  const Column& column = find_column(columns(), column_name, "--group");
+  for (Series& series : all) series.group = text_of(column, row_of(series));
 }
 
 std::vector<ReportRow> rows_of(const Report& report, const std::deque<Series>& all,
@@ -148,13 +148,7 @@ std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
 PreparedReport prepare(const Report& report, RowKind row_kind) {
   const View& view = report.view;
   const std::span<const Column> all = all_columns(row_kind);
-  PreparedReport prepared{.report = report,
-                          .series = series_of(report.rows),
-                          .columns = {},
-                          .rows = {},
-                          .blocks = {},
-                          .warnings = {},
-                          .lines = {}};
+  PreparedReport prepared{.report = report, .series = series_of(report.rows)};
   put_groups(prepared.series, view.group);
   put_baselines(prepared.series, view.baseline);
   put_ratios(prepared.series);

@@ -24,14 +24,14 @@ void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const
   std::vector<std::vector<double>> figures;
   for (const ComparisonRow* run : runs) {
     size_t field = 0;
-    AttemptSummary::visit_fields(*run, [&](const char*, const auto& figure) {
+    AttemptSummary::visit_fields(*run, [&](const char*, const auto& figure, auto&&...) {
       if (figures.size() == field) figures.emplace_back();
       if (figure) figures[field].push_back(static_cast<double>(*figure));
       ++field;
     });
   }
   size_t field = 0;
-  AttemptSummary::visit_fields(median_row, [&](const char*, auto& figure) {
+  AttemptSummary::visit_fields(median_row, [&](const char*, auto& figure, auto&&...) {
     using Figure = typename std::decay_t<decltype(figure)>::value_type;
     const std::vector<double>& values = figures[field++];
     figure.reset();

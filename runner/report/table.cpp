@@ -30,7 +30,7 @@ std::vector<Cells> cells_of(const PreparedReport& prepared) {
     if (column.heading.empty()) continue;
     Cells cells{.column = &column, .heading = split_lines(column.heading), .texts = {}};
     for (const ReportRow& row : prepared.rows) {
-      cells.texts.push_back(visible_line(column.text(row)));
+      cells.texts.push_back(visible_line(text_of(column, row)));
     }
     for (const auto& lines : {cells.heading, cells.texts}) {
       for (const std::string& line : lines)

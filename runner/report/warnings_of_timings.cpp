@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "runner/report/figures.h"
 #include "runner/report/names.h"
+#include "runner/report/number_text.h"
 #include "runner/report/warning_checks.h"
 #include "runner/store/quantile.h"
 

@@ -14,31 +14,27 @@ namespace fsdp {
 
 // The view `comparison` with the specifications, which would fill a screen there.
 inline constexpr const char* kComparisonRows =
-    "(select c.*, r.spec from comparison c join runs r on r.id = c.run "
-    "order by c.experiment, c.position, c.family_value)";
+    "(select c.*, r.spec from comparison c join runs r on r.id = c.run order by c.experiment, "
+    "c.position, c.family_value)";
 
 // One line of the view `comparison`, whose columns have these names, but for the last: one run of
 // its experiment's current list and its newest attempt. It has no figures until an attempt was
 // begun.
 struct ComparisonRow : AttemptSummary {
+  // Where it stands in its experiment.
   std::string experiment;
-  std::string source;  // whose results it was merged from; empty: it ran here
-  int64_t run = 0;
-  std::string hash8;
+  std::string source;
   int64_t position = 0;
   std::string point;
-  std::string series;       // the point without the number of the repeat
-  int64_t repeat = 0;       // within the series, from 0
-  std::string data_digest;  // of the contents of all input files; empty: recorded before version 4
-  // Runs in which it is equal and not empty must have equal losses.
-  std::string loss_digest;
-  std::string family;                   // runs that differ in a doubled key only; empty: none
-  std::string family_key;               // the doubled key
-  std::optional<int64_t> family_value;  // and the run's value of it
-  double memory_limit_gib = 0;          // 0: none
-  std::string compare;                  // what the experiment compares by: "loss", "throughput"
+  std::string series;
+  int64_t repeat = 0;
+  int64_t run = 0;
+  std::string hash8;
+  std::optional<int64_t> attempt;
+  std::filesystem::path folder;
+  // What it was told to do.
   StrategyKind strategy = StrategyKind::kSingle;
-  std::string sharding;  // "full_shard", "hybrid_shard 4"; empty but for fsdp
+  std::string sharding;  // "full_shard", "hybrid_shard 4"
   std::string wrap;      // "transformer_block", "none", "blocks 2", "min_parameters 100"
   int64_t prefetch = 1;
   bool limit_all_gathers = true;
@@ -47,124 +43,162 @@ struct ComparisonRow : AttemptSummary {
   int64_t batch_size_per_rank = 0;
   int64_t gradient_accumulation_steps = 0;
   int64_t total_batch = 0;
-  std::string precision;  // its name in short
+  std::string precision;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   ScheduleKind schedule = ScheduleKind::kConstant;
-  DeviceKind device = DeviceKind::kAuto;
   int64_t sequence_length = 0;
   int64_t activation_checkpointing_every = 0;
+  double memory_limit_gib = 0;
+  std::string family;
+  std::string family_key;
+  std::optional<int64_t> family_value;
+  std::string compare;
   int64_t warmup_steps_excluded = 0;
-  std::filesystem::path folder;    // relative to the results folder
-  std::optional<int64_t> attempt;  // absent: none was started
-  RunStatus status = RunStatus::kPlanned;
-  std::string reason;
-  std::optional<int64_t> reason_rank;      // the rank whose log says more
-  std::optional<int64_t> started_unix_ms;  // the attempt
-  std::string host;                        // that the attempt was started on, as the next three
-  std::string slurm_job;                   // that the attempt ran in; empty: none
-  std::string node_list;                   // of that job
-  std::string git_commit;                  // empty: not known
+  // Where its figures come from. What is not known is empty or absent, as until rank 0 reported.
+  DeviceKind device = DeviceKind::kAuto;
+  std::string device_name;
+  std::optional<int64_t> device_memory_bytes;
+  std::optional<int64_t> other_processes;
+  std::string host;
+  std::string slurm_job;
+  std::string node_list;
+  std::optional<int64_t> started_unix_ms;
+  std::string git_commit;
   std::optional<bool> git_dirty;
   std::string trainer_digest;
-  std::string device_name;  // of rank 0 until other_processes; empty until it reported
-  std::optional<int64_t> device_memory_bytes;
   std::string torch_version;
   std::string cuda_version;
   std::string driver_version;
-  std::optional<int64_t> steps_planned;
-  // Of the checkpoint that the attempt went on from, 0: none; absent until rank 0 reported.
+  std::string data_digest;
+  std::string loss_digest;
+  // How it went.
   std::optional<int64_t> resumed_from_step;
-  std::optional<int64_t> other_processes;  // on a rank's GPU when it started; most of any rank
-  int64_t skipped_lines = 0;               // of the ranks' events, that could not be read
-  std::string spec;                        // the run's specification as JSON
+  std::optional<int64_t> steps_planned;
+  RunStatus status = RunStatus::kPlanned;
+  int64_t skipped_lines = 0;
+  std::string reason;
+  std::optional<int64_t> reason_rank;
+  std::string spec;  // as JSON
+
+  template <typename Self, typename Visitor>
+  static void visit_place(Self& self, Visitor& visit) {
+    visit("experiment", self.experiment, "Name of the experiment.");
+    visit("source", self.source, "Whose results the run was merged from; empty: it ran here.",
+          "source", Better::kNeither, Shown::kWhereKnown);
+    visit("position", self.position, "Place in the experiment, from 0.");
+    visit("point", self.point, "Name of the point, with what a sweep varies.", "point");
+    visit("series", self.series, "Name of the point without the number of the repeat.");
+    visit("repeat", self.repeat, "Number of the repeat within the series, from 0.");
+    visit("run", self.run, "Number of the run in the database.");
+    visit("hash8", self.hash8, "First digits of the run's hash.");
+    visit("attempt", self.attempt, "Number of the newest attempt; absent: none was started.");
+    visit("folder", self.folder, "The run's folder, in the results folder.");
+  }
+
+  template <typename Self, typename Visitor>
+  static void visit_settings(Self& self, Visitor& visit) {
+    visit("strategy", self.strategy, "single, ddp or fsdp; for people with sharding and +offload.",
+          "strategy");
+    visit("sharding", self.sharding, "What fsdp shards, and within how many ranks; else empty.");
+    visit("wrap", self.wrap, "What is gathered, and reduced, together.");
+    visit("prefetch", self.prefetch, "Units that are gathered ahead.");
+    visit("limit_all_gathers", self.limit_all_gathers,
+          "1: a gather waits for the memory of a unit before it; 0: not.");
+    visit("offload", self.offload, "What lives in CPU memory.");
+    visit("ranks", self.ranks, "Processes.", "ranks");
+    visit("batch_size_per_rank", self.batch_size_per_rank,
+          "Sequences per rank and micro-batch; for people with x accumulation.", "batch");
+    visit("gradient_accumulation_steps", self.gradient_accumulation_steps,
+          "Micro-batches per optimizer step.");
+    visit("total_batch", self.total_batch, "Sequences per optimizer step, all ranks.",
+          "total\nbatch");
+    visit("precision", self.precision, "Number format of training.");
+    visit("optimizer", self.optimizer, "Kind of the optimizer.");
+    visit("schedule", self.schedule, "Kind of the learning rate's schedule.");
+    visit("sequence_length", self.sequence_length, "Tokens per sequence.");
+    visit("activation_checkpointing_every", self.activation_checkpointing_every,
+          "Every which block is recomputed; 0: none.");
+    visit("memory_limit_gib", self.memory_limit_gib,
+          "Limit of the allocator, as if the card were smaller; 0: none.");
+    visit("family", self.family, "Runs that differ in a doubled key only; empty: none.");
+    visit("family_key", self.family_key, "The doubled key.");
+    visit("family_value", self.family_value, "The run's value of the doubled key.");
+    visit("compare", self.compare,
+          "What the experiment's rows are compared by: loss or throughput.");
+    visit("warmup_steps_excluded", self.warmup_steps_excluded,
+          "First steps left out of step-time figures.");
+  }
+
+  template <typename Self, typename Visitor>
+  static void visit_origin(Self& self, Visitor& visit) {
+    visit("device", self.device, "cpu or cuda.");
+    visit("device_name", self.device_name, "Name of rank 0's processor or GPU.");
+    visit("device_memory_bytes", self.device_memory_bytes, "Memory that rank 0 may use on it.");
+    visit("other_processes", self.other_processes,
+          "Processes of others on a rank's GPU when it started, the most.");
+    visit("host", self.host, "Where the attempt was started.");
+    visit("slurm_job", self.slurm_job, "Job of Slurm that the attempt ran in.");
+    visit("node_list", self.node_list, "Nodes of that job.");
+    visit("started_unix_ms", self.started_unix_ms, "When the attempt was started.");
+    visit("git_commit", self.git_commit, "Commit that fsdp-run was started from.");
+    visit("git_dirty", self.git_dirty, "1: with changes that were not committed.");
+    visit("trainer_digest", self.trainer_digest, "Digest of the trainer's binary.");
+    visit("torch_version", self.torch_version, "Version of libtorch.");
+    visit("cuda_version", self.cuda_version, "Version of CUDA.");
+    visit("driver_version", self.driver_version, "Version of the GPU's driver.");
+    visit("data_digest", self.data_digest, "Digest of the contents of all input files.");
+    visit("loss_digest", self.loss_digest,
+
+          "Digest of what decides the losses: runs in which it is equal must have equal ones.");
+  }
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("experiment", self.experiment);
-    visit("source", self.source);
-    visit("run", self.run);
-    visit("hash8", self.hash8);
-    visit("position", self.position);
-    visit("point", self.point);
-    visit("series", self.series);
-    visit("repeat", self.repeat);
-    visit("data_digest", self.data_digest);
-    visit("loss_digest", self.loss_digest);
-    visit("family", self.family);
-    visit("family_key", self.family_key);
-    visit("family_value", self.family_value);
-    visit("memory_limit_gib", self.memory_limit_gib);
-    visit("compare", self.compare);
-    visit("strategy", self.strategy);
-    visit("sharding", self.sharding);
-    visit("wrap", self.wrap);
-    visit("prefetch", self.prefetch);
-    visit("limit_all_gathers", self.limit_all_gathers);
-    visit("offload", self.offload);
-    visit("ranks", self.ranks);
-    visit("batch_size_per_rank", self.batch_size_per_rank);
-    visit("gradient_accumulation_steps", self.gradient_accumulation_steps);
-    visit("total_batch", self.total_batch);
-    visit("precision", self.precision);
-    visit("optimizer", self.optimizer);
-    visit("schedule", self.schedule);
-    visit("device", self.device);
-    visit("sequence_length", self.sequence_length);
-    visit("activation_checkpointing_every", self.activation_checkpointing_every);
-    visit("warmup_steps_excluded", self.warmup_steps_excluded);
-    visit("folder", self.folder);
-    visit("attempt", self.attempt);
-    visit("status", self.status);
-    visit("reason", self.reason);
-    visit("reason_rank", self.reason_rank);
-    visit("started_unix_ms", self.started_unix_ms);
-    visit("host", self.host);
-    visit("slurm_job", self.slurm_job);
-    visit("node_list", self.node_list);
-    visit("git_commit", self.git_commit);
-    visit("git_dirty", self.git_dirty);
-    visit("trainer_digest", self.trainer_digest);
-    visit("device_name", self.device_name);
-    visit("device_memory_bytes", self.device_memory_bytes);
-    visit("torch_version", self.torch_version);
-    visit("cuda_version", self.cuda_version);
-    visit("driver_version", self.driver_version);
-    visit("steps_planned", self.steps_planned);
-    visit("resumed_from_step", self.resumed_from_step);
-    visit("other_processes", self.other_processes);
-    visit("skipped_lines", self.skipped_lines);
+    visit_place(self, visit);
+    visit_settings(self, visit);
+    visit_origin(self, visit);
+    visit_memory(self, visit);
+    visit_speed_and_cost(self, visit);
+    visit("resumed_from_step", self.resumed_from_step,
+          "Step of the checkpoint that the attempt went on from; 0: none.");
+    visit("steps_planned", self.steps_planned, "Optimizer steps of the whole run.");
+    visit_outcome(self, visit);
+    visit("status", self.status, "How the run stands; of a series how many stand how.", "status");
+    visit("skipped_lines", self.skipped_lines,
+          "Lines of the ranks' events that could not be read.");
+    visit("reason", self.reason, "Why, when there is something to say.");
+    visit("reason_rank", self.reason_rank, "The rank whose log says more.");
     visit("spec", self.spec);
-    AttemptSummary::visit_fields(self, visit);
   }
 };
 
-// One line of the view `comparison_per_rank`: one rank of the same attempts. A run of which no
-// rank has reported anything has one line without a rank.
+// One line of the view `comparison_per_rank`: one rank of the attempts of that view. A run of which
+// no rank has reported anything has one line without a rank.
 struct RankRow : RankSummary {
   std::string experiment;
-  int64_t run = 0;
   int64_t position = 0;
   std::string point;
+  int64_t run = 0;
   std::optional<int64_t> attempt;
-  RunStatus status = RunStatus::kPlanned;  // of the run
   std::optional<int64_t> rank;
   std::string host;
   std::string device;  // "cpu", "cuda:0"
   std::string device_name;
+  RunStatus status = RunStatus::kPlanned;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("experiment", self.experiment);
-    visit("run", self.run);
-    visit("position", self.position);
-    visit("point", self.point);
-    visit("attempt", self.attempt);
-    visit("status", self.status);
-    visit("rank", self.rank);
-    visit("host", self.host);
-    visit("device", self.device);
-    visit("device_name", self.device_name);
+    visit("experiment", self.experiment, "Name of the experiment.");
+    visit("position", self.position, "Place of the run in the experiment.");
+    visit("point", self.point, "Name of the point.", "point");
+    visit("run", self.run, "Number of the run in the database.");
+    visit("attempt", self.attempt, "Number of the newest attempt.");
+    visit("rank", self.rank, "The process among the run's.", "rank");
+    visit("host", self.host, "Where it ran.");
+    visit("device", self.device, "What it computed on.", "device");
+    visit("device_name", self.device_name, "Name of the processor or GPU.");
     RankSummary::visit_fields(self, visit);
+    visit("status", self.status, "How the run stands.", "status");
   }
 };
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "runner/store/meaning.h"
+
 // What a table shows of an attempt and of its ranks.
 namespace fsdp {
 
@@ -11,91 +13,146 @@ namespace fsdp {
 // over all of them when no more were done. Figures are absent until measured. An attempt that goes
 // on from a checkpoint has the times and memory of its own steps; its losses begin with the run's.
 struct AttemptSummary {
-  std::optional<int64_t> steps;  // how many optimizer steps every rank did in this attempt
-  std::optional<double> step_time_ms_median;
-  std::optional<double> step_time_ms_p25;
-  std::optional<double> step_time_ms_p75;
-  std::optional<double> steps_per_second;
-  std::optional<double> micro_batches_per_second;
-  std::optional<double> tokens_per_second;            // of all ranks
-  std::optional<int64_t> memory_allocated_bytes_max;  // peak over all steps of the rank with most
-  std::optional<int64_t> memory_allocated_bytes_min;  // the same of the rank with least
+  std::optional<int64_t> memory_allocated_bytes_max;
+  std::optional<int64_t> memory_allocated_bytes_min;
   std::optional<int64_t> memory_reserved_bytes_max;
   std::optional<int64_t> memory_reserved_bytes_min;
-  // The largest figure at the end of forward, of the rank with most and with least.
   std::optional<int64_t> memory_allocated_bytes_forward_max;
   std::optional<int64_t> memory_allocated_bytes_forward_min;
   std::optional<int64_t> memory_reserved_bytes_forward_max;
-  // Median over the same steps as the step time, of each step's slowest rank.
+  std::optional<double> step_time_ms_median;
+  std::optional<double> step_time_ms_p25;
+  std::optional<double> step_time_ms_p75;
   std::optional<double> communication_time_ms_median;
-  // Means over the device samples: of the GPUs that the ranks use, of the nodes' processors.
+  std::optional<double> steps_per_second;
+  std::optional<double> micro_batches_per_second;
+  std::optional<double> tokens_per_second;
+  std::optional<int64_t> total_time_ms;
+  std::optional<double> start_up_time_ms;
   std::optional<double> gpu_utilization_percent_mean;
   std::optional<double> cpu_utilization_percent_mean;
-  std::optional<double> energy_joules;  // of the GPUs that the ranks use, first to last sample
-  std::optional<double> loss_first;     // of the run's first step; absent when not finite
+  std::optional<double> energy_joules;
+  std::optional<int64_t> steps;
+  std::optional<double> loss_first;  // absent when not finite, as the other losses
   std::optional<double> loss_last;
-  std::optional<int64_t> skipped_steps;         // that left the parameters as they are
-  std::optional<int64_t> non_finite_steps;      // whose loss was NaN or infinite
-  std::optional<double> validation_loss_first;  // of the run's first evaluation
+  std::optional<int64_t> skipped_steps;
+  std::optional<int64_t> non_finite_steps;
+  std::optional<double> validation_loss_first;
   std::optional<double> validation_loss_last;
-  std::optional<double> validation_loss_best;  // the least
-  std::optional<double> token_accuracy_last;   // of the last evaluation, 0 to 1
+  std::optional<double> validation_loss_best;
+  std::optional<double> token_accuracy_last;
   std::optional<double> checkpoint_write_time_ms_median;
-  // From the start of a rank's process to its last event, by its own clock; of the longest rank.
-  std::optional<int64_t> total_time_ms;
-  std::optional<double> start_up_time_ms;  // start of rank 0's process to that of its first step
+
+  template <typename Self, typename Visitor>
+  static void visit_memory(Self& self, Visitor& visit) {
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max,
+          "Peak allocated memory of the rank with most; for people least-most.", "allocated\nGiB",
+          Better::kLess);
+    visit("memory_allocated_bytes_min", self.memory_allocated_bytes_min,
+          "Peak allocated memory of the rank with least.");
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max,
+          "Peak reserved memory of the rank with most; for people least-most.", "reserved\nGiB",
+          Better::kLess);
+    visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min,
+          "Peak reserved memory of the rank with least.");
+    visit("memory_allocated_bytes_forward_max", self.memory_allocated_bytes_forward_max,
+          "Most memory allocated after a step's last forward, of the rank with most.");
+    visit("memory_allocated_bytes_forward_min", self.memory_allocated_bytes_forward_min,
+          "Most memory allocated after a step's last forward, of the rank with least.");
+    visit("memory_reserved_bytes_forward_max", self.memory_reserved_bytes_forward_max,
+          "Most memory reserved after a step's last forward, of the rank with most.");
+  }
+
+  template <typename Self, typename Visitor>
+  static void visit_speed_and_cost(Self& self, Visitor& visit) {
+    visit("step_time_ms_median", self.step_time_ms_median,
+          "Median time of a step, of its slowest rank; for people ± interquartile range.",
+          "step time\nms", Better::kLess);
+    visit("step_time_ms_p25", self.step_time_ms_p25,
+          "Lower quartile of the time of a step, of its slowest rank.");
+    visit("step_time_ms_p75", self.step_time_ms_p75,
+          "Upper quartile of the time of a step, of its slowest rank.");
+    visit("communication_time_ms_median", self.communication_time_ms_median,
+          "Median time of collectives in a step, of its slowest rank.", "communication\nms",
+          Better::kLess, Shown::kWhereKnown);
+    visit("steps_per_second", self.steps_per_second, "1000 / step_time_ms_median.", "steps/s",
+          Better::kMore);
+    visit("micro_batches_per_second", self.micro_batches_per_second,
+          "steps_per_second x gradient_accumulation_steps.", "", Better::kMore);
+    visit("tokens_per_second", self.tokens_per_second,
+          "Tokens of all ranks per second, at the median step time.", "tokens/s", Better::kMore);
+    visit("total_time_ms", self.total_time_ms,
+          "From the start of a rank's process to its last event, of the longest rank.",
+          "total\ntime", Better::kLess);
+    visit("start_up_time_ms", self.start_up_time_ms,
+          "From the start of rank 0's process to its first step.", "start-up\ntime", Better::kLess);
+    visit("gpu_utilization_percent_mean", self.gpu_utilization_percent_mean,
+          "Mean utilization of the run's own GPUs, over the device samples.", "GPU\n%",
+          Better::kMore, Shown::kWhereKnown);
+    visit("cpu_utilization_percent_mean", self.cpu_utilization_percent_mean,
+          "Mean utilization of the nodes' processors, over the device samples.", "CPU\n%",
+          Better::kNeither, Shown::kWhereKnown);
+    visit("energy_joules", self.energy_joules,
+          "Energy of the run's own GPUs, from their power samples.", "energy\nkJ", Better::kLess,
+          Shown::kWhereKnown);
+  }
+
+  template <typename Self, typename Visitor>
+  static void visit_outcome(Self& self, Visitor& visit) {
+    visit("steps", self.steps, "Optimizer steps that all ranks did in this attempt.", "steps");
+    visit("loss_first", self.loss_first, "Loss of the run's first step.");
+    visit("loss_last", self.loss_last, "Loss of the last step; for people first -> last.", "loss",
+          Better::kLess);
+    visit("skipped_steps", self.skipped_steps, "Steps that left the parameters as they are.",
+          "skipped\nsteps", Better::kLess);
+    visit("non_finite_steps", self.non_finite_steps, "Steps whose loss was NaN or infinite.", "",
+          Better::kLess);
+    visit("validation_loss_first", self.validation_loss_first,
+          "Validation loss of the run's first evaluation.");
+    visit("validation_loss_last", self.validation_loss_last,
+          "Validation loss of the last evaluation; for people first -> last.", "validation loss",
+          Better::kLess);
+    visit("validation_loss_best", self.validation_loss_best, "The least validation loss.", "",
+          Better::kLess);
+    visit("token_accuracy_last", self.token_accuracy_last,
+          "Part of the validation set's tokens that were the most likely ones, 0 to 1.",
+          "token\naccuracy", Better::kMore, Shown::kWhereKnown);
+    visit("checkpoint_write_time_ms_median", self.checkpoint_write_time_ms_median,
+          "Median time of writing a checkpoint.", "", Better::kLess);
+  }
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("steps", self.steps);
-    visit("step_time_ms_median", self.step_time_ms_median);
-    visit("step_time_ms_p25", self.step_time_ms_p25);
-    visit("step_time_ms_p75", self.step_time_ms_p75);
-    visit("steps_per_second", self.steps_per_second);
-    visit("micro_batches_per_second", self.micro_batches_per_second);
-    visit("tokens_per_second", self.tokens_per_second);
-    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
-    visit("memory_allocated_bytes_min", self.memory_allocated_bytes_min);
-    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
-    visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min);
-    visit("memory_allocated_bytes_forward_max", self.memory_allocated_bytes_forward_max);
-    visit("memory_allocated_bytes_forward_min", self.memory_allocated_bytes_forward_min);
-    visit("memory_reserved_bytes_forward_max", self.memory_reserved_bytes_forward_max);
-    visit("communication_time_ms_median", self.communication_time_ms_median);
-    visit("gpu_utilization_percent_mean", self.gpu_utilization_percent_mean);
-    visit("cpu_utilization_percent_mean", self.cpu_utilization_percent_mean);
-    visit("energy_joules", self.energy_joules);
-    visit("loss_first", self.loss_first);
-    visit("loss_last", self.loss_last);
-    visit("skipped_steps", self.skipped_steps);
-    visit("non_finite_steps", self.non_finite_steps);
-    visit("validation_loss_first", self.validation_loss_first);
-    visit("validation_loss_last", self.validation_loss_last);
-    visit("validation_loss_best", self.validation_loss_best);
-    visit("token_accuracy_last", self.token_accuracy_last);
-    visit("checkpoint_write_time_ms_median", self.checkpoint_write_time_ms_median);
-    visit("total_time_ms", self.total_time_ms);
-    visit("start_up_time_ms", self.start_up_time_ms);
+    visit_memory(self, visit);
+    visit_speed_and_cost(self, visit);
+    visit_outcome(self, visit);
   }
 };
 
-// The same for one rank: its own step times, its largest memory figures over all steps.
+// The figures of one rank: its own step times, its largest memory figures over all steps.
 struct RankSummary {
-  std::optional<int64_t> steps;
-  std::optional<double> step_time_ms_median;
-  std::optional<int64_t> memory_allocated_bytes_forward;
-  std::optional<int64_t> memory_reserved_bytes_forward;
   std::optional<int64_t> memory_allocated_bytes_max;
+  std::optional<int64_t> memory_allocated_bytes_forward;
   std::optional<int64_t> memory_reserved_bytes_max;
+  std::optional<int64_t> memory_reserved_bytes_forward;
+  std::optional<double> step_time_ms_median;
+  std::optional<int64_t> steps;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("steps", self.steps);
-    visit("step_time_ms_median", self.step_time_ms_median);
-    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward);
-    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward);
-    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
-    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max, "Peak allocated memory.",
+          "allocated\npeak GiB", Better::kLess);
+    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward,
+          "Most memory allocated after a step's last forward.", "allocated after\nforward GiB",
+          Better::kLess);
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak reserved memory.",
+          "reserved\npeak GiB", Better::kLess);
+    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward,
+          "Most memory reserved after a step's last forward.", "reserved after\nforward GiB",
+          Better::kLess);
+    visit("step_time_ms_median", self.step_time_ms_median, "Median time of this rank's steps.",
+          "step time\nms", Better::kLess);
+    visit("steps", self.steps, "Optimizer steps it did in this attempt.", "steps");
   }
 };
 

@@ -99,20 +99,22 @@ def _is_close(stored, computed):
 
 def figures_follow_from_events(results, database):
     for run in rows(database, "select * from runs"):
+        earlier = []
         for number, ranks in attempts_of(results, database, run).items():
             name = f"attempt {number} of {run['experiment']}/{run['point']}"
-            yield from _summary(database, run, number, ranks, name)
+            yield from _summary(database, run, number, ranks, earlier, name)
+            earlier.append(ranks[0])
             for rank, events in enumerate(ranks):
                 yield from _rank(results, database, run, number, rank, events, name)
 
 
-def _summary(database, run, number, ranks, name):
+def _summary(database, run, number, ranks, earlier, name):
     stored = rows(database, "select * from summaries where run = ? and attempt = ?", run["id"],
                   number)
     if not any(ranks) and not stored:
         return
     stored = stored[0] if stored else {}
-    computed = attempt_figures(ranks, run)
+    computed = attempt_figures(ranks, run, earlier)
     for figure in stored.keys() - {"run", "attempt"}:
         if not _is_close(stored[figure], computed.get(figure)):
             yield f"{name}: {figure} is {stored[figure]}, by its events {computed.get(figure)}"
@@ -225,8 +227,11 @@ def table_shows_the_figures(place, database):
     for line in shown:
         run = rows(database, "select * from runs where current = 1 and experiment = ? and "
                    "point = ?", line["experiment"], line["point"])[0]
-        ranks = attempts_of(place.results, database, run)[int(line["attempt"])]
-        for figure, value in attempt_figures(ranks, run).items():
+        attempts = attempts_of(place.results, database, run)
+        ranks = attempts.pop(int(line["attempt"]))
+        earlier = [of_ranks[0] for number, of_ranks in attempts.items()
+                   if number < int(line["attempt"])]
+        for figure, value in attempt_figures(ranks, run, earlier).items():
             if figure in line and not _is_close(float(line[figure] or "nan"), float(value)):
                 yield f"table: {figure} of {line['point']} is {line[figure]}, by its events {value}"
     if not shown:

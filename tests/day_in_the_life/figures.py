@@ -20,8 +20,9 @@ def _after_warmup(values, excluded):
     return values[excluded:] if len(values) > excluded else values
 
 
-def attempt_figures(ranks, run):
-    """`ranks`: each rank's events. `run`: the run's row of the table runs."""
+def attempt_figures(ranks, run, earlier=()):
+    """`ranks`: each rank's events. `run`: the run's row of the table runs. `earlier`: rank 0's events
+    of each attempt before, in their order: losses begin with the run's first step."""
     steps = [{event["step"]: event for event in of_kind("step", events)} for events in ranks]
     done_by_all = sorted(set.intersection(*map(set, steps)))
     figures = {"steps": min(map(len, steps))}
@@ -30,14 +31,19 @@ def attempt_figures(ranks, run):
     figures |= _durations(ranks)
     first = of_kind("step", ranks[0])
     if first:
-        figures |= {"loss_first": first[0]["loss"], "loss_last": first[-1]["loss"],
+        figures |= {"loss_last": first[-1]["loss"],
                     "skipped_steps": sum(step["skipped"] for step in first),
                     "non_finite_steps": sum(step["non_finite"] for step in first)}
     if evaluations := of_kind("evaluation", ranks[0]):
         losses = [evaluation["loss"] for evaluation in evaluations]
-        figures |= {"validation_loss_first": losses[0], "validation_loss_last": losses[-1],
-                    "validation_loss_best": min(losses),
+        figures |= {"validation_loss_last": losses[-1],
                     "token_accuracy_last": evaluations[-1]["token_accuracy"]}
+    course = [*earlier, ranks[0]]
+    if losses := joined(course, "step"):
+        figures["loss_first"] = losses[min(losses)]
+    if losses := joined(course, "evaluation"):
+        figures |= {"validation_loss_first": losses[min(losses)],
+                    "validation_loss_best": min(losses.values())}
     if checkpoints := of_kind("checkpoint", ranks[0]):
         figures["checkpoint_write_time_ms_median"] = numpy.median(
             [checkpoint["write_time_ms"] for checkpoint in checkpoints])

@@ -131,25 +131,18 @@ create table ranks (
   power_limit_watts real,
   sm_clock_mhz_max real,
   other_processes integer,
-  steps integer,
-  step_time_ms_median real,
-  memory_allocated_bytes_forward integer,
-  memory_reserved_bytes_forward integer,
   memory_allocated_bytes_max integer,
+  memory_allocated_bytes_forward integer,
   memory_reserved_bytes_max integer,
+  memory_reserved_bytes_forward integer,
+  step_time_ms_median real,
+  steps integer,
   primary key (run, attempt, rank),
   foreign key (run, attempt) references attempts (run, attempt)
 ) without rowid;
 create table summaries (
   run integer not null,
   attempt integer not null,
-  steps integer,
-  step_time_ms_median real,
-  step_time_ms_p25 real,
-  step_time_ms_p75 real,
-  steps_per_second real,
-  micro_batches_per_second real,
-  tokens_per_second real,
   memory_allocated_bytes_max integer,
   memory_allocated_bytes_min integer,
   memory_reserved_bytes_max integer,
@@ -157,10 +150,19 @@ create table summaries (
   memory_allocated_bytes_forward_max integer,
   memory_allocated_bytes_forward_min integer,
   memory_reserved_bytes_forward_max integer,
+  step_time_ms_median real,
+  step_time_ms_p25 real,
+  step_time_ms_p75 real,
   communication_time_ms_median real,
+  steps_per_second real,
+  micro_batches_per_second real,
+  tokens_per_second real,
+  total_time_ms integer,
+  start_up_time_ms real,
   gpu_utilization_percent_mean real,
   cpu_utilization_percent_mean real,
   energy_joules real,
+  steps integer,
   loss_first real,
   loss_last real,
   skipped_steps integer,
@@ -170,8 +172,6 @@ create table summaries (
   validation_loss_best real,
   token_accuracy_last real,
   checkpoint_write_time_ms_median real,
-  total_time_ms integer,
-  start_up_time_ms real,
   primary key (run, attempt),
   foreign key (run, attempt) references attempts (run, attempt)
 ) without rowid;
@@ -309,7 +309,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
     as other_processes,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  s.steps, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.communication_time_ms_median, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.energy_joules, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.total_time_ms, s.start_up_time_ms
+  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median
 from runs r
 join experiments e on e.name = r.experiment
 left join attempts a on a.run = r.id
@@ -321,7 +321,7 @@ order by r.experiment, r.position, r.family_value;
 
 create view comparison_per_rank as
 select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
-  k.device_name, k.steps, k.step_time_ms_median, k.memory_allocated_bytes_forward, k.memory_reserved_bytes_forward, k.memory_allocated_bytes_max, k.memory_reserved_bytes_max
+  k.device_name, k.memory_allocated_bytes_max, k.memory_allocated_bytes_forward, k.memory_reserved_bytes_max, k.memory_reserved_bytes_forward, k.step_time_ms_median, k.steps
 from comparison c
 left join ranks k on k.run = c.run and k.attempt = c.attempt
 order by c.experiment, c.position, c.family_value, k.rank;

@@ -115,16 +115,21 @@ def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
     of_rank_0 = [steps[step][0] for step in sorted(steps) if 0 in steps[step]]
     after_warmup = times[warmup:] if len(times) > warmup else times
     rows = [row for done in steps.values() for row in done.values()]
-    return {
+    resumed = connection.execute(
+        "select 1 from ranks where run = ? and attempt = ? and resumed_from_step > 0",
+        (run, attempt)).fetchone()
+    figures = {
         "steps": min(counts.values(), default=0),
         "step_time_ms_median": statistics.median(after_warmup) if after_warmup else None,
         "memory_allocated_bytes_max": max((row["memory_allocated_bytes_max"] for row in rows),
                                           default=None),
         "memory_reserved_bytes_max": max((row["memory_reserved_bytes_max"] for row in rows),
                                          default=None),
-        "loss_first": of_rank_0[0]["loss"] if of_rank_0 else None,
         "loss_last": of_rank_0[-1]["loss"] if of_rank_0 else None,
     }
+    if not resumed:  # else it is that of the run's first step
+        figures["loss_first"] = of_rank_0[0]["loss"] if of_rank_0 else None
+    return figures
 
 
 def check_attempts(case: Case, results: pathlib.Path) -> None:

@@ -70,6 +70,11 @@ TEST_CASE("a column may be called by its printed heading, and a condition has it
         csv({.columns = {"point"}, .where = {"memory_allocated_bytes_max > 2.5 GiB"}}));
   CHECK(csv({.columns = {"point"}, .where = {name + " > 2.5"}}) != "point\r\n");
   CHECK(csv({.columns = {"point"}, .where = {name + " > 2.5e1"}}) == "point\r\n");
+  CHECK(csv({.columns = {"point"}, .sort = "-token accuracy"}) ==
+        csv({.columns = {"point"}, .sort = "-token_accuracy_last"}));
+  CHECK(csv({.columns = {"point"}, .sort = "-token accuracy"}) != csv({.columns = {"point"}}));
+  CHECK(csv({.columns = {"tokens_per_second_ratio"}, .group = "ranks"}) ==
+        csv({.columns = {"tokens/s ratio"}, .group = "ranks"}));
 }
 
 }  // namespace fsdp

@@ -1,7 +1,8 @@
+#include "runner/report/published_figures.h"
+
 #include <nlohmann/json.hpp>
 
 #include "contract/text/config_error.h"
-#include "runner/report/reference.h"
 #include "tests/runner/report/report_fixture.h"
 #include "tests/temporary_folder.h"
 

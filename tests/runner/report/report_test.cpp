@@ -125,12 +125,37 @@ TEST_CASE("columns have a name of their own and documentation") {
       INFO(column.name);
       CHECK(names.insert(column.name).second);
       CHECK_FALSE(column.documentation.empty());
-      CHECK((column.heading.empty() || column.text));
-      const Column shown = with_heading(column);
-      CHECK_FALSE(shown.heading.empty());
-      CHECK(shown.text);
+      CHECK_FALSE(with_heading(column).heading.empty());
     }
   }
+}
+
+TEST_CASE("what people read of a figure follows from the unit in its name") {
+  Report report = lab_report();
+  report.rows = {report.rows[0]};
+  report.rows[0].memory_allocated_bytes_forward_max = 3LL << 30;
+  report.rows[0].energy_joules = 41'000;
+  report.view.columns = {"training_time_ms", "step_time_ms_p25", "energy_joules",
+                         "memory_allocated_bytes_forward_max"};
+  const std::string markdown = render(Format::kMarkdown, report);
+  CHECK_THAT(markdown,
+             Catch::Contains("| training time | step time p25 ms | energy kJ | memory allocated "
+                             "forward max GiB |") &&
+                 Catch::Contains("| 1 min 22 s | 511 | 41.0 | 3.00 |"));
+  for (const auto& [condition, count] : std::map<std::string, size_t>{
+           {"energy kJ > 40", 1}, {"energy kJ > 42", 0}, {"energy_joules > 42", 1}}) {
+    report.view.where = {condition};
+    INFO(condition);
+    CHECK(nlohmann::json::parse(render(Format::kJson, report))["rows"].size() == count);
+  }
+}
+
+TEST_CASE("the reference of columns says what each is and which direction is better") {
+  const std::string reference = columns_reference();
+  CHECK_THAT(reference,
+             Catch::Contains("* tokens_per_second\n      Tokens of all ranks per second, "
+                             "at the median step time. More is better.\n"));
+  CHECK_THAT(reference, Catch::Contains("+ energy_joules\n") && Catch::Contains("  loss_first\n"));
 }
 
 TEST_CASE("colour is used only when asked for, and changes no width") {

@@ -1,13 +1,13 @@
-#include "runner/report/reference.h"
+#include "runner/report/published_figures.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <set>
 
-#include "runner/report/figures.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
+#include "runner/report/number_text.h"
 
 namespace fsdp {
 namespace {
@@ -25,7 +25,7 @@ std::string word_for(const Verdict& verdict, bool has_run) {
 
 Verdict verdict_of(const PublishedFigure& published, const Series* series) {
   Verdict verdict{.published = &published,
-                  .column = with_heading(find_column(columns(), published.column, "--reference")),
+                  .column = find_column(columns(), published.column, "--reference"),
                   .measured = {},
                   .word = {}};
   if (series != nullptr && series->finished_count > 0) {
@@ -140,11 +140,8 @@ ReferenceReport render_reference(Format format, const Report& report, const Refe
     verdicts.push_back(verdict_of(published, series == all.end() ? nullptr : &*series));
   }
   PreparedReport prepared{.report = report,
-                          .series = {},
                           .columns = verdict_columns(),
-                          .rows = {},
-                          .blocks = {{.title = "", .first_row = 0, .row_count = verdicts.size()}},
-                          .warnings = {},
+                          .blocks = {{.row_count = verdicts.size()}},
                           .lines = lines_of(report, reference, verdicts, all)};
   const ComparisonRow none;
   for (const Verdict& verdict : verdicts) {

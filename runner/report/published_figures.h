@@ -34,7 +34,7 @@ Reference read_reference(const std::filesystem::path& file);
 // What became of one figure.
 struct Verdict {
   const PublishedFigure* published = nullptr;
-  Column column;                   // with a heading
+  Column column;
   std::optional<double> measured;  // absent: no run, or not measured
   std::string word;                // "ok", "differs", "not judged", "not measured", "no run"
 

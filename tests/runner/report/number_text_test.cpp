@@ -1,4 +1,4 @@
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 
 #include <catch2/catch.hpp>
 

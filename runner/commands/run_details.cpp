@@ -1,4 +1,4 @@
-#include "runner/commands/html_detail.h"
+#include "runner/commands/run_details.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 
 #include <algorithm>
 #include <array>
@@ -29,11 +29,13 @@ struct Unit {
 constexpr std::array<Unit, 4> kBytes = {
     {{"bytes", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}}};
 constexpr std::array<Unit, 4> kTimes = {{{"ms", 1}, {"s", 1e3}, {"min", 60e3}, {"h", 3600e3}}};
+constexpr std::array<Unit, 2> kEnergies = {{{"J", 1}, {"kJ", 1e3}}};
 
 // Those that a figure of the column may be given in; the first is the column's own.
 std::span<const Unit> units_of(std::string_view name) {
   if (name.find("_bytes") != std::string_view::npos) return kBytes;
   if (name.find("_time_ms") != std::string_view::npos) return kTimes;
+  if (name.ends_with("_joules")) return kEnergies;
   return {};
 }
 

@@ -11,7 +11,7 @@
 #include "runner/report/columns.h"
 #include "runner/report/difference.h"
 #include "runner/report/doubling_notes.h"
-#include "runner/report/figures.h"
+#include "runner/report/number_text.h"
 #include "runner/store/quantile.h"
 #include "tests/runner/report/report_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "runner/experiment/reference.h"
+#include "runner/experiment/keys_page.h"
 
 #include "contract/spec/run_spec.h"
 #include "contract/spec/yaml_value.h"

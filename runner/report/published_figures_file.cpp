@@ -3,8 +3,8 @@
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/report/figures.h"
-#include "runner/report/reference.h"
+#include "runner/report/number_text.h"
+#include "runner/report/published_figures.h"
 
 namespace fsdp {
 namespace {

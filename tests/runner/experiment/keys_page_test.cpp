@@ -1,4 +1,4 @@
-#include "runner/experiment/reference.h"
+#include "runner/experiment/keys_page.h"
 
 #include <catch2/catch.hpp>
 
