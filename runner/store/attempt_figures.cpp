@@ -209,6 +209,8 @@ void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
       *summary.steps_per_second * static_cast<double>(attempt_.gradient_accumulation_steps);
   summary.tokens_per_second =
       *summary.steps_per_second * quantile(without_warmup(all_tokens, warmup), 0.5);
+  summary.tokens_per_second_per_rank =
+      *summary.tokens_per_second / static_cast<double>(attempt_.ranks);
 }
 
 void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) const {

@@ -27,6 +27,7 @@ struct AttemptSummary {
   std::optional<double> steps_per_second;
   std::optional<double> micro_batches_per_second;
   std::optional<double> tokens_per_second;
+  std::optional<double> tokens_per_second_per_rank;
   std::optional<int64_t> total_time_ms;
   std::optional<double> start_up_time_ms;
   std::optional<double> gpu_utilization_percent_mean;
@@ -81,6 +82,9 @@ struct AttemptSummary {
           "steps_per_second x gradient_accumulation_steps.", "", Better::kMore);
     visit("tokens_per_second", self.tokens_per_second,
           "Tokens of all ranks per second, at the median step time.", "tokens/s", Better::kMore);
+    visit("tokens_per_second_per_rank", self.tokens_per_second_per_rank,
+          Meaning{"tokens_per_second / ranks: what one GPU, or one process on the CPU, gets done.",
+                  "", Better::kMore});
     visit("total_time_ms", self.total_time_ms,
           "From the start of a rank's process to its last event, of the longest rank.",
           "total\ntime", Better::kLess);

@@ -68,6 +68,7 @@ TEST_CASE("step times are those of the slowest rank, without the warm-up") {
   CHECK(summary.steps_per_second.value() == Approx(1000.0 / 30));
   CHECK(summary.micro_batches_per_second.value() == Approx(4000.0 / 30));
   CHECK(summary.tokens_per_second.value() == Approx(600 * 1000.0 / 30));
+  CHECK(summary.tokens_per_second_per_rank.value() == Approx(600 * 1000.0 / 30 / 2));
   CHECK(summary.memory_allocated_bytes_max == 90);
   CHECK(summary.memory_allocated_bytes_min == 70);
   CHECK(summary.memory_reserved_bytes_max == 180);
