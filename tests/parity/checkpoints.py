@@ -1,9 +1,12 @@
 """Small LLaMA checkpoints as transformers writes them, and tokens to train them on."""
 
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy
+import safetensors.torch
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -61,6 +64,18 @@ def write_checkpoint(name: str, folder: Path) -> None:
             if "norm" in parameter_name:  # all ones otherwise: a norm left unread would not show
                 parameter.uniform_(0.5, 1.5)
     model.save_pretrained(folder, max_shard_size=variant.shard_size)
+
+
+def copy_with_changed_tensor(
+    checkpoint: Path, folder: Path, name: str, change: Callable[[torch.Tensor], object]
+) -> Path:
+    """Copies a checkpoint of one file; `change` works in place. Returns `folder`."""
+    shutil.copytree(checkpoint, folder)
+    file = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    change(tensors[name])
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+    return folder
 
 
 def write_tokens(file: Path) -> None:

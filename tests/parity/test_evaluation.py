@@ -1,13 +1,12 @@
 """Validation figures are those of the model under transformers, whatever the strategy."""
 
 import json
-import shutil
 
 import numpy
 import pytest
 import torch
 from agreement import relative_difference
-from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor
 from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import train
@@ -111,21 +110,15 @@ def test_a_part_of_the_training_set_is_held_out(trainer, checkpoints, tokens, tm
     assert relative_difference(loss, done[-1]["loss"]) < LOSS_TOLERANCE
 
 
-def poisoned(checkpoint, folder, step):
-    """Tokens whose step `step` makes the loss infinite: an embedding row is, and only there."""
-    import safetensors.torch
-
-    shutil.copytree(checkpoint, folder)
-    file = folder / "model.safetensors"
-    tensors = safetensors.torch.load_file(file)
-    tensors["model.embed_tokens.weight"][0] = float("inf")
-    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
-    return folder
-
-
 @pytest.fixture
 def poison(checkpoints, tokens, tmp_path):
-    folder = poisoned(checkpoints["plain"], tmp_path / "model", 4)
+    """A model whose embedding of token 0 is infinite, and tokens that have it in step 4 only."""
+    folder = copy_with_changed_tensor(
+        checkpoints["plain"],
+        tmp_path / "model",
+        "model.embed_tokens.weight",
+        lambda embeddings: embeddings[0].fill_(float("inf")),
+    )
     rows = numpy.load(tokens)
     rows[rows == 0] = 1
     rows[3 * TOTAL_BATCH, 0] = 0

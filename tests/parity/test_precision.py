@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 from agreement import assert_close, assert_ranks_agree
-from checkpoints import STEPS
+from checkpoints import STEPS, copy_with_changed_tensor
 from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import train, train_under_pytorch
@@ -97,13 +97,16 @@ def test_buffers_are_rounded(trainer, checkpoints, tokens, reference_for, tmp_pa
 
 
 def test_float16_scales_the_loss(trainer, checkpoints, tokens, tmp_path):
-    """The first scale overflows float16 gradients: steps are left out, counted, and the scale
-    halved, until they fit."""
-    spec = Case("fsdp", ranks=2).spec(checkpoints["plain"], tokens, precision="fp16_mixed")
+    """The first scale overflows this model's float16 gradients: steps are left out, counted, and the
+    scale halved, until they fit."""
+    model = copy_with_changed_tensor(
+        checkpoints["plain"], tmp_path / "model", "model.norm.weight", lambda norm: norm.mul_(30)
+    )
+    spec = Case("fsdp", ranks=2).spec(model, tokens, precision="fp16_mixed")
     run = train(trainer, spec, tmp_path)
     scales = [step["gradient_scale"] for step in run.steps[0]]
     skipped = [step["skipped"] for step in run.steps[0]]
     for step in range(STEPS - 1):
         assert scales[step + 1] == scales[step] * (0.5 if skipped[step] else 1)
     assert scales[0] == 65536
-    assert not skipped[-1]
+    assert skipped[0] and not skipped[-1]
