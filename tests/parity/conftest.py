@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import VARIANTS, write_checkpoint, write_tokens
+from checkpoints import VARIANTS, copy_with_changed_tensor, write_checkpoint, write_tokens
 from reference import OPTIMIZER, Reference, train_reference
 from trainer import start, wait_for
 
@@ -55,6 +55,15 @@ def checkpoints(tmp_path_factory) -> dict[str, Path]:
     for name in VARIANTS:
         write_checkpoint(name, folder / name)
     return {name: folder / name for name in VARIANTS}
+
+
+@pytest.fixture(scope="session")
+def large_gradients(checkpoints, tmp_path_factory) -> Path:
+    """A model whose gradients overflow float16 at the first loss scale, and fit after some steps."""
+    folder = tmp_path_factory.mktemp("large_gradients") / "model"
+    return copy_with_changed_tensor(
+        checkpoints["plain"], folder, "model.norm.weight", lambda norm: norm.mul_(30)
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,4 @@
-"""fsdp-train computes what transformers computes, whatever the strategy.
-
-What they see was shown by breaking the trainer, one line at a time (trainer/strategy/data_parallel.cpp
-unless said). Exactly the tests named failed; losses were off by 3e-3 to 3e-2 from the second step on:
-
-- reduce_scatter: the collective replaced by a copy of the rank's own part of its gradient: every
-  fsdp test, no other.
-- finish_reduce_scatter: the shard divided by the number of ranks, a mean in place of the sum: every
-  fsdp test.
-- replicate: the all-reduce left out: every ddp test, no other.
-- add_to: `add_` replaced by `copy_`: every fsdp test with accumulation that reduces each micro-batch.
-- clip_gradients (trainer/train/gradient_clipping.cpp): the all-reduce of the squares left out: every
-  fsdp test with clipping.
-- sum_in_order (trainer/comm/exchange_group.cpp): the last rank left out: every fsdp test.
-"""
+"""fsdp-train computes what transformers computes, whatever the strategy."""
 
 from dataclasses import dataclass
 from itertools import chain, product

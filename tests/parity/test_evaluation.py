@@ -108,6 +108,10 @@ def test_a_part_of_the_training_set_is_held_out(trainer, checkpoints, tokens, tm
     assert [event["step"] for event in done] == [steps, 2 * steps]
     loss, _ = figures_of(tmp_path / f"checkpoints/step-{2 * steps}", rows[trained:])
     assert relative_difference(loss, done[-1]["loss"]) < LOSS_TOLERANCE
+    numpy.save(tmp_path / "rest.npy", rows[:trained])
+    spec = Case("ddp", ranks=2).spec(checkpoints["plain"], tmp_path / "rest.npy")
+    spec["train"] = {"epochs": 2}
+    assert train(trainer, spec, tmp_path / "rest").losses() == run.losses()
 
 
 @pytest.fixture

@@ -1,14 +1,5 @@
 """Every way to shard, wrap, gather ahead and step computes what transformers computes under
-PyTorch: none of them may change the losses.
-
-The breaks that test_against_transformers.py tells of fail here too: those of the reduce-scatter in
-full_shard, shard_grad_op and hybrid_shard, those of the all-reduce in no_shard and hybrid_shard, that
-of the sum over micro-batches in all that shard. And:
-
-- Mesh (trainer/strategy/make_strategy.cpp): a replica group of neighbours: hybrid_shard, no other.
-- clip_gradients (trainer/train/gradient_clipping.cpp): the all-reduce of the squares left out: every
-  test with clipping but those of no_shard.
-"""
+PyTorch: none of them may change the losses."""
 
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import STEPS

@@ -1,12 +1,6 @@
 """FSDP's loss equals DDP's equals single's at the same total batch, where no reference exists:
 random weights from a seed, shuffled chess games of unequal length, so that ranks and micro-batches
-hold different numbers of labels and a mean of means would be wrong.
-
-What they see was shown by breaking the trainer. When load_step (trainer/data/batches.cpp) scales
-the loss by a rank's own labels times the number of ranks, a mean of means, every ddp and fsdp test
-here fails and none against transformers does: there every rank has as many labels. The ways to
-break it in test_against_transformers.py fail here too.
-"""
+hold different numbers of labels and a mean of means would be wrong."""
 
 import pytest
 from agreement import assert_close, assert_ranks_agree
