@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -18,8 +19,6 @@
 #include "runner/commands/help.h"
 #include "runner/commands/safe_streams.h"
 #include "runner/commands/source_excerpt.h"
-#include "runner/slurm/slurm.h"
-#include "runner/sweep/results_patience.h"
 
 namespace {
 
@@ -33,8 +32,8 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report experiments/lab.yaml --format markdown
   fsdp-run run check                       a file named like a command
 
-Exit status: 0 all runs finished or did not fit, 1 some run failed, 2 bad
-configuration or environment, 130 interrupted.)";
+Exit status: 0 all runs finished or did not fit, 1 some run or something around
+it failed (disk, rights, Slurm), 2 bad configuration, 130 interrupted.)";
 
 std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
   return run.get_options([](const CLI::Option* option) {
@@ -121,18 +120,16 @@ int exit_status(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     std::cerr << "fsdp-run: " << message_of(error) << "; see fsdp-run --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);
-  } catch (const GaveUp& error) {
-    std::cerr << "fsdp-run: " << message_of(error) << '\n';
-    return static_cast<int>(ExitCode::kRunFailed);
-  } catch (const SlurmUnavailable& error) {
-    std::cerr << "fsdp-run: " << message_of(error) << '\n';
-    return static_cast<int>(ExitCode::kRunFailed);
   } catch (const ConfigError& error) {
     std::cerr << "fsdp-run: " << message_of(error) << '\n' << source_excerpt(error.place());
     return static_cast<int>(ExitCode::kBadConfiguration);
+  } catch (const std::logic_error& error) {
+    std::cerr << "fsdp-run: a defect of fsdp-run, which is not your mistake: " << message_of(error)
+              << "; please report it with the command\n";
+    return static_cast<int>(ExitCode::kRunFailed);
   } catch (const std::exception& error) {
     std::cerr << "fsdp-run: " << message_of(error) << '\n';
-    return static_cast<int>(ExitCode::kBadConfiguration);
+    return static_cast<int>(ExitCode::kRunFailed);
   }
 }
 

@@ -29,11 +29,15 @@ ALLOWED = {
     "runner/progress": {*CONTRACT, "runner/store", "runner/report"},
     "runner/host": {*CONTRACT, "runner/experiment", "runner/launch", "runner/store",
                     "runner/report", "runner/progress"},
+    "runner/attempt": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
+                       "runner/store", "runner/progress", "runner/host"},
     "runner/sweep": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm", "runner/store",
-                     "runner/progress", "runner/host"},
+                     "runner/progress", "runner/host", "runner/attempt"},
+    "runner/jobs": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm", "runner/store",
+                    "runner/progress", "runner/host", "runner/attempt", "runner/sweep"},
     "runner/commands": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
                         "runner/store", "runner/report", "runner/export", "runner/progress",
-                        "runner/host", "runner/sweep"},
+                        "runner/host", "runner/attempt", "runner/sweep", "runner/jobs"},
 }
 
 

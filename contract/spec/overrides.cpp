@@ -79,13 +79,15 @@ void Overrides::settle_alternatives(const YamlEntry& entry) {
     const bool is_one = is_at_or_below(entry.path, one);
     if (!is_one && !is_at_or_below(entry.path, other)) continue;
     const std::string_view excluded = is_one ? other : one;
+    // Random weights do not take the place of a model's by themselves: SpecDraft refuses it.
+    const bool clears = excluded != "model.source";
     for (const Given& given : given_) {
       const std::string& key = run_spec_keys()[given.key];
       if (given.is_cleared || !is_at_or_below(key, excluded)) continue;
       refuse_value(entry, "excludes '" + key + "', which is given at " + given.place +
                               "; allowed: one of the two");
     }
-    for (size_t key = 0; key < changed_.size(); ++key) {
+    for (size_t key = 0; clears && key < changed_.size(); ++key) {
       if (is_at_or_below(run_spec_keys()[key], excluded)) changed_[key] = true;
     }
   }

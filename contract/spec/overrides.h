@@ -10,6 +10,7 @@
 #include "contract/spec/run_spec.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 
@@ -25,7 +26,7 @@ struct DerivedValue {
 // optional, and a value with a reference (${strategy.ranks} * 2) is an expression. Some keys are
 // alternatives: batch.total and batch.gradient_accumulation_steps, train.steps and train.epochs,
 // model.source and model.config. A layer that gives one clears the other when it came from an
-// earlier layer.
+// earlier layer, but that model.config never clears model.source.
 class Overrides {
  public:
   // Adds what `map` names. Throws ConfigError with place, key, what is wrong, what is allowed and

@@ -26,6 +26,13 @@ void set_value(RunSpec& spec, const DerivedValue& derived, const std::string& te
 
 void SpecDraft::apply(const Overrides& layer) {
   layer.apply(spec_);
+  if (const std::string place = layer.place("model.config");
+      !place.empty() && !spec_.model.source.empty()) {
+    throw ConfigError(place, "model.config",
+                      "excludes 'model.source', which is " + spec_.model.source.string() +
+                          "; allowed: one of the two, and for random weights of this form add "
+                          "model.source: null");
+  }
   std::erase_if(derived_, [&](const DerivedValue* derived) { return layer.changes(derived->key); });
   for (const DerivedValue& derived : layer.derived()) derived_.push_back(&derived);
 }

@@ -9,11 +9,11 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
+#include "runner/jobs/jobs_to_cancel.h"
+#include "runner/jobs/open_jobs.h"
+#include "runner/jobs/refresh_jobs.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/experiment_lock.h"
-#include "runner/sweep/jobs_to_cancel.h"
-#include "runner/sweep/open_jobs.h"
-#include "runner/sweep/refresh_jobs.h"
 
 namespace fsdp {
 namespace {

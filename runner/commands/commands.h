@@ -30,7 +30,7 @@ CommandFunction add_explain_command(CLI::App& app);
 CommandFunction add_doctor_command(CLI::App& app);
 CommandFunction add_completion_command(CLI::App& app);
 CommandFunction add_complete_command(CLI::App& app);
-CommandFunction add_allocation_command(CLI::App& app);
+CommandFunction add_attempt_command(CLI::App& app);
 
 struct Command {
   std::string_view name;
@@ -55,7 +55,7 @@ inline constexpr std::array kCommands{
     Command{"doctor", add_doctor_command},
     Command{"completion", add_completion_command},
     Command{"complete", add_complete_command, true},
-    Command{"allocation", add_allocation_command, true},
+    Command{"attempt", add_attempt_command, true},
 };
 
 // The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.

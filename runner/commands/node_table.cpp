@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "contract/text/utf8.h"
-#include "runner/commands/text_table.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
+#include "runner/report/text_table.h"
 
 namespace fsdp {
 namespace {
@@ -136,10 +136,10 @@ std::vector<std::string> node_table(std::span<const NodeState> nodes, size_t wid
                                     int64_t now_unix_ms) {
   std::vector<std::vector<std::string>> rows;
   for (const NodeState& state : nodes) rows.push_back(node_cells(state, now_unix_ms));
-  const std::vector<std::string> table = text_table(node_columns(), std::move(rows), width);
-  std::vector<std::string> lines{table.front()};
+  const TextTable table = laid_out(node_columns(), std::move(rows), width);
+  std::vector<std::string> lines = table.heading;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    lines.push_back(table[i + 1]);
+    lines.push_back(table.rows[i]);
     std::ranges::move(gpu_lines(nodes[i], width), std::back_inserter(lines));
   }
   return lines;

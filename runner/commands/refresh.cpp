@@ -8,8 +8,8 @@
 #include <string>
 
 #include "contract/text/utf8.h"
-#include "runner/sweep/open_jobs.h"
-#include "runner/sweep/refresh_jobs.h"
+#include "runner/jobs/open_jobs.h"
+#include "runner/jobs/refresh_jobs.h"
 
 namespace fsdp {
 namespace {

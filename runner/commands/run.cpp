@@ -13,6 +13,8 @@
 #include "contract/record/digest.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
+#include "runner/attempt/recovery.h"
+#include "runner/attempt/run_folder.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/dry_run.h"
 #include "runner/commands/print_report.h"
@@ -25,8 +27,6 @@
 #include "runner/store/results_database.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
-#include "runner/sweep/recovery.h"
-#include "runner/sweep/run_folder.h"
 #include "runner/sweep/run_planner.h"
 
 namespace fsdp {
@@ -107,7 +107,7 @@ JobSubmission::Settings submission_of(const RunArguments& options, const Experim
                                       const std::filesystem::path& runner,
                                       const std::filesystem::path& trainer,
                                       const Provenance& provenance) {
-  AllocationPlan plan;
+  JobPlan plan;
   plan.file = absolute_file(experiment);
   plan.working_directory = std::filesystem::current_path();
   plan.profile = options.choice.expand.profile;
@@ -135,12 +135,6 @@ void check_for_slurm(const RunArguments& options, const Expansion& expansion) {
   if (options.max_parallel > 1) {
     throw ConfigError("--max-parallel", "",
                       "is for runs on this host; on a cluster, slurm.max_parallel limits an array");
-  }
-  const bool are_jobs = std::ranges::any_of(
-      expansion.runs, [](const Run& run) { return run.spec.slurm.mode == SlurmMode::kPerRun; });
-  if (options.time_limit_seconds > 0 && are_jobs) {
-    throw ConfigError("--time-limit", "",
-                      "is for runs that fsdp-run starts itself; a job's is slurm.time");
   }
 }
 

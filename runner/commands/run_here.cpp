@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "contract/spec/yaml_value.h"
+#include "runner/jobs/open_jobs.h"
 #include "runner/launch/gpus.h"
 #include "runner/launch/local_launcher.h"
-#include "runner/sweep/open_jobs.h"
 
 namespace fsdp {
 namespace {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "contract/record/exit_code.h"
+#include "runner/attempt/open_attempt.h"
 #include "runner/host/host.h"
-#include "runner/sweep/open_attempt.h"
 #include "runner/sweep/run_experiment.h"
 #include "runner/sweep/run_planner.h"
 

@@ -17,7 +17,7 @@ std::string results_option(const std::filesystem::path& results) {
 }
 
 // What the user called, but for --detach.
-std::string command_of(const AllocationPlan& plan, const std::filesystem::path& results) {
+std::string command_of(const JobPlan& plan, const std::filesystem::path& results) {
   const std::filesystem::path near = plan.file.lexically_proximate(plan.working_directory);
   const bool is_below = !near.string().starts_with("..");
   std::string command = "fsdp-run " + shell_quoted((is_below ? near : plan.file).string());

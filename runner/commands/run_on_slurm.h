@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "runner/commands/run_arguments.h"
+#include "runner/jobs/job_submission.h"
+#include "runner/jobs/slurm_sweep.h"
 #include "runner/slurm/slurm.h"
-#include "runner/sweep/job_submission.h"
 #include "runner/sweep/run_planner.h"
-#include "runner/sweep/slurm_sweep.h"
 #include "runner/sweep/stop_signals.h"
 
 namespace fsdp {

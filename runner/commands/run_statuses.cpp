@@ -9,11 +9,11 @@
 
 #include "contract/spec/yaml_value.h"
 #include "runner/commands/local_time.h"
-#include "runner/commands/text_table.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
+#include "runner/report/text_table.h"
 #include "runner/store/quantile.h"
 
 namespace fsdp {
@@ -167,9 +167,10 @@ std::vector<std::string> status_table(std::span<const RunState> runs, size_t wid
   constexpr size_t kStatus = 2;
   std::vector<Cells> rows;
   for (const RunState& run : runs) rows.push_back(cells_of(run));
-  return text_table(columns, std::move(rows), width, [&](size_t row, size_t column) {
+  const auto style = [&](size_t row, size_t column) {
     return colour && column == kStatus ? colour_of(runs[row].row.status) : std::string_view();
-  });
+  };
+  return laid_out(columns, std::move(rows), width, style).lines();
 }
 
 }  // namespace fsdp

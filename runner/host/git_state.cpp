@@ -1,8 +1,13 @@
 #include "runner/host/git_state.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace fsdp {
@@ -10,6 +15,59 @@ namespace {
 
 // For an answer that takes milliseconds.
 constexpr std::chrono::seconds kMostForFilters{2};
+
+// They say of which repository git tells, whatever folder it is asked in.
+constexpr std::array<std::string_view, 11> kOfAnotherRepository = {
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE"};
+
+std::vector<std::string> environment_of_git() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const auto name = text.substr(0, text.find('='));
+    if (std::ranges::find(kOfAnotherRepository, name) == kOfAnotherRepository.end()) {
+      variables.emplace_back(text);
+    }
+  }
+  // What is missing in a partial clone is not fetched: that would start programs of its
+  // configuration. The second is for versions that do not know the first.
+  variables.emplace_back("GIT_NO_LAZY_FETCH=1");
+  variables.emplace_back("GIT_ALLOW_PROTOCOL=none");
+  return variables;
+}
+
+// git at work in a folder that may be a stranger's, whose configuration must start nothing: hooks,
+// file system monitors, pagers and fetching are off, and so are variables of the environment that
+// name another repository. Filters are left to who asks. None where there is no git.
+std::unique_ptr<StartedProgram> git(const std::filesystem::path& folder,
+                                    const std::vector<std::string>& words) {
+  // An empty monitor is none for every version; "false" is the name of a program for some.
+  std::vector<std::string> all{"git",
+                               "--no-pager",
+                               "--no-optional-locks",
+                               "-c",
+                               "core.fsmonitor=",
+                               "-c",
+                               "core.hooksPath=/dev/null",
+                               "-C",
+                               folder.string()};
+  all.insert(all.end(), words.begin(), words.end());
+  try {
+    return std::make_unique<StartedProgram>(all, environment_of_git());
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
 
 // The filters that the repository's own configuration names; those of the user are his.
 // `output` has a scope and a key for each: "local", "filter.lfs.clean".
@@ -52,21 +110,22 @@ GitState parse(const std::string& output) {
 }  // namespace
 
 GitQuery::GitQuery(const std::filesystem::path& folder) : asked_(std::chrono::steady_clock::now()) {
-  GitProgram question(
-      folder, {"config", "-z", "--name-only", "--show-scope", "--get-regexp", R"(^filter\.)"});
-  const std::optional<GitProgram::Answer> answer = question.answer(asked_ + kMostForFilters);
-  const bool is_answered = answer && (answer->exit_status == 0 || answer->exit_status == 1);
-  if (!is_answered) return;  // 1: there are none
-  auto words = without(filters_of_repository(answer->text));
+  const auto question =
+      git(folder, {"config", "-z", "--name-only", "--show-scope", "--get-regexp", R"(^filter\.)"});
+  if (!question) return;
+  const ProgramResult filters = question->wait(asked_ + kMostForFilters);
+  if (filters.exit_status != 0 && filters.exit_status != 1) return;  // 1: there are none
+  auto words = without(filters_of_repository(filters.output));
   if (!words) return;
   words->insert(words->end(), {"status", "--porcelain=v2", "--branch", "--untracked-files=no",
                                "--ignore-submodules=dirty"});
-  status_ = std::make_unique<GitProgram>(folder, *words);
+  status_ = git(folder, *words);
 }
 
 GitState GitQuery::result(std::chrono::milliseconds limit) {
-  const auto answer = status_ ? status_->answer(asked_ + limit) : std::nullopt;
-  return answer && answer->exit_status == 0 ? parse(answer->text) : GitState{};
+  if (!status_) return {};
+  const ProgramResult answer = status_->wait(asked_ + limit);
+  return answer.exit_status == 0 ? parse(answer.output) : GitState{};
 }
 
 }  // namespace fsdp

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/host/git_program.h"
+#include "runner/launch/program.h"
 
 namespace fsdp {
 
@@ -28,8 +28,8 @@ class GitQuery {
   GitState result(std::chrono::milliseconds limit = std::chrono::seconds(2));
 
  private:
-  GitProgram::Time asked_;
-  std::unique_ptr<GitProgram> status_;  // none: nothing is known
+  StartedProgram::Time asked_;
+  std::unique_ptr<StartedProgram> status_;  // none: nothing is known
 };
 
 }  // namespace fsdp

@@ -14,6 +14,8 @@
 #include <string>
 #include <system_error>
 
+#include "contract/text/config_error.h"
+
 namespace fsdp {
 namespace {
 
@@ -47,8 +49,7 @@ void refuse_database(const std::filesystem::path& place) {
   std::string bytes(kMagic.size(), 0);
   std::ifstream(place, std::ios::binary).read(bytes.data(), std::ssize(bytes));
   if (bytes != kMagic) return;
-  throw std::runtime_error(place.string() +
-                           " is a database and is not replaced; name another file");
+  throw ConfigError(place.string(), "", "is a database and is not replaced; name another file");
 }
 
 class Descriptor {

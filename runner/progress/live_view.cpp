@@ -1,12 +1,12 @@
 #include "runner/progress/live_view.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "contract/text/utf8.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
+#include "runner/report/text_table.h"
 
 namespace fsdp {
 namespace {
@@ -17,15 +17,21 @@ constexpr size_t kWidestName = 48;
 constexpr size_t kBarWidth = 13;  // of "out_of_memory", which stands in the same column
 constexpr std::string_view kCyan = "\033[36m";
 
-// A row's cells after its name.
-enum Cell : size_t { kState, kSteps, kStepTime, kMemory, kLoss, kTime, kCellCount };
-// What a narrow terminal goes without, the first to go first.
-constexpr std::array kDropped{kLoss, kStepTime, kMemory, kSteps, kTime};
+// The cells of a row.
+enum Cell : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kCellCount };
 
-struct Row {
-  const RunProgress* run;
-  std::array<std::string, kCellCount> cells;
-};
+using Cells = std::vector<std::string>;
+
+// What a narrow terminal goes without, and in which order.
+std::vector<TextColumn> columns_of_view() {
+  return {{.is_left = true, .least = 1, .first_cut_to = kNarrowestName},
+          {.is_left = true},
+          {.leaves = 4},
+          {.leaves = 2},
+          {.leaves = 3},
+          {.is_left = true, .leaves = 1},
+          {.leaves = 5}};
+}
 
 // "[=====>      ]"
 std::string bar(double part, size_t width) {
@@ -49,25 +55,26 @@ std::string state_text(const RunProgress& run) {
   return run.steps == 0 ? "running" : bar(part_done(run), kBarWidth);
 }
 
-Row row_of(const RunProgress& run, ProgressClock::time_point now) {
-  Row row{.run = &run, .cells = {}};
-  row.cells[kState] = state_text(run);
+Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
+  Cells cells(kCellCount);
+  cells[kName] = display_cut(run.point, kWidestName);
+  cells[kState] = state_text(run);
   if (run.has_ended()) {
-    row.cells[kTime] = duration_text(run.elapsed_s);
+    cells[kTime] = duration_text(run.elapsed_s);
   } else if (const std::optional<double> left = seconds_left(run)) {
-    row.cells[kTime] = duration_text(*left) + " left";
+    cells[kTime] = duration_text(*left) + " left";
   } else if (run.status == RunStatus::kRunning) {
-    row.cells[kTime] =
+    cells[kTime] =
         duration_text(std::chrono::duration<double>(now - run.started.value_or(now)).count());
   } else if (!run.job.empty()) {
-    row.cells[kTime] = "job " + visible_line(run.job);
+    cells[kTime] = "job " + visible_line(run.job);
   }
-  if (run.step == 0) return row;
-  row.cells[kSteps] = steps_text(run);
-  row.cells[kStepTime] = three_digits(run.step_time_ms) + " ms";
-  row.cells[kMemory] = memory_text(run.memory_allocated_bytes_max);
-  row.cells[kLoss] = run.loss ? "loss " + loss_text(run) : "not finite";
-  return row;
+  if (run.step == 0) return cells;
+  cells[kSteps] = steps_text(run);
+  cells[kStepTime] = three_digits(run.step_time_ms) + " ms";
+  cells[kMemory] = memory_text(run.memory_allocated_bytes_max);
+  cells[kLoss] = run.loss ? "loss " + loss_text(run) : "not finite";
+  return cells;
 }
 
 // Which runs have a row: all, or as many as `room`.
@@ -95,52 +102,6 @@ std::string_view colour_of_state(const RunProgress& run) {
   if (run.is_waiting()) return kDim;
   return colour_of(run.status);
 }
-
-// Rows whose columns stand below each other, in at most `width` columns.
-class RowWriter {
- public:
-  RowWriter(std::span<const Row> rows, size_t width, bool colour) : colour_(colour) {
-    for (const Row& row : rows) {
-      name_width_ =
-          std::max(name_width_, std::min(display_width(visible_line(row.run->point)), kWidestName));
-      for (size_t cell = 0; cell < kCellCount; ++cell) {
-        widths_[cell] = std::max(widths_[cell], display_width(row.cells[cell]));
-      }
-    }
-    const size_t name_wanted = std::min(name_width_, kNarrowestName);
-    for (const Cell cell : kDropped) {
-      if (name_wanted + width_of_cells() <= width) break;
-      widths_[cell] = 0;
-    }
-    name_width_ = std::min(name_width_, width - width_of_cells());
-  }
-
-  std::string line(const Row& row) const {
-    std::string text = display_left(display_cut(row.run->point, name_width_), name_width_);
-    for (size_t cell = 0; cell < kCellCount; ++cell) {
-      if (widths_[cell] == 0) continue;
-      const bool is_left = cell == kState || cell == kLoss;
-      const std::string shown = is_left ? display_left(row.cells[cell], widths_[cell])
-                                        : display_right(row.cells[cell], widths_[cell]);
-      const std::string_view style = colour_ && cell == kState ? colour_of_state(*row.run) : "";
-      text += "  ";
-      text += style.empty() ? shown : std::string(style) + shown + std::string(kPlain);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text;
-  }
-
- private:
-  size_t width_of_cells() const {
-    size_t columns = 0;
-    for (const size_t cell_width : widths_) columns += cell_width == 0 ? 0 : cell_width + 2;
-    return columns;
-  }
-
-  bool colour_;
-  size_t name_width_ = 1;
-  std::array<size_t, kCellCount> widths_{};
-};
 
 std::string count_line(std::span<const RunProgress> runs, ProgressClock::time_point now,
                        size_t width) {
@@ -178,11 +139,13 @@ std::vector<std::string> live_view(std::span<const RunProgress> runs,
                                    ProgressClock::time_point now, bool colour) {
   const size_t width = std::max(size.columns, kNarrowestWidth) - 1;
   const size_t room = std::max<size_t>(size.lines, 4) - 2;  // the count line, the cursor's line
-  std::vector<Row> rows;
-  for (const size_t i : chosen_runs(runs, ended_order, room)) rows.push_back(row_of(runs[i], now));
-  const RowWriter writer(rows, width, colour);
-  std::vector<std::string> lines;
-  for (const Row& row : rows) lines.push_back(writer.line(row));
+  const std::vector<size_t> chosen = chosen_runs(runs, ended_order, room);
+  std::vector<Cells> rows;
+  for (const size_t i : chosen) rows.push_back(cells_of(runs[i], now));
+  const auto style = [&](size_t row, size_t column) {
+    return colour && column == kState ? colour_of_state(runs[chosen[row]]) : std::string_view();
+  };
+  std::vector<std::string> lines = laid_out(columns_of_view(), std::move(rows), width, style).rows;
   lines.push_back(count_line(runs, now, width));
   return lines;
 }

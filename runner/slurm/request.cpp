@@ -97,4 +97,13 @@ std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
   return folders;
 }
 
+void check_one_job(const std::string& one_point, const SlurmSpec& one,
+                   const std::string& other_point, const SlurmSpec& other) {
+  if (one == other) return;
+  throw ConfigError("", "slurm",
+                    "'" + one_point + "' and '" + other_point +
+                        "' ask for different things, but with slurm.mode: allocation all runs "
+                        "are in one job; give both the same, or set slurm.mode: per_run");
+}
+
 }  // namespace fsdp

@@ -36,4 +36,9 @@ bool may_share_array(const RunSpec& a, const RunSpec& b);
 // and of a checkpoint that it resumes from. In order, each once.
 std::vector<std::filesystem::path> input_folders(const RunSpec& spec);
 
+// Throws ConfigError when two runs of one job differ in their section `slurm`: it can only ask
+// once.
+void check_one_job(const std::string& one_point, const SlurmSpec& one,
+                   const std::string& other_point, const SlurmSpec& other);
+
 }  // namespace fsdp

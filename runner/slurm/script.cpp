@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <set>
 
 #include "contract/text/config_error.h"
 #include "runner/launch/shell_quoted.h"
+#include "runner/slurm/job_template.h"
 #include "runner/slurm/options.h"
-#include "runner/slurm/shipped_templates.h"
 #include "runner/slurm/step_command.h"
 #include "runner/slurm/template.h"
 
@@ -44,8 +43,7 @@ std::string joined_lines(const std::vector<std::string>& lines) {
 }
 
 std::string place_of_template(const SlurmSpec& slurm) {
-  return slurm.template_file.empty() ? "slurm_templates/" + std::string(name_of(slurm.mode)) + ".sh"
-                                     : slurm.template_file.string();
+  return slurm.template_file.empty() ? "slurm_templates/job.sh" : slurm.template_file.string();
 }
 
 // A run that is asked to stop before it has begun would be started again and again.
@@ -59,7 +57,7 @@ void check_time_to_run(const SlurmSpec& slurm) {
 }
 
 std::string array_option(const SlurmScript& script) {
-  std::string option = "--array=0-" + std::to_string(script.tasks.size() - 1);
+  std::string option = "--array=0-" + std::to_string(script.array_tasks - 1);
   if (script.slurm.max_parallel > 0) option += '%' + std::to_string(script.slurm.max_parallel);
   return option;
 }
@@ -116,7 +114,7 @@ void add_resources(Header& header, const SlurmScript& script) {
 
 void add_course(Header& header, const SlurmScript& script) {
   const SlurmSpec& slurm = script.slurm;
-  const bool is_array = !script.tasks.empty();
+  const bool is_array = script.array_tasks > 0;
   if (is_array) header.add(array_option(script));
   header.add("--chdir", "working directory", script.working_directory.string());
   header.add("--output", "slurm.output",
@@ -177,33 +175,6 @@ std::string prologue(const SlurmSpec& slurm) {
   return joined_lines(slurm.prologue);
 }
 
-constexpr const char* kContinued = " \\\n  ";  // one word a line
-
-// What a container sees: the folders of the runs, and those that the script names.
-std::vector<path> bound_folders(const SlurmScript& script) {
-  std::set<path> folders(script.folders.begin(), script.folders.end());
-  for (const SlurmTask& task : script.tasks) folders.insert(task.spec.parent_path().parent_path());
-  return {folders.begin(), folders.end()};
-}
-
-std::vector<TemplateValue> values_of_per_run(const SlurmScript& script) {
-  std::vector<std::string> specs;
-  std::vector<std::string> configurations;
-  for (const SlurmTask& task : script.tasks) {
-    file_name_pattern(task.spec);  // refuses what srun cannot write to
-    specs.push_back("  " + word(task.spec));
-    configurations.push_back("  " + word("configuration", task.configuration));
-  }
-  const StepCommand step = step_command(script.slurm, script.request, script.trainer,
-                                        script.working_directory, bound_folders(script));
-  return {{"specs", joined_lines(specs)},
-          {"configurations", joined_lines(configurations)},
-          {"max_restarts", std::to_string(script.slurm.max_restarts)},
-          {"keeps_checkpoints", script.keeps_checkpoints ? "true" : "false"},
-          {"srun", joined_words("slurm.srun_options", step.srun, kContinued)},
-          {"trainer", joined_words("slurm.container", step.trainer, kContinued)}};
-}
-
 // sbatch reads its options up to the first command.
 void check_options_come_first(std::string_view text, const std::string& place) {
   size_t begin = 0;
@@ -223,7 +194,7 @@ void check_options_come_first(std::string_view text, const std::string& place) {
 
 std::string template_text(const SlurmSpec& slurm) {
   if (slurm.template_file.empty()) {
-    return std::string(slurm.mode == SlurmMode::kPerRun ? kPerRunTemplate : kAllocationTemplate);
+    return std::string(kJobTemplate);
   }
   std::ifstream file(slurm.template_file, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
@@ -251,39 +222,33 @@ std::string run_configuration(std::string_view run, const RunSpec& spec) {
 
 std::string render_script(std::string_view template_text, const SlurmScript& script) {
   const std::string place = place_of_template(script.slurm);
-  std::vector<TemplateValue> values = {{"sbatch_options", sbatch_options(script)},
-                                       {"working_directory", word(script.working_directory)},
-                                       {"modules", modules(script.slurm)},
-                                       {"environment", environment(script.slurm)},
-                                       {"prologue", prologue(script.slurm)}};
-  if (script.slurm.mode == SlurmMode::kAllocation) {
-    values.push_back({"runner", word(script.runner)});
-    values.push_back({"submission_folder", word(script.folder)});
-  } else {
-    for (TemplateValue& value : values_of_per_run(script)) values.push_back(std::move(value));
-  }
+  const std::vector<TemplateValue> values = {{"sbatch_options", sbatch_options(script)},
+                                             {"working_directory", word(script.working_directory)},
+                                             {"modules", modules(script.slurm)},
+                                             {"environment", environment(script.slurm)},
+                                             {"prologue", prologue(script.slurm)},
+                                             {"runner", word(script.runner)},
+                                             {"submission_folder", word(script.folder)}};
   std::string text = filled_template(template_text, values, place);
   check_options_come_first(template_text, place);
   return text;
 }
 
 void check_script(const RunSpec& spec) {
-  SlurmScript script{.slurm = spec.slurm,
-                     .request = slurm_request(spec),
-                     .experiment = "experiment",
-                     .token = "token",
-                     .folder = "/submission",
-                     .runner = "/fsdp-run",
-                     .trainer = "/fsdp-train",
-                     .working_directory = "/",
-                     .tasks = {},
-                     .keeps_checkpoints = wants_checkpoints(spec),
-                     .folders = {}};
-  if (spec.slurm.container.engine != ContainerEngine::kNone) script.folders = input_folders(spec);
-  if (spec.slurm.mode == SlurmMode::kPerRun) {
-    script.tasks = {{.spec = "/run/run.yaml", .configuration = run_configuration("run", spec)}};
-  }
-  render_script(template_text(spec.slurm), script);
+  const SlurmRequest request = slurm_request(spec);
+  const bool is_in_container = spec.slurm.container.engine != ContainerEngine::kNone;
+  step_command(spec.slurm, request, "/fsdp-train", "/",
+               is_in_container ? input_folders(spec) : std::vector<path>());
+  render_script(template_text(spec.slurm),
+                {.slurm = spec.slurm,
+                 .request = request,
+                 .experiment = "experiment",
+                 .token = "token",
+                 .folder = "/submission",
+                 .runner = "/fsdp-run",
+                 .working_directory = "/",
+                 .array_tasks = spec.slurm.mode == SlurmMode::kPerRun ? 1 : 0,
+                 .keeps_checkpoints = wants_checkpoints(spec)});
 }
 
 }  // namespace fsdp

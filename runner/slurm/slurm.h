@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/slurm/run_program.h"
+#include "runner/launch/program.h"
 
 // The cluster, as its own programs tell: sbatch, squeue, sacct, scontrol, scancel.
 namespace fsdp {

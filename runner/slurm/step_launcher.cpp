@@ -14,11 +14,11 @@
 
 #include "contract/record/exit_code.h"
 #include "contract/text/config_error.h"
+#include "runner/launch/program.h"
 #include "runner/launch/rank_variables.h"
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/program_environment.h"
-#include "runner/slurm/run_program.h"
 #include "runner/slurm/step_command.h"
 
 namespace fsdp {

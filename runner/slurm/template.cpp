@@ -39,7 +39,7 @@ std::optional<Placeholder> next_placeholder(std::string_view text, size_t from) 
     if (!names.empty()) names += ", ";
     names += "{{" + value.name + "}}";
   }
-  throw ConfigError(place, "slurm.template", problem + "; names of this mode: " + names);
+  throw ConfigError(place, "slurm.template", problem + "; its names: " + names);
 }
 
 const TemplateValue& find_value(const std::vector<TemplateValue>& values, const std::string& name,

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
+#include "contract/text/config_error.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/scratch_folder.h"
 
@@ -81,8 +82,8 @@ void refuse_what_is_no_file(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
   if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
-  throw std::runtime_error(file.string() +
-                           ": is no file; move it away, or choose another folder with --results");
+  throw ConfigError(file.string(), "",
+                    "is no file; move it away, or choose another folder with --results");
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <map>
 #include <stdexcept>
 
+#include "contract/text/config_error.h"
 #include "runner/store/database.h"
 #include "runner/store/merge_source.h"
 #include "runner/store/results_database.h"
+#include "runner/store/results_unavailable.h"
 #include "runner/store/store.h"
 
 namespace fsdp {
@@ -150,11 +152,12 @@ class Merge {
   }
 
   [[noreturn]] void refuse_other_place(const std::string& experiment, const path& folder) const {
-    throw std::runtime_error(
+    throw ConfigError(
+        "", "",
         into_.file().string() + " has runs of '" + source_.name + "' from another place, " +
-        folder.string() + "; give the source another name: NAME=" + source_.results.string() +
-        "; or, if it is the same one that was moved, let go of them first: fsdp-run prune " +
-        experiment);
+            folder.string() + "; give the source another name: NAME=" + source_.results.string() +
+            "; or, if it is the same one that was moved, let go of them first: fsdp-run prune " +
+            experiment);
   }
 
   path folder_here(const path& folder) const { return (prefix_ / folder).lexically_normal(); }
@@ -166,9 +169,10 @@ class Merge {
       const std::string name = experiment_name(row.next<std::string>());
       const std::string source = joined_name(source_.name, row.next<std::string>());
       if (source_of.value<std::string>(name).value_or(source) != source) {
-        throw std::runtime_error(
+        throw ConfigError(
+            "", "",
             into_.file().string() + " has an experiment '" + name +
-            "' of its own; give the source another name: NAME=" + source_.results.string());
+                "' of its own; give the source another name: NAME=" + source_.results.string());
       }
       ++experiments;
     });
@@ -262,11 +266,13 @@ template <typename Work>
 auto of_source(const MergeSource& source, const Work& work) {
   try {
     return work();
+  } catch (const ResultsUnavailable&) {
+    throw;
   } catch (const std::exception& error) {
     const std::string name = (source.results / "results.sqlite").string();
     const std::string what = error.what();
-    throw std::runtime_error(
-        what.find(source.results.string()) == std::string::npos ? name + ": " + what : what);
+    const bool is_named = what.find(source.results.string()) != std::string::npos;
+    throw ConfigError(is_named ? "" : name, "", what);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "contract/text/config_error.h"
 #include "runner/store/schema.h"
 
 namespace fsdp {
@@ -38,9 +39,9 @@ bool is_current(int64_t application_id, int64_t user_version) {
 }
 
 void refuse_foreign(const std::filesystem::path& file) {
-  throw std::runtime_error(file.string() +
-                           ": is not a database of fsdp-run 0.1.0 or later; move it away, or " +
-                           "choose another folder with --results");
+  throw ConfigError(file.string(), "",
+                    "is not a database of fsdp-run 0.1.0 or later; move it away, or choose another "
+                    "folder with --results");
 }
 
 void require_ours(Database& database) {
@@ -57,10 +58,11 @@ void migrate(Database& database, std::span<const std::string> versions) {
   if (!holds_nothing(database)) require_ours(database);
   const int64_t found = user_version(database);
   if (found > newest) {
-    throw std::runtime_error(database.file().string() + ": schema version " +
-                             std::to_string(found) + " was written by a newer fsdp-run; this one " +
-                             "reads up to version " + std::to_string(newest) +
-                             "; update fsdp-run, or choose another folder with --results");
+    throw ConfigError(database.file().string(), "",
+                      "schema version " + std::to_string(found) +
+                          " was written by a newer fsdp-run; this one reads up to version " +
+                          std::to_string(newest) +
+                          "; update fsdp-run, or choose another folder with --results");
   }
   for (int64_t version = found; version < newest; ++version) {
     database.execute(versions[static_cast<size_t>(version)]);

@@ -114,9 +114,9 @@ Database open_results(const path& results, StoreUse use) {
   const auto status = std::filesystem::status(file, not_there);
   if (holds_nothing(file, status)) {
     if (use == StoreUse::kCreate) return created(file);
-    throw std::runtime_error(file.string() +
-                             ": holds no results yet; run an experiment first, or " +
-                             "name another folder with --results");
+    throw ConfigError(file.string(), "",
+                      "holds no results yet; run an experiment first, or name another folder with "
+                      "--results");
   }
   if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
   if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not

@@ -3,13 +3,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "contract/text/fields.h"
 
-// How a run stands, and how that follows from what its ranks reported.
+// How a run stands, and what is known of the ends of its ranks.
 namespace fsdp {
 
 using std::string_view_literals::operator""sv;
@@ -36,6 +35,8 @@ constexpr auto enum_names(RunStatus) {
 
 // Whether something outside of the run ended it, so that it says nothing of the run itself.
 bool is_cut_short(RunStatus status);
+// Whether that was the cluster: its time limit, a preemption, a node.
+bool was_ended_by_cluster(RunStatus status);
 // Those for which it holds, as a list of SQL: "('interrupted', ...)".
 std::string cut_short_statuses();
 
@@ -64,23 +65,5 @@ struct RankEnd {
     visit("last_event_unix_ms", self.last_event_unix_ms);
   }
 };
-
-struct AttemptEnd {
-  RunStatus status = RunStatus::kUnknown;
-  std::string reason;    // one line; empty when finished
-  int reason_rank = -1;  // the rank whose log says more; -1: none
-  // Whether the ranks' own words explain the end. False when there are only communication errors,
-  // which follow from another rank's death, or silence: a launcher that saw the processes end knows
-  // more.
-  bool cause_known = false;
-  std::optional<int64_t> ended_unix_ms;  // of the last event of any rank
-};
-
-// How an attempt whose processes are all gone ended, from its ranks' last events alone; one entry
-// per rank. In this order: finished when all ranks finished and none misses a step, else, when all
-// say so, failed; out_of_memory when any rank ran out;
-// failed, by the earliest failure that is not a communication error; else by what came first,
-// interrupted (a rank was asked to stop) or failed (a communication error); else interrupted.
-AttemptEnd status_from_events(std::span<const RankEnd> ranks);
 
 }  // namespace fsdp

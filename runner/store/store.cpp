@@ -1,5 +1,6 @@
 #include "runner/store/store.h"
 
+#include "contract/text/config_error.h"
 #include "contract/text/json.h"
 #include "runner/store/results_database.h"
 #include "runner/store/run_folders.h"
@@ -173,10 +174,10 @@ void Store::require_own(std::string_view experiment) const {
       Statement(contents_->database, "select source from experiments where name = ?")
           .value<std::string>(experiment);
   if (!source || source->empty()) return;
-  throw std::runtime_error(contents_->database.file().string() + ": the runs of '" +
-                           std::string(experiment) + "' were merged from '" + *source +
-                           "', whose files are not written to; rename `experiment:`, or choose "
-                           "another folder with --results");
+  throw ConfigError(contents_->database.file().string(), "",
+                    "the runs of '" + std::string(experiment) + "' were merged from '" + *source +
+                        "', whose files are not written to; rename `experiment:`, or choose "
+                        "another folder with --results");
 }
 
 std::optional<std::filesystem::path> Store::experiment_file(std::string_view experiment) const {

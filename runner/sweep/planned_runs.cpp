@@ -11,7 +11,6 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/slurm/request.h"
 #include "runner/slurm/script.h"
-#include "runner/sweep/allocation_plan.h"
 
 namespace fsdp {
 namespace {

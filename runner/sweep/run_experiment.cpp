@@ -12,11 +12,12 @@
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
 #include "contract/text/config_error.h"
+#include "runner/attempt/closing.h"
+#include "runner/attempt/input_changes.h"
+#include "runner/attempt/records.h"
+#include "runner/attempt/run_folder.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
-#include "runner/sweep/input_changes.h"
-#include "runner/sweep/job_attempt_files.h"
-#include "runner/sweep/run_folder.h"
 
 namespace fsdp {
 namespace {
@@ -88,7 +89,7 @@ void Sweep::turn() {
 // short runs, waiting for the disk is most of what a run costs.
 void Sweep::record() {
   for (Ended& ended : ended_) {
-    running_.at(ended.result.id).ingest_all_but_last();
+    running_.at(ended.run).ingest_all_but_last();
     look_at_inputs(ended);
   }
   std::optional<Store::Batch> batch;
@@ -205,10 +206,11 @@ void Sweep::launch() {
   show_start(progress_, begun_->run);
   open(*std::exchange(begun_, std::nullopt));
   if (!problem) return;
-  const int64_t ended_unix_ms = running_.at(id).now_unix_ms();
-  ended_.push_back({{.id = id, .outcome = LaunchOutcome::kFailed, .reason = *problem},
-                    ended_unix_ms,
-                    /*was_started=*/false});
+  ended_.push_back({.run = id,
+                    .end = {.ended_unix_ms = running_.at(id).now_unix_ms(),
+                            .launch = {.outcome = LaunchOutcome::kFailed, .reason = *problem},
+                            .inputs_compared = true},  // it has read none
+                    .was_started = false});
 }
 
 std::optional<std::string> Sweep::start(const Begun& begun) {
@@ -236,7 +238,7 @@ void Sweep::prepare_folder(const Begun& begun) const {
   if (record.status == RunStatus::kFinished) set_checkpoints_aside(paths, record.attempt);
   write_spec(paths, begun.run.spec);
   if (!settings_.job) return;
-  write_attempt_start(paths, begun.attempt,
+  write_launch_record(paths, begun.attempt,
                       {.job = settings_.job->id,
                        .node_list = settings_.job->node_list,
                        .host = settings_.host,
@@ -258,7 +260,8 @@ void Sweep::hear(std::vector<LaunchResult> results) {
     }
     if (settings_.job && !stopping_) stop_with_job(result.outcome);
     const int64_t ended_unix_ms = running_.at(result.id).now_unix_ms();
-    ended_.push_back({std::move(result), ended_unix_ms});
+    ended_.push_back(
+        {.run = result.id, .end = {.ended_unix_ms = ended_unix_ms, .launch = std::move(result)}});
   }
 }
 
@@ -275,39 +278,39 @@ void Sweep::stop_with_job(LaunchOutcome outcome) {
 // Once, and in no transaction: a file that has changed is read. Not while the results are away:
 // inputs may be in them.
 void Sweep::look_at_inputs(Ended& ended) {
-  if (!ended.was_started || ended.inputs_compared) return;
-  const auto& [record, spec] = running_.at(ended.result.id).run();
+  if (ended.end.inputs_compared) return;
+  const auto& [record, spec] = running_.at(ended.run).run();
   check_are_there(settings_.results);
   const auto changed = changed_input(store_, record, spec, {.states_before = inputs_[record.id]});
   check_are_there(settings_.results);
-  ended.changed_input = changed;
-  ended.inputs_compared = true;
+  ended.end.changed_input = changed;
+  ended.end.inputs_compared = true;
 }
 
 Sweep::Closed Sweep::close(const Ended& ended) {
-  check_are_there(settings_.results);
-  const LaunchResult& result = ended.result;
-  OpenAttempt& attempt = running_.at(result.id);
+  OpenAttempt& attempt = running_.at(ended.run);
   if (settings_.job) write_end(attempt, ended);
-  AttemptOutcome outcome{RunStatus::kFailed, result.reason, -1};
-  if (ended.was_started) {
-    outcome = attempt_outcome(result, store_.rank_ends(result.id, attempt.attempt()));
+  const auto& [record, spec] = attempt.run();
+  Closed closed{.run = ended.run,
+                .ending = close_attempt(store_, settings_.results,
+                                        {.run = record,
+                                         .spec = spec,
+                                         .attempt = attempt.attempt(),
+                                         .was_started = ended.was_started,
+                                         .end = ended.end})
+                              .ending,
+                .next = {}};
+  if (settings_.follow_up && !stopping_) {
+    closed.next = settings_.follow_up(attempt.run(), closed.ending.status);
   }
-  if (ended.changed_input) {
-    outcome = outcome_of_change(*ended.changed_input, outcome);
-    set_checkpoints_aside(RunPaths(settings_.results / attempt.run().record.folder),
-                          attempt.attempt());
-  }
-  attempt.record_end(outcome, ended.ended_unix_ms);
-  std::optional<RunToLaunch> next;
-  if (settings_.follow_up && !stopping_) next = settings_.follow_up(attempt.run(), outcome.status);
-  return {result.id, outcome, std::move(next)};
+  return closed;
 }
 
 void Sweep::conclude(Closed closed) {
-  const RunStatus status = closed.outcome.status;
-  running_.extract(closed.run).mapped().show_end(closed.outcome);
+  const RunStatus status = closed.ending.status;
+  running_.extract(closed.run).mapped().show_end(closed.ending);
   inputs_.erase(closed.run);
+  some_cut_short_ |= is_cut_short(status);
   some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
   if (!closed.next) return;
   expect(progress_, *closed.next);
@@ -315,22 +318,16 @@ void Sweep::conclude(Closed closed) {
 }
 
 void Sweep::write_end(const OpenAttempt& attempt, const Ended& ended) const {
-  const LaunchResult& result = ended.result;
-  write_attempt_end(RunPaths(settings_.results / attempt.run().record.folder), attempt.attempt(),
-                    {.ended_unix_ms = ended.ended_unix_ms,
-                     .outcome = result.outcome,
-                     .reason = result.reason,
-                     .first_rank = result.first_rank,
-                     // One that was not started has read none.
-                     .inputs_compared = ended.inputs_compared || !ended.was_started,
-                     .changed_input = ended.changed_input});
+  check_are_there(settings_.results);
+  write_end_record(RunPaths(settings_.results / attempt.run().record.folder), attempt.attempt(),
+                   ended.end);
 }
 
 // What only this process knows goes to where the next one finds it, if that can be written.
 void Sweep::leave_ends_in_files() const {
   for (const Ended& ended : ended_) {
     try {
-      write_end(running_.at(ended.result.id), ended);
+      write_end(running_.at(ended.run), ended);
     } catch (const std::system_error&) {
     }
   }

@@ -12,10 +12,11 @@
 
 #include "contract/inputs/file_state.h"
 #include "contract/record/exit_code.h"
+#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/records.h"
 #include "runner/launch/launcher.h"
 #include "runner/progress/progress.h"
 #include "runner/store/store.h"
-#include "runner/sweep/open_attempt.h"
 #include "runner/sweep/results_patience.h"
 #include "runner/sweep/stop_signals.h"
 
@@ -55,9 +56,11 @@ class Sweep {
   // kOk when every run finished or did not fit, kRunFailed, or kInterrupted. Throws GaveUp when
   // what happened could not be recorded.
   ExitCode run(std::vector<RunToLaunch> runs);
-  // Whether what is left is for the job to ask for, by a start of its own: its time limit was near,
-  // or a preemption with a grace time asked its ranks to stop.
-  bool is_to_go_on() const { return at_time_limit_ || ranks_were_asked_alone_; }
+  // Whether something is left for which the job is to ask for a start of its own: its time limit
+  // was near, or a preemption with a grace time asked its ranks to stop.
+  bool is_to_go_on() const {
+    return (at_time_limit_ || ranks_were_asked_alone_) && (some_cut_short_ || !waiting_.empty());
+  }
 
  private:
   // Recorded as running, not yet started.
@@ -67,16 +70,14 @@ class Sweep {
   };
   // A launch that is over, or never came about, which is not recorded yet.
   struct Ended {
-    LaunchResult result;
-    int64_t ended_unix_ms;
+    int64_t run;
+    EndRecord end;
     bool was_started = true;
-    bool inputs_compared = false;
-    std::optional<std::string> changed_input{};  // as changed_input() says
   };
   // Recorded as ended.
   struct Closed {
     int64_t run;
-    AttemptOutcome outcome;
+    Ending ending;
     std::optional<RunToLaunch> next;  // the run that follows
   };
 
@@ -123,6 +124,7 @@ class Sweep {
   bool at_time_limit_ = false;
   bool ranks_were_asked_alone_ = false;
   bool some_failed_ = false;
+  bool some_cut_short_ = false;
 };
 
 }  // namespace fsdp

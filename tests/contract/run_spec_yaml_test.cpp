@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "contract/spec/overrides.h"
+#include "contract/spec/spec_draft.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/temporary_folder.h"
 
@@ -217,13 +218,29 @@ TEST_CASE("an alternative clears the other of an earlier layer") {
   CHECK(spec.model.source == "/data/lab/m");
   CHECK(spec.model.config == ModelConfig{});
 
-  apply_overrides(spec, parse_yaml("batch.total: 8\nmodel.config.hidden_size: 12", kOrigin),
-                  kOrigin);
+  apply_overrides(spec, parse_yaml("batch.total: 8", kOrigin), kOrigin);
   CHECK(spec.batch.total == 8);
   CHECK(!spec.batch.gradient_accumulation_steps);
   CHECK(spec.train.steps == 5);
-  CHECK(spec.model.source.empty());
-  CHECK(spec.model.config.hidden_size == 12);
+}
+
+TEST_CASE("a model's configuration does not take the place of its source") {
+  const auto set = [](const std::string& text) {
+    Overrides base, layer;
+    base.add(parse_yaml("model.source: /m", kOrigin), kOrigin);
+    layer.add(parse_yaml(text, kOrigin), kOrigin);
+    SpecDraft draft;
+    draft.apply(base);
+    draft.apply(layer);
+    return draft.evaluated().model;
+  };
+  CHECK_THROWS_WITH(set("model.config.hidden_size: 12"),
+                    "lab.yaml:1:27: 'model.config': excludes 'model.source', which is /m; allowed: "
+                    "one of the two, and for random weights of this form add model.source: null");
+  CHECK(set("model.source: /other").source == "/other");
+  const ModelSpec random = set("{model.source: null, model.config.hidden_size: 12}");
+  CHECK(random.source.empty());
+  CHECK(random.config.hidden_size == 12);
 }
 
 TEST_CASE("clearing one alternative leaves the other") {

@@ -160,7 +160,7 @@ TEST_CASE("a runner leaves another one's experiment alone") {
                 {{"STUB_RULES", "rank=0,step=2,spawn=marker; step=2,await=go"}});
   first_line_of(workplace / "marker");
   const Ended second = workplace.run();
-  CHECK(second.status == 2);
+  CHECK(second.status == 1);
   CHECK_THAT(second.errors,
              Contains("another fsdp-run (process " + std::to_string(first.process_id()) + " on "));
   std::ofstream(workplace / "go") << "go";
@@ -255,6 +255,6 @@ TEST_CASE("a limit on the size of files is an error that names the file, not the
   std::vector<std::string> command = workplace.command({"experiment.yaml"});
   command.insert(command.begin(), {"/bin/sh", "run.sh"});
   const Ended ended = Program(workplace / ".", command).wait();
-  CHECK(ended.status == 2);
+  CHECK(ended.status == 1);
   CHECK_THAT(ended.errors, Contains("results.sqlite: ") && Contains("ulimit -f"));
 }

@@ -18,9 +18,10 @@
 #SBATCH --signal=B:USR1@120
 #SBATCH --mail-type=END,FAIL
 #
-# All runs of an experiment in one job: fsdp-run itself works in here and starts each run by srun.
-# fsdp-run replaces the names in double braces by quoted values or whole lines. To change this
-# script, copy it, name the copy in slurm.template, and keep the names.
+# A job of an experiment: the modules and the environment of its runs, then fsdp-run, which starts
+# them by srun. In an array it starts the run of this task. fsdp-run replaces the names in double
+# braces by quoted values or whole lines. To change this script, copy it, name the copy in
+# slurm.template, and keep the names.
 
 # Ranks and rendezvous come from srun, whatever the shell that submitted this had been told.
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OMP_NUM_THREADS
@@ -37,4 +38,4 @@ cd /project || fail "no such folder on $SLURMD_NODENAME: put it on a shared file
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
 export CUDA_DEVICE_ORDER=PCI_BUS_ID
 
-exec /project/build/cuda/fsdp-run allocation /project/results/slurm/chess-5f0c
+exec /project/build/cuda/fsdp-run attempt /project/results/slurm/chess-5f0c

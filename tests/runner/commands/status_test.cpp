@@ -2,8 +2,8 @@
 
 #include "runner/commands/node_table.h"
 #include "runner/commands/run_statuses.h"
-#include "runner/commands/text_table.h"
 #include "runner/report/terminal_text.h"
+#include "runner/report/text_table.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {
@@ -85,19 +85,19 @@ TEST_CASE("a table leaves columns out and cuts others until its lines fit") {
                                         {.heading = "stays"}};
   const std::vector<std::vector<std::string>> rows{{"a long name", "1", "2", "-", "3"},
                                                    {"b", "10", "20", "-", "30"}};
-  CHECK(text_of(text_table(columns, rows, 0)) ==
+  CHECK(text_of(laid_out(columns, rows, 0).lines()) ==
         "name         first  second  stays\n"
         "a long name      1       2      3\n"
         "b               10      20     30\n");
-  CHECK(text_of(text_table(columns, rows, 25)) ==
+  CHECK(text_of(laid_out(columns, rows, 25).lines()) ==
         "name         first  stays\n"
         "a long name      1      3\n"
         "b               10     30\n");
-  CHECK(text_of(text_table(columns, rows, 15)) ==
+  CHECK(text_of(laid_out(columns, rows, 15).lines()) ==
         "name      stays\n"
         "a lo…ame      3\n"
         "b            30\n");
-  CHECK(text_of(text_table(columns, rows, 3)) ==
+  CHECK(text_of(laid_out(columns, rows, 3).lines()) ==
         "name   stays\n"
         "a …me      3\n"
         "b         30\n");

@@ -60,7 +60,7 @@ TEST_CASE("a database of SQLite is not replaced, also behind a link") {
   std::filesystem::create_symlink("results.sqlite", folder / "link");
   for (const char* name : {"results.sqlite", "link"}) {
     CHECK_THROWS_WITH(write_whole_file(folder / name, "text"),
-                      Catch::Matchers::EndsWith("/results.sqlite is a database and is not "
+                      Catch::Matchers::EndsWith("/results.sqlite: is a database and is not "
                                                 "replaced; name another file"));
   }
   CHECK(text_of(folder / "results.sqlite") == database);

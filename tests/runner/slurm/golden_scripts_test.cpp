@@ -5,7 +5,6 @@
 #include <regex>
 
 #include "contract/inputs/inputs.h"
-#include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/experiment/experiment.h"
 #include "runner/launch/shell_quoted.h"
@@ -39,14 +38,8 @@ SlurmScript chess_script(const Experiment& chess, const ExpandOptions& options) 
   script.request = slurm_request(fsdp->spec);
   script.experiment = chess.name();
   script.keeps_checkpoints = wants_checkpoints(fsdp->spec);
-  script.folders = {};
-  script.tasks.clear();
-  for (const Run& run : expansion.runs) {
-    if (!may_share_array(run.spec, fsdp->spec)) continue;
-    const std::string folder = safe_file_name(run.point) + "-0123abcd";
-    script.tasks.push_back({.spec = "/project/results/runs/chess/" + folder + "/run.yaml",
-                            .configuration = run_configuration(run.point, run.spec)});
-  }
+  script.array_tasks = std::ranges::count_if(
+      expansion.runs, [&](const Run& run) { return may_share_array(run.spec, fsdp->spec); });
   return script;
 }
 
@@ -74,31 +67,8 @@ TEST_CASE("An allocation for all runs") {
   SlurmScript script = script_of_array();
   script.slurm.mode = SlurmMode::kAllocation;
   script.keeps_checkpoints = true;
-  script.tasks.clear();
+  script.array_tasks = 0;
   check_golden("allocation.sh", script);
-}
-
-TEST_CASE("A run in an Apptainer container") {
-  SlurmScript script = script_of_one_run();
-  script.slurm.container.engine = ContainerEngine::kApptainer;
-  script.slurm.container.image = "/project/fsdp-run.sif";
-  script.slurm.container.trainer = "/opt/fsdp-run/build/cuda/fsdp-train";
-  script.slurm.container.options = {"--no-home"};
-  check_golden("apptainer.sh", script);
-}
-
-TEST_CASE("A run on two nodes in a Pyxis container") {
-  SlurmScript script = script_of_one_run();
-  script.slurm.nodes = 2;
-  script.slurm.gpu_request = GpuRequest::kGpusPerNode;
-  script.slurm.container.engine = ContainerEngine::kPyxis;
-  script.slurm.container.image = "registry.example.org#course/fsdp-run:1";
-  script.slurm.container.trainer = "/opt/fsdp-run/build/cuda/fsdp-train";
-  script.slurm.container.options = {"--no-container-mount-home"};
-  script.slurm.srun_options = {"--network=sn_all"};
-  script.slurm.sbatch_options = {"--nice=100"};
-  script.request = {.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 2};
-  check_golden("pyxis.sh", script);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::string output_of(SlurmScript script, const std::string& output, const std::
 SlurmScript allocation() {
   SlurmScript script = script_of_one_run();
   script.slurm.mode = SlurmMode::kAllocation;
-  script.tasks.clear();
+  script.array_tasks = 0;
   return script;
 }
 

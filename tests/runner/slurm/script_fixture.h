@@ -23,13 +23,9 @@ inline SlurmScript script_of_one_run() {
   script.token = "5f0c";
   script.folder = "/project/results/slurm/chess-5f0c";
   script.runner = "/project/build/cuda/fsdp-run";
-  script.trainer = "/project/build/cuda/fsdp-train";
   script.working_directory = "/project";
-  script.tasks = {{.spec = "/project/results/runs/chess/2xFSDP-0123abcd/run.yaml",
-                   .configuration = "2xFSDP: 2 GPUs on 1 node, total batch 8 = 2 GPUs x per-device "
-                                    "batch 4 x accumulation 1"}};
+  script.array_tasks = 1;
   script.keeps_checkpoints = true;
-  script.folders = {"/project/models", "/project/data"};
   return script;
 }
 
@@ -49,12 +45,7 @@ inline SlurmScript script_of_array() {
   script.slurm.mail_type = "END,FAIL";
   script.request = {.nodes = 1, .ranks_per_node = 4, .gpus_per_node = 4};
   script.keeps_checkpoints = false;
-  script.tasks.clear();
-  for (const std::string run : {"full_shard", "no_shard", "checkpointing"}) {
-    script.tasks.push_back({.spec = "/project/results/runs/chess/" + run + "-89abcdef/run.yaml",
-                            .configuration = run + ": 4 GPUs on 1 node, total batch 16 = 4 GPUs x "
-                                                   "per-device batch 4 x accumulation 1"});
-  }
+  script.array_tasks = 3;
   return script;
 }
 

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "contract/text/config_error.h"
+#include "runner/launch/program.h"
 #include "runner/slurm/options.h"
-#include "runner/slurm/run_program.h"
 #include "tests/runner/slurm/fake_slurm.h"
 #include "tests/runner/slurm/script_fixture.h"
 
@@ -97,7 +97,7 @@ TEST_CASE("The shipped output file is in the submission's folder, whose % is no 
   };
   CHECK(output_of(script) == "--output=/results/100%%j/slurm/%A_%a.out");
   script.slurm.mode = SlurmMode::kAllocation;
-  script.tasks.clear();
+  script.array_tasks = 0;
   CHECK(output_of(script) == "--output=/results/100%%j/slurm/%j.out");
 }
 
@@ -129,19 +129,13 @@ TEST_CASE("A value with a line break is refused wherever it stands") {
   CHECK(refusal([&](SlurmScript& s) { s.slurm.output = bad; }) == "'slurm.output'" + problem);
   CHECK(refusal([&](SlurmScript& s) { s.slurm.sbatch_options = {"--nice=" + bad}; }) ==
         "'slurm.sbatch_options'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.srun_options = {"--x=" + bad}; }) ==
-        "'slurm.srun_options'" + problem);
   CHECK(refusal([&](SlurmScript& s) { s.slurm.modules = {bad}; }) == "'slurm.modules'" + problem);
   CHECK(refusal([&](SlurmScript& s) { s.slurm.prologue = {bad}; }) == "'slurm.prologue'" + problem);
   CHECK(refusal([&](SlurmScript& s) { s.slurm.environment = {"A=" + bad}; }) ==
         "'slurm.environment'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.tasks[0].spec = "/" + bad + "/run.yaml"; }).find(problem) !=
-        std::string::npos);
-  CHECK(refusal([&](SlurmScript& s) { s.tasks[0].configuration = bad; }) ==
-        "'configuration'" + problem);
   CHECK(refusal([&](SlurmScript& s) { s.working_directory = "/" + bad; }).find(problem) !=
         std::string::npos);
-  CHECK(refusal([&](SlurmScript& s) { s.trainer = "/" + bad; }).find(problem) != std::string::npos);
+  CHECK(refusal([&](SlurmScript& s) { s.runner = "/" + bad; }).find(problem) != std::string::npos);
 }
 
 TEST_CASE("Options, assignments and paths of a wrong form are refused with the right one") {
@@ -166,23 +160,6 @@ TEST_CASE("Options, assignments and paths of a wrong form are refused with the r
         "'slurm.environment': 'A B=1' is not NAME=value");
   CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"$(touch pwned)=1"}; }) ==
         "'slurm.environment': '$(touch pwned)=1' is not NAME=value");
-  CHECK(refusal([](SlurmScript& s) {
-          s.tasks[0].spec = "/a\\b/run.yaml";
-        }).find("Slurm cannot write to a folder whose path has a backslash") != std::string::npos);
-  CHECK(refusal([](SlurmScript& s) { s.slurm.container.engine = ContainerEngine::kPyxis; }) ==
-        "'slurm.container.image': is missing; slurm.container.engine pyxis needs an image");
-  CHECK(refusal([](SlurmScript& s) {
-          s.slurm.container.engine = ContainerEngine::kApptainer;
-          s.slurm.container.image = "i.sif";
-          s.folders = {"/data,all"};
-        }).find("'/data,all' has a comma or a colon") != std::string::npos);
-  CHECK(refusal([](SlurmScript& s) {
-          s.slurm.container.engine = ContainerEngine::kApptainer;
-          s.slurm.container.image = "i.sif";
-          s.slurm.container.options = {"--cleanenv"};
-        }) ==
-        "'slurm.container.options': '--cleanenv' takes away the environment by which srun tells a "
-        "rank which one it is; leave it out");
   CHECK(refusal([](SlurmScript& s) { s.slurm.time = "2:00"; }) ==
         "'slurm.signal_before_end_s': a run is asked to stop 120 s before the end of its 120 s "
         "(slurm.time), so none is left to run in; lower it or raise slurm.time");
@@ -208,17 +185,16 @@ TEST_CASE("A user's template is refused when names are unknown, missing or come 
     return text;
   };
   const std::string names =
-      "; names of this mode: {{sbatch_options}}, {{working_directory}}, {{modules}}, "
-      "{{environment}}, {{prologue}}, {{specs}}, {{configurations}}, {{max_restarts}}, "
-      "{{keeps_checkpoints}}, {{srun}}, {{trainer}}";
+      "; its names: {{sbatch_options}}, {{working_directory}}, {{modules}}, {{environment}}, "
+      "{{prologue}}, {{runner}}, {{submission_folder}}";
   CHECK(refusal_of(replaced("{{modules}}", "{{module}}"), script) ==
-        "slurm_templates/per_run.sh: 'slurm.template': {{module}} is not a name of it" + names);
+        "slurm_templates/job.sh: 'slurm.template': {{module}} is not a name of it" + names);
   CHECK(refusal_of(replaced("{{prologue}}", ""), script) ==
-        "slurm_templates/per_run.sh: 'slurm.template': {{prologue}} is missing, whose value would "
+        "slurm_templates/job.sh: 'slurm.template': {{prologue}} is missing, whose value would "
         "have no effect" +
             names);
   CHECK(refusal_of(replaced("#!/bin/bash", "#!/bin/bash\nset -e"), script) ==
-        "slurm_templates/per_run.sh: 'slurm.template': {{sbatch_options}} must be a line before "
+        "slurm_templates/job.sh: 'slurm.template': {{sbatch_options}} must be a line before "
         "the first command, 'set -e': sbatch reads no options behind it");
 
   SlurmScript without_prologue = script;
@@ -291,6 +267,13 @@ TEST_CASE("What would keep a run from being submitted is found from its specific
   wrong.checkpoint.every_steps = 10;
   wrong.slurm.time = "1";
   CHECK(key_of_refusal(wrong) == "slurm.signal_before_end_s");
+  wrong = spec;
+  wrong.slurm.container.engine = ContainerEngine::kPyxis;
+  CHECK(key_of_refusal(wrong) == "slurm.container.image");
+  wrong.slurm.container.engine = ContainerEngine::kApptainer;
+  wrong.slurm.container.image = "i.sif";
+  wrong.slurm.container.options = {"--cleanenv"};
+  CHECK(key_of_refusal(wrong) == "slurm.container.options");
 }
 
 }  // namespace

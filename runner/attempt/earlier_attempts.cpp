@@ -1,0 +1,64 @@
+#include "runner/attempt/earlier_attempts.h"
+
+#include "contract/record/unix_time.h"
+#include "runner/attempt/attempt_import.h"
+#include "runner/attempt/closing.h"
+
+namespace fsdp {
+namespace {
+
+// Whether it was the job that ended, and not the run by itself.
+bool ended_with_job(const std::optional<EndRecord>& end) {
+  if (!end) return true;
+  const LaunchOutcome outcome = end->launch.outcome;
+  return outcome == LaunchOutcome::kTimeLimit || outcome == LaunchOutcome::kInterrupted ||
+         outcome == LaunchOutcome::kNodeFailed;
+}
+
+// How the attempt ended when the job ran before.
+RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& run, int number) {
+  const auto warn = [&](const std::string& line) { listeners.progress.warn(line); };
+  OverAttempt attempt{
+      .run = run.record,
+      .spec = run.spec,
+      .attempt = number,
+      .end = read_end_record(RunPaths(listeners.results / run.record.folder), number, warn),
+      .of_job = true,
+      .ended_at_most_unix_ms = now_unix_ms()};
+  attempt.was_requeued = ended_with_job(attempt.end);
+  ingest_rest(listeners.store, listeners.results, attempt, warn);
+  const Ending ending = close_attempt(listeners.store, listeners.results, attempt).ending;
+  listeners.progress.say(run.record.point + ": attempt " + std::to_string(number) +
+                         " when the job ran before: " + std::string(name_of(ending.status)) +
+                         (ending.reason.empty() ? "" : ", " + ending.reason));
+  return ending.status;
+}
+
+}  // namespace
+
+std::vector<RunToLaunch> left_to_launch(
+    std::vector<RunToLaunch> runs, const RunListeners& listeners, int64_t job,
+    const std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)>& follow_up) {
+  std::vector<RunToLaunch> left;
+  int64_t tasks = 0;
+  for (RunToLaunch& first : runs) {
+    std::optional<RunToLaunch> run = std::move(first);
+    while (run) {
+      listeners.store.update_task(job, {.task = tasks++, .run = run->record.id});
+      const std::vector<int> attempts =
+          import_attempts(listeners.store, listeners.results, run->record);
+      for (const int attempt : attempts) {
+        run->record.status = end_earlier_attempt(listeners, *run, attempt);
+        run->record.attempt = attempt;
+      }
+      if (attempts.empty() || is_cut_short(run->record.status)) {
+        left.push_back(std::move(*run));
+        break;
+      }
+      run = follow_up(*run, run->record.status);
+    }
+  }
+  return left;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,171 @@
+#include "runner/attempt/input_changes.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "contract/inputs/file_digest.h"
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/text/config_error.h"
+#include "runner/attempt/run_folder.h"
+#include "runner/experiment/experiment.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+// The clocks of a job's node, of this host and of a file server differ by less.
+constexpr int64_t kClocksDifferMs = 60'000;
+
+// When the file was changed last; of one that is gone, when the nearest folder was.
+int64_t changed_unix_ms(path file) {
+  struct stat status {};
+  while (stat(file.c_str(), &status) != 0 && file.has_relative_path()) file = file.parent_path();
+  return status.st_ctim.tv_sec * 1000 + status.st_ctim.tv_nsec / 1'000'000;
+}
+
+// An input file now.
+struct Input {
+  path file;
+  std::optional<FileState> state{};  // absent: it cannot be read
+  std::string digest{};
+  std::string problem = "changed";
+};
+
+std::string digest_in_state(Store& store, const path& file, const FileState& state) {
+  if (const auto known = store.digest(state)) return *known;
+  const HashedFile hashed = hash_file(file);
+  if (hashed.is_settled) store.remember_digest(hashed.state, hashed.digest);
+  return hashed.digest;
+}
+
+Input input_now(Store& store, const path& file) {
+  try {
+    const FileState state = state_of(file);
+    return {.file = file, .state = state, .digest = digest_in_state(store, file, state)};
+  } catch (const ConfigError& error) {
+    return {.file = file, .problem = error.problem()};
+  }
+}
+
+// Empty where a file that lists others cannot be read.
+std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
+  std::map<path, std::string> digests;
+  for (const Input& input : inputs) digests[input.file] = input.digest;
+  try {
+    return data_digest(spec, [&](const path& file) { return digests[file]; });
+  } catch (const ConfigError&) {
+    return "";
+  }
+}
+
+// Those that may differ from what was planned: the one that does, where its contents of then are
+// remembered; else all.
+std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& spec,
+                            const std::vector<Input>& inputs) {
+  std::vector<Input> as_planned = inputs;
+  for (Input& input : as_planned) {
+    const std::string now = input.digest;
+    std::error_code no_such_folder;
+    const path canonical = std::filesystem::weakly_canonical(input.file, no_such_folder);
+    for (const std::string& earlier : store.digests_of_path(canonical.string())) {
+      input.digest = earlier;
+      if (digest_of(spec, as_planned) == run.data_digest) return {input};
+    }
+    input.digest = now;
+  }
+  return inputs;
+}
+
+// Names those that are gone, else all.
+std::string names(const std::vector<Input>& inputs) {
+  constexpr size_t kMostNames = 4;
+  const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return !each.state; });
+  if (gone != inputs.end()) return gone->file.string() + " " + gone->problem;
+  if (inputs.size() == 1) return inputs.front().file.string() + " changed";
+  std::string text = "one of its input files (";
+  for (size_t i = 0; i < std::min(inputs.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + inputs[i].file.string();
+  }
+  return text + (inputs.size() > kMostNames ? ", ...)" : ")") + " changed";
+}
+
+// The run's input files. Where one that lists others cannot be read, it and those that the
+// specification names.
+std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
+  std::vector<Input> inputs;
+  std::vector<path> files;
+  try {
+    files = input_files(spec);
+  } catch (const ConfigError& error) {
+    inputs.push_back({.file = error.place(), .problem = error.problem()});
+    files = {spec.data.train, spec.data.tokenizer, spec.evaluation.data};
+    std::erase(files, path());
+  }
+  for (const path& file : files) inputs.push_back(input_now(store, file));
+  return inputs;
+}
+
+// Whether nothing happened to the file but that it has got or lost another name.
+bool is_untouched(const FileState& before, FileState now) {
+  if (now.link_count != before.link_count) {
+    now.link_count = before.link_count;
+    now.changed_unix_ns = before.changed_unix_ns;
+  }
+  return now == before;
+}
+
+std::optional<std::string> touched_input(const std::vector<FileState>& before,
+                                         const std::vector<Input>& inputs) {
+  for (size_t i = 0; i < std::min(before.size(), inputs.size()); ++i) {
+    if (is_untouched(before[i], inputs[i].state.value())) continue;
+    return before[i].path + " was written to, moved or given other rights";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string current_digest(Store& store, const path& file) {
+  return digest_in_state(store, file, state_of(file));
+}
+
+std::vector<FileState> input_states(const RunSpec& spec) {
+  std::vector<FileState> states;
+  try {
+    for (const path& file : input_files(spec)) states.push_back(state_of(file));
+  } catch (const ConfigError&) {  // changed_input() says so
+  }
+  return states;
+}
+
+std::optional<std::string> changed_input(Store& store, const RunRecord& run, const RunSpec& spec,
+                                         const AttemptSeen& seen) {
+  if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
+  const std::vector<Input> inputs = inputs_now(store, spec);
+  if (digest_of(spec, inputs) == run.data_digest) {
+    return touched_input(seen.states_before.value_or(std::vector<FileState>{}), inputs);
+  }
+  const std::vector<Input> changed = suspects(store, run, spec, inputs);
+  const bool all_are_later = std::ranges::all_of(changed, [&](const Input& input) {
+    return seen.ended_unix_ms &&
+           changed_unix_ms(input.file) > *seen.ended_unix_ms + kClocksDifferMs;
+  });
+  if (all_are_later) return std::nullopt;
+  return names(changed);
+}
+
+Ending ending_with_changed_input(const RunPaths& paths, int attempt, const std::string& changed,
+                                 const Ending& ending) {
+  set_checkpoints_aside(paths, attempt);
+  return {RunStatus::kFailed,
+          changed + " while the run went on; run it again, with files that stay as they are" +
+              (ending.reason.empty() ? "" : " (" + ending.reason + ")"),
+          ending.reason_rank};
+}
+
+}  // namespace fsdp

@@ -1,0 +1,101 @@
+#include "runner/attempt/open_attempt.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "contract/record/run_paths.h"
+
+namespace fsdp {
+namespace {
+
+// Clocks that are kept together differ by less.
+constexpr int64_t kClockDifferenceMs = 5'000;
+
+// How far the clock of a rank that starts is ahead of its runner's, for certain: it cannot have
+// started before its attempt, nor write later than now.
+int64_t ahead_ms(const Event& start, int64_t attempt_started_unix_ms, int64_t now_unix_ms) {
+  const int64_t process_started = start.time_unix_ms - start.elapsed_ms.value_or(0);
+  if (start.time_unix_ms > now_unix_ms) return start.time_unix_ms - now_unix_ms;
+  return std::min<int64_t>(0, process_started - attempt_started_unix_ms);
+}
+
+}  // namespace
+
+int64_t known_steps(const TrainSpec& train) {
+  const int64_t steps = train.steps.value_or(0);
+  return std::min(steps, train.max_steps.value_or(steps));
+}
+
+void expect(Progress& progress, const RunToLaunch& run) {
+  progress.expect(run.record.id, run.record.point, run.spec.strategy.ranks,
+                  known_steps(run.spec.train));
+}
+
+void show_start(Progress& progress, const RunToLaunch& run) {
+  progress.started(run.record.id, run.record.point, run.spec.strategy.ranks,
+                   known_steps(run.spec.train));
+}
+
+OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt)
+    : listeners_(listeners),
+      run_(std::move(run)),
+      attempt_(attempt),
+      tail_(RunPaths(listeners.results / run_.record.folder), attempt,
+            static_cast<int>(run_.spec.strategy.ranks),
+            [&progress = listeners.progress](const std::string& line) { progress.warn(line); }) {}
+
+void OpenAttempt::read() {
+  if (!std::ranges::all_of(given_, &std::vector<Event>::empty)) return;
+  given_ = tail_.poll();
+  listeners_.progress.add(run_.record.id, given_);
+}
+
+void OpenAttempt::give() {
+  read();
+  listeners_.store.ingest(run_.record.id, attempt_, given_, tail_.skipped_lines());
+  tell_of_clocks();
+}
+
+void OpenAttempt::ingest() {
+  give();
+  keep();
+}
+
+void OpenAttempt::tell_of_clocks() {
+  for (const std::vector<Event>& of_rank : given_) {
+    if (told_of_clocks_ || of_rank.empty()) continue;
+    const auto* started = std::get_if<RunStarted>(&of_rank.front().body);
+    if (started == nullptr) continue;
+    const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run_.record.id);
+    const auto own = std::ranges::find(attempts, attempt_, &AttemptRecord::attempt);
+    if (own == attempts.end()) continue;
+    const int64_t ahead = ahead_ms(of_rank.front(), own->started_unix_ms, now_unix_ms());
+    if (std::abs(ahead) < kClockDifferenceMs) continue;
+    told_of_clocks_ = true;
+    listeners_.progress.warn(run_.record.point + ": the clock of " + started->host + " is " +
+                             std::to_string(std::abs(ahead) / 1000) + " s " +
+                             (ahead > 0 ? "ahead of" : "behind") +
+                             " its runner's: times of day are off, durations are not; set it");
+  }
+}
+
+void OpenAttempt::ingest_rest() {
+  do {
+    ingest();
+  } while (!tail_.at_end());
+}
+
+void OpenAttempt::ingest_all_but_last() {
+  if (!given_.empty()) ingest();  // what was read before the end of the files was known
+  for (read(); !tail_.at_end(); read()) ingest();
+}
+
+void OpenAttempt::show_end(const Ending& ending) {
+  std::filesystem::path log;
+  if (ending.reason_rank >= 0) {
+    log = RunPaths(listeners_.results / run_.record.folder).log(attempt_, ending.reason_rank);
+  }
+  listeners_.progress.ended(run_.record.id, ending.status, ending.reason, log);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,86 @@
+#include "runner/attempt/run_folder.h"
+
+#include <optional>
+
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/config_error.h"
+#include "runner/host/whole_file.h"
+#include "runner/store/named_folders.h"
+#include "runner/store/results_unavailable.h"
+
+namespace fsdp {
+namespace {
+
+bool sets_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
+  return record.status == RunStatus::kFinished && std::filesystem::exists(paths.checkpoints());
+}
+
+[[noreturn]] void refuse_absent(const std::filesystem::path& results) {
+  throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
+}
+
+// <results>/runs/<experiment>/<run>, but never <results>, which may have been moved away.
+void make_folder(const RunPaths& paths) {
+  const std::filesystem::path of_experiment = paths.folder().parent_path();
+  const std::filesystem::path runs = of_experiment.parent_path();
+  for (const std::filesystem::path& folder : {runs, of_experiment, paths.folder()}) {
+    std::error_code error;
+    std::filesystem::create_directory(folder, error);
+    if (error == std::errc::no_such_file_or_directory) refuse_absent(runs.parent_path());
+    if (error) throw std::filesystem::filesystem_error("cannot be created", folder, error);
+  }
+}
+
+}  // namespace
+
+void check_are_there(const std::filesystem::path& results) {
+  if (!std::filesystem::exists(results)) refuse_absent(results);
+}
+
+void write_spec(const RunPaths& paths, const RunSpec& spec) {
+  make_folder(paths);
+  write_whole_file(paths.spec(), to_yaml(spec));
+}
+
+void set_checkpoints_aside(const RunPaths& paths, int attempt) {
+  const std::filesystem::path aside = paths.attempt(attempt) / "checkpoints";
+  try {
+    if (!std::filesystem::exists(paths.checkpoints()) || std::filesystem::is_directory(aside)) {
+      return;
+    }
+    std::filesystem::create_directory(paths.attempt(attempt));  // it may have been deleted
+    std::filesystem::rename(paths.checkpoints(), aside);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw ResultsUnavailable(paths.checkpoints().string() + ": cannot be moved to " +
+                             aside.string() + ": " + error.code().message() +
+                             "; make that possible, or move them yourself");
+  }
+}
+
+void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
+                                std::span<const RunToLaunch> runs) {
+  std::optional<NamedFolders> named;  // read when it is needed
+  for (const RunToLaunch& run : runs) {
+    const RunPaths paths(results / run.record.folder);
+    if (!sets_checkpoints_aside(paths, run.record)) continue;
+    if (!named) named.emplace(store, results);
+    for (const auto& [by, checkpoint] : named->resumed_from(paths.checkpoints())) {
+      if (by.status != RunStatus::kRunning && by.status != RunStatus::kQueued) continue;
+      throw ConfigError("--rerun", "",
+                        "'" + run.record.point +
+                            "' begins anew and would move its checkpoints, and '" + by.experiment +
+                            '/' + by.point + "', which is " + std::string(name_of(by.status)) +
+                            ", resumes from " + checkpoint.string() +
+                            "; wait for that run, or choose others with --only");
+    }
+  }
+}
+
+int claim_attempt(const RunPaths& paths, int first) {
+  make_folder(paths);
+  int attempt = first;
+  while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
+  return attempt;
+}
+
+}  // namespace fsdp

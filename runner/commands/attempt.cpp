@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
+#include "runner/attempt/earlier_attempts.h"
+#include "runner/commands/commands.h"
+#include "runner/host/host.h"
+#include "runner/jobs/job_plan.h"
+#include "runner/jobs/job_submission.h"
+#include "runner/jobs/runs_of_job.h"
+#include "runner/progress/progress.h"
+#include "runner/slurm/script.h"
+#include "runner/slurm/slurm.h"
+#include "runner/slurm/step_launcher.h"
+#include "runner/sweep/run_experiment.h"
+
+// What a job of an experiment runs: attempts at all of its runs (slurm.mode: allocation), or at
+// that of its task in the array (per_run). Hidden: job scripts call it.
+namespace fsdp {
+namespace {
+
+// Of the job that this process runs in.
+struct ThisJob {
+  std::string id;
+  std::string name;  // "12", of a task of an array "12_3"
+  int64_t task = 0;
+  std::string node_list;
+  std::string node;  // this one
+  int64_t restarts = 0;
+};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// 0 where it is not set.
+int64_t number_in(const char* name) {
+  const std::string text = variable(name);
+  return text.empty() ? 0 : std::stoll(text);
+}
+
+ThisJob this_job(SlurmMode mode) {
+  ThisJob job{.id = variable("SLURM_JOB_ID"),
+              .name = variable("SLURM_JOB_ID"),
+              .node_list = variable("SLURM_JOB_NODELIST"),
+              .node = variable("SLURMD_NODENAME"),
+              .restarts = number_in("SLURM_RESTART_COUNT")};
+  if (job.id.empty() || job.id.find_first_not_of("0123456789") != std::string::npos) {
+    throw ConfigError("", "attempt",
+                      "works inside of a job of Slurm only (SLURM_JOB_ID is not set); "
+                      "`fsdp-run FILE --launcher slurm` submits one");
+  }
+  if (mode == SlurmMode::kPerRun) {
+    job.task = number_in("SLURM_ARRAY_TASK_ID");
+    job.name = variable("SLURM_ARRAY_JOB_ID") + '_' + std::to_string(job.task);
+  }
+  return job;
+}
+
+Allocation allocation_of(const ThisJob& job, const JobPlan& plan,
+                         const std::vector<RunToLaunch>& runs) {
+  Allocation allocation{.job = job.id,
+                        .slurm = slurm_of_all(runs),
+                        .size = largest_request(runs),
+                        .working_directory = plan.working_directory,
+                        .folders = input_folders_of(runs)};
+  if (std::ranges::find(allocation.folders, plan.results) == allocation.folders.end()) {
+    allocation.folders.push_back(plan.results);
+  }
+  return allocation;
+}
+
+std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
+  if (plan.time_limit_s == 0) return std::nullopt;
+  return std::chrono::seconds(std::lround(plan.time_limit_s));
+}
+
+struct Outcome {
+  ExitCode code = ExitCode::kOk;
+  bool goes_on = false;  // in the job's next start
+};
+
+// For whoever reads the job's output.
+void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Progress& progress) {
+  progress.say("job " + job.name + " on " + job.node_list + ", start " +
+               std::to_string(job.restarts + 1) + " of at most " +
+               std::to_string(max_restarts + 1) + ", OMP_NUM_THREADS " +
+               variable("OMP_NUM_THREADS"));
+  for (const RunToLaunch& run : runs.runs()) {
+    progress.say(run_configuration(run.record.point, run.spec));
+  }
+}
+
+// All of it is over, and nothing on this node is left, when this returns.
+Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const JobPlan& plan) {
+  std::filesystem::current_path(plan.working_directory);
+  const std::unique_ptr<Progress> progress = make_progress(ProgressMode::kAutomatic);
+  RunsOfJob runs(folder, plan, job.task, *progress);
+  const SlurmSpec slurm = slurm_of_all(runs.runs());
+  if (job.restarts > slurm.max_restarts) {
+    throw ConfigError(
+        "", "slurm.max_restarts",
+        "the job was started again " + std::to_string(slurm.max_restarts) + " times already");
+  }
+  tell_of(job, runs, slurm.max_restarts, *progress);
+  const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+    return runs.after(ended, status);
+  };
+  StepLauncher launcher(allocation_of(job, plan, runs.runs()));
+  Sweep sweep(runs.store(), launcher, *progress,
+              {.results = plan.results,
+               .trainer = plan.trainer,
+               .host = job.node.empty() ? host_name() : job.node,
+               .provenance = Provenance(),
+               .time_limit = time_limit(plan),
+               .device_kind = slurm_device_kind,
+               .follow_up = follow_up,
+               .job = JobOfSweep{job.name, job.node_list}});
+  const ExitCode code = sweep.run(left_to_launch(
+      runs.runs(), {runs.store(), *progress, plan.results}, runs.record_job(job.name), follow_up));
+  progress->close();
+  return {code, sweep.is_to_go_on() && job.restarts < slurm.max_restarts};
+}
+
+// Unless Slurm is ending it: what was cancelled stays so.
+void requeue(const std::string& job) {
+  SlurmPrograms cluster;
+  const std::vector<TaskState> states = cluster.query({{job}});
+  if (!states.empty() && states.front().phase == TaskPhase::kRunning) cluster.requeue(job);
+}
+
+ExitCode attempt(const std::filesystem::path& folder) {
+  const JobPlan plan = read_job_plan(folder);
+  const ThisJob job = this_job(plan.mode);
+  const Outcome outcome = run_in(job, folder, plan);
+  if (!outcome.goes_on) return outcome.code;
+  try {
+    requeue(job.name);
+  } catch (const std::exception& error) {
+    std::cerr << "fsdp-run: Slurm does not start the job again (" << visible_line(error.what())
+              << "); what is left is submitted by the next `fsdp-run FILE --launcher slurm`\n";
+  }
+  return outcome.code;
+}
+
+}  // namespace
+
+CommandFunction add_attempt_command(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("attempt", "")->group("");
+  const auto folder = std::make_shared<std::filesystem::path>();
+  command.add_option("FOLDER", *folder, "The submission's folder")->required();
+  return [folder] { return attempt(*folder); };
+}
+
+}  // namespace fsdp

@@ -1,0 +1,311 @@
+#include "runner/jobs/job_follower.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "runner/attempt/attempt_import.h"
+#include "runner/attempt/closing.h"
+#include "runner/jobs/job_submission.h"
+#include "runner/slurm/job_output.h"
+
+namespace fsdp {
+namespace {
+
+// How long what a job wrote may stay behind Slurm's word. That a client of NFS remembers names as
+// absent lasts longer, and is not waited for: ask_again_for_names().
+constexpr std::chrono::seconds kFilesLag{6};
+// Times of ends that differ by less are the same: Slurm counts in seconds, and we ask when we ask.
+constexpr int64_t kSameEndMs = 30'000;
+
+std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {
+  if (!state.seconds_left) return std::nullopt;
+  const int64_t ends = now_unix_ms() + *state.seconds_left * 1000;
+  return known && std::abs(ends - *known) < kSameEndMs ? *known : ends;
+}
+
+}  // namespace
+
+JobFollower::JobFollower(const RunListeners& listeners, std::function<TimePoint()> now)
+    : listeners_(listeners), now_(std::move(now)) {}
+
+RunPaths JobFollower::paths(const Task& task) const {
+  return RunPaths(listeners_.results / task.run.record.folder);
+}
+
+WarnOfFile JobFollower::warn() const {
+  return [&progress = listeners_.progress](const std::string& line) { progress.warn(line); };
+}
+
+void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs, bool can_be_asked) {
+  std::map<int64_t, const RunToLaunch*> run_of;
+  for (const RunToLaunch& run : runs) run_of.emplace(run.record.id, &run);
+  Job& job = jobs_.emplace_back(Job{std::move(recorded), can_be_asked});
+  for (const JobTask& task : job.recorded.tasks) {
+    const auto run = run_of.find(task.run);
+    if (task.over || run == run_of.end()) continue;
+    job.tasks.push_back(open_task(job, task, *run->second));
+  }
+}
+
+void JobFollower::forget() {
+  jobs_.clear();
+  ended_.clear();
+}
+
+void JobFollower::follow_in(int64_t id, RunToLaunch run) {
+  Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
+  JobTask task;
+  task.task = std::ssize(job.recorded.tasks);
+  task.run = run.record.id;
+  task.device_kind = slurm_device_kind(run.spec);
+  job.recorded.tasks.push_back(task);
+  listeners_.store.update_task(id, task);
+  job.tasks.push_back(open_task(job, task, std::move(run)));
+}
+
+// An attempt of this job that an earlier runner has imported goes on. A run that has ended in an
+// allocation may be in another job since.
+JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunToLaunch run) {
+  Task task{.recorded = recorded, .run = std::move(run)};
+  const RunRecord& record = task.run.record;
+  expect(listeners_.progress, task.run);
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  listeners_.progress.queued(record.id, name);
+  task.is_queued = record.status == RunStatus::kQueued;
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
+  const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
+                                [&](const auto& attempt) { return attempt.slurm_job == name; });
+  if (name.empty() || own == attempts.rend()) return task;
+  if (own->status == RunStatus::kRunning) {
+    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, own->attempt);
+    show_start(listeners_.progress, task.run);
+  } else if (job.is_allocation() && !was_ended_by_cluster(own->status)) {
+    task.has_ended = true;
+  } else if (job.is_allocation() && !task.is_queued) {
+    task.has_ended = true;
+    task.cut_short = own->status;
+  }
+  return task;
+}
+
+std::vector<std::string> JobFollower::tasks() const {
+  std::vector<std::string> names;
+  for (const Job& job : jobs_) {
+    if (!job.can_be_asked) continue;
+    for (const Task& task : job.tasks) {
+      names.push_back(slurm_name(job.recorded, task.recorded.task));
+      if (job.is_allocation()) break;
+    }
+  }
+  return names;
+}
+
+bool JobFollower::follows(int64_t run) const {
+  return std::ranges::any_of(jobs_, [&](const Job& job) {
+    return std::ranges::any_of(job.tasks, [&](const Task& task) {
+      return task.run.record.id == run && (!task.has_ended || task.cut_short);
+    });
+  });
+}
+
+bool JobFollower::waits_for_files() const {
+  return std::ranges::any_of(jobs_, [](const Job& job) {
+    return std::ranges::any_of(job.tasks,
+                               [](const Task& task) { return task.over_since.has_value(); });
+  });
+}
+
+void JobFollower::read_events() {
+  for (Job& job : jobs_) {
+    for (Task& task : job.tasks) {
+      if (task.attempt) task.attempt->ingest();
+    }
+  }
+}
+
+std::vector<JobFollower::Ended> JobFollower::pass(
+    const std::optional<std::vector<TaskState>>& states) {
+  std::map<std::string_view, const TaskState*> state_of;
+  if (states) {
+    for (const TaskState& state : *states) state_of.emplace(state.job, &state);
+  }
+  Store::Batch batch(listeners_.store);
+  for (Job& job : jobs_) {
+    for (Task& task : job.tasks) {
+      const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
+      const bool is_known = found != state_of.end();
+      if (task.over_since) look_again(task);
+      if (!is_known || found->second->phase != TaskPhase::kQueued) look(job, task);
+      // One pass later, so that the job is there when follow_in() adds what follows from the run.
+      const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
+      if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
+        hear(job, task, is_known ? std::optional(*found->second) : std::nullopt);
+      }
+    }
+    std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
+  }
+  std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
+  batch.commit();
+  return std::exchange(ended_, {});
+}
+
+// What is still not there after this was not written.
+void JobFollower::look_again(const Task& task) const {
+  const int first = task.attempt ? task.attempt->attempt() : task.run.record.attempt + 1;
+  ask_again_for_names(paths(task), first);
+}
+
+// What the job has written into the run's folder since.
+void JobFollower::look(const Job& job, Task& task) {
+  const std::vector<int> begun =
+      import_attempts(listeners_.store, listeners_.results, task.run.record, warn(),
+                      slurm_name(job.recorded, task.recorded.task));
+  for (const int attempt : begun) {
+    if (task.attempt) close(task, /*was_requeued=*/true, std::nullopt);
+    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
+    task.is_queued = task.has_ended = false;
+    task.cut_short.reset();
+    task.over_since.reset();
+    show_start(listeners_.progress, task.run);
+  }
+  if (task.attempt) task.attempt->ingest();
+}
+
+void JobFollower::hear(Job& job, Task& task, const std::optional<TaskState>& state) {
+  if (!state || state->phase == TaskPhase::kEnded) {
+    if (task.has_ended || (state && state->node_list.empty()) || may_judge(task))
+      end_task(job, task, state);
+    return;
+  }
+  if (state->phase == TaskPhase::kQueued) {
+    wait_in_queue(job, task, *state);
+  } else if (!job.is_allocation()) {  // there an end.json may wait for its ranks' last events
+    task.over_since.reset();
+  }
+  record(job, task, *state);
+}
+
+// Not before the files had time to show up.
+bool JobFollower::may_judge(Task& task) {
+  if (task.attempt) {
+    task.attempt->ingest_rest();
+    const int64_t run = task.run.record.id;
+    if (ranks_have_spoken(listeners_.store.rank_ends(run, task.attempt->attempt()))) return true;
+  }
+  if (!task.over_since) task.over_since = now_();
+  return now_() - *task.over_since >= kFilesLag;
+}
+
+// For the first time, or again after it was requeued.
+void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
+  if (task.has_ended && !task.cut_short) return;  // the job goes on with others
+  if (task.attempt) {
+    if (!may_judge(task)) return;
+    close(task, /*was_requeued=*/true, state);
+    listeners_.progress.queued(task.run.record.id, slurm_name(job.recorded, task.recorded.task));
+  }
+  task.over_since.reset();
+  task.has_ended = false;
+  task.cut_short.reset();
+  tell_what_blocks(job, state);
+  if (std::exchange(task.is_queued, true)) return;
+  listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");
+}
+
+// The tasks of an array say the same at the same time.
+void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
+  const std::optional<std::string> why = why_it_will_not_start(state);
+  if (!why || *why == job.told) return;
+  job.told = *why;
+  listeners_.progress.warn("job " + job.recorded.slurm_job + " does not start: " + *why +
+                           "; fsdp-run cancel ends it");
+}
+
+// An allocation goes on with other runs when one has ended. One that was told to stop ended with
+// the job, whose state says why; one that ran into the time limit may go on in it.
+bool JobFollower::end_in_allocation(Job& job, Task& task) {
+  if (!task.attempt) return false;
+  const std::optional<EndRecord> end =
+      read_end_record(paths(task), task.attempt->attempt(), warn());
+  if (!end || end->launch.outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return false;
+  task.has_ended = true;
+  task.over_since.reset();
+  const RunStatus status = close(task, /*was_requeued=*/false, std::nullopt);
+  if (was_ended_by_cluster(status)) {
+    task.cut_short = status;
+    return false;
+  }
+  ended_.push_back({task.run, status, job.recorded.id});
+  return true;
+}
+
+void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
+  if (task.attempt) {
+    ended_.push_back({task.run, close(task, /*was_requeued=*/false, state)});
+  } else if (task.cut_short) {
+    ended_.push_back({task.run, *task.cut_short});
+  } else if (!task.has_ended) {
+    end_without_attempt(job, task, state);
+  }
+  task.recorded.over = true;
+  task.recorded.ends_unix_ms.reset();
+  if (state) {
+    task.recorded.state = state->state;
+    task.recorded.reason = state->reason;
+    if (!state->node_list.empty()) task.recorded.node_list = state->node_list;
+  }
+  listeners_.store.update_task(job.recorded.id, task.recorded);
+}
+
+void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state) {
+  const int64_t run = task.run.record.id;
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  Ending ending = judge_without_attempt(
+      state, job_output(listeners_.results / job.recorded.folder, name).string());
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
+  const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
+                            was_ended_by_cluster(attempts.back().status);
+  if (was_requeued && ending.status == RunStatus::kFailed) {  // it was not to go on once more
+    ending = {attempts.back().status,
+              attempts.back().reason + "; it was started again slurm.max_restarts times"};
+  }
+  listeners_.store.record_status(run, ending.status, ending.reason);
+  listeners_.progress.ended(run, ending.status, ending.reason, {});
+  ended_.push_back({task.run, ending.status});
+}
+
+RunStatus JobFollower::close(Task& task, bool was_requeued, const std::optional<TaskState>& state) {
+  OpenAttempt& open = *task.attempt;
+  open.ingest_rest();
+  const auto& [record, spec] = task.run;
+  const int attempt = open.attempt();
+  const Ending ending = close_attempt(listeners_.store, listeners_.results,
+                                      {.run = record,
+                                       .spec = spec,
+                                       .attempt = attempt,
+                                       .end = read_end_record(paths(task), attempt, warn()),
+                                       .of_job = true,
+                                       .was_requeued = was_requeued,
+                                       .task = state,
+                                       .ended_at_most_unix_ms = now_unix_ms()})
+                            .ending;
+  open.show_end(ending);
+  task.attempt.reset();
+  return ending.status;
+}
+
+void JobFollower::record(Job& job, Task& task, const TaskState& state) {
+  JobTask now = task.recorded;
+  now.state = state.state;
+  now.reason = state.reason;
+  now.node_list = state.node_list;
+  now.ends_unix_ms = end_of_time_limit(state, task.recorded.ends_unix_ms);
+  if (now == task.recorded) return;
+  task.recorded = now;
+  listeners_.store.update_task(job.recorded.id, now);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,81 @@
+#include "runner/jobs/job_plan.h"
+
+#include <algorithm>
+
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "runner/host/whole_file.h"
+
+namespace fsdp {
+namespace {
+
+std::filesystem::path plan_file(const std::filesystem::path& folder) { return folder / "job.yaml"; }
+
+std::filesystem::path experiment_file(const std::filesystem::path& folder) {
+  return folder / "experiment.yaml";
+}
+
+std::filesystem::path store_file(const std::filesystem::path& folder) {
+  return folder / "planning.sqlite";
+}
+
+}  // namespace
+
+void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
+                    const std::string& experiment_text, const Store& store) {
+  std::string text;
+  JobPlan::visit_fields(plan, [&](const char* name, const auto& member) {
+    text += std::string(name) + ": " + yaml_text(member) + '\n';
+  });
+  write_whole_file(plan_file(folder), text);
+  write_whole_file(experiment_file(folder), experiment_text);
+  store.write_planning_copy(store_file(folder));
+}
+
+JobPlan read_job_plan(const std::filesystem::path& folder) {
+  const std::filesystem::path file = plan_file(folder);
+  const YamlOrigin origin{.name = file.string(), .folder = folder};
+  const YAML::Node map = parse_yaml(read_text_file(file), origin);
+  JobPlan plan;
+  for (const YamlEntry& entry : entries(map, origin, "", origin.name)) {
+    JobPlan::visit_fields(plan, [&](const char* name, auto& member) {
+      if (entry.path == name) read_value(member, entry, any_value());
+    });
+  }
+  return plan;
+}
+
+Experiment load_planned_experiment(const std::filesystem::path& folder, const JobPlan& plan) {
+  return Experiment::from_text(plan.file, read_text_file(experiment_file(folder)));
+}
+
+void copy_planning_store(const std::filesystem::path& folder,
+                         const std::filesystem::path& results) {
+  std::filesystem::copy_file(store_file(folder), results / "results.sqlite");
+}
+
+SlurmRequest largest_request(std::span<const RunToLaunch> runs) {
+  std::vector<SlurmRequest> requests;
+  for (const RunToLaunch& run : runs) requests.push_back(slurm_request(run.spec));
+  return largest(requests);
+}
+
+std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs) {
+  std::vector<std::filesystem::path> folders;
+  for (const RunToLaunch& run : runs) {
+    for (std::filesystem::path& folder : input_folders(run.spec)) {
+      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
+    }
+  }
+  return folders;
+}
+
+const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs) {
+  const RunToLaunch& first = runs.front();
+  for (const RunToLaunch& run : runs) {
+    check_one_job(first.record.point, first.spec.slurm, run.record.point, run.spec.slurm);
+  }
+  return first.spec.slurm;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,215 @@
+#include "runner/jobs/job_submission.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iterator>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "contract/spec/yaml_value.h"
+#include "runner/attempt/run_folder.h"
+#include "runner/host/whole_file.h"
+#include "runner/slurm/options.h"
+#include "runner/slurm/script.h"
+#include "runner/store/folder_removal.h"
+
+namespace fsdp {
+namespace {
+
+// Nobody else's: a random number of 64 bits.
+std::string new_token() {
+  std::random_device source;
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%08x%08x", source(), source());
+  return text.data();
+}
+
+bool is_allocation(const RunToLaunch& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
+
+}  // namespace
+
+std::string slurm_device_kind(const RunSpec& spec) {
+  const SlurmSpec& slurm = spec.slurm;
+  if (spec.device == DeviceKind::kCpu) {
+    return slurm.mem.empty() ? "cpu" : "cpu, slurm.mem " + slurm.mem;
+  }
+  std::string kind = "slurm";
+  if (!slurm.partition.empty()) kind += ", partition " + slurm.partition;
+  if (!slurm.gpu_type.empty()) kind += ", " + slurm.gpu_type;
+  if (slurm.gpu_memory_gib) kind += ", " + shortest(*slurm.gpu_memory_gib) + " GiB";
+  return kind;
+}
+
+JobSubmission::JobSubmission(const RunListeners& listeners, SlurmCluster& cluster,
+                             Settings settings)
+    : listeners_(listeners), cluster_(cluster), settings_(std::move(settings)) {}
+
+void JobSubmission::add(std::vector<RunToLaunch> runs) {
+  std::ranges::move(runs, std::back_inserter(waiting_));
+}
+
+int64_t JobSubmission::waiting() const {
+  return std::ssize(waiting_) + (prepared_ ? std::ssize(prepared_->runs) : 0);
+}
+
+std::vector<JobSubmission::Submitted> JobSubmission::take_submitted() {
+  return std::exchange(submitted_, {});
+}
+
+void JobSubmission::push() {
+  check_are_there(listeners_.results);
+  at_limit_ = false;
+  if (prepared_) submit(/*may_be_submitted=*/true);
+  if (!waiting_.empty() && !config_) most_tasks_ = (config_ = cluster_.config())->max_array_size;
+  while (!waiting_.empty() && !at_limit_) {
+    std::vector<RunToLaunch> runs = take_job();
+    try {
+      prepared_ = prepare(runs);
+    } catch (const std::exception&) {
+      wait_again(std::move(runs));
+      throw;
+    }
+    submit(/*may_be_submitted=*/false);
+  }
+}
+
+void JobSubmission::wait_again(std::vector<RunToLaunch> runs) {
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(runs.begin()),
+                  std::make_move_iterator(runs.end()));
+}
+
+bool JobSubmission::may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const {
+  if (job.empty() || is_allocation(job.front())) return job.empty() || is_allocation(run);
+  return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
+}
+
+std::vector<RunToLaunch> JobSubmission::take_job() {
+  std::vector<RunToLaunch> job;
+  std::vector<RunToLaunch> others;
+  for (RunToLaunch& run : waiting_) {
+    (may_join(job, run) ? job : others).push_back(std::move(run));
+  }
+  waiting_.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  return job;
+}
+
+JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
+  const RunSpec& first = runs.front().spec;
+  JobRecord job{.experiment = settings_.experiment,
+                .token = new_token(),
+                .cluster = config_->cluster,
+                .mode = std::string(name_of(first.slurm.mode)),
+                .submitted_unix_ms = now_unix_ms(),
+                .provenance = settings_.provenance};
+  job.folder =
+      std::filesystem::path("slurm") / (file_name_of(settings_.experiment) + '-' + job.token);
+  SlurmScript script;
+  script.slurm = first.slurm;
+  script.request = largest_request(runs);
+  script.experiment = settings_.experiment;
+  script.token = job.token;
+  script.folder = listeners_.results / job.folder;
+  script.runner = settings_.runner;
+  script.working_directory = settings_.plan.working_directory;
+  for (const RunToLaunch& run : runs) {
+    if (!is_allocation(run)) ++script.array_tasks;
+    script.keeps_checkpoints |= wants_checkpoints(run.spec);
+    JobTask& task = job.tasks.emplace_back();
+    task.task = std::ssize(job.tasks) - 1;
+    task.run = run.record.id;
+    task.device_kind = slurm_device_kind(run.spec);
+  }
+  try {
+    write_folders(job, runs, render_script(template_text(first.slurm), script));
+    job.id = listeners_.store.record_job(job);
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    std::filesystem::remove_all(script.folder, ignored);
+    throw;
+  }
+  return {std::move(job), std::move(runs)};
+}
+
+void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLaunch> runs,
+                                  const std::string& script) {
+  JobPlan plan = settings_.plan;
+  plan.token = job.token;
+  plan.mode = runs.front().spec.slurm.mode;
+  for (const RunToLaunch& run : runs) {
+    const std::filesystem::path run_folder = listeners_.results / run.record.folder;
+    file_name_pattern(run_folder);  // refuses what srun cannot write to
+    finish_removal(listeners_.store, listeners_.results, run.record);
+    write_spec(RunPaths(run_folder), run.spec);
+    plan.runs.push_back(run.record.folder.string());
+  }
+  const std::filesystem::path folder = listeners_.results / job.folder;
+  std::filesystem::create_directories(folder);
+  write_whole_file(folder / kScriptName, script);
+  write_job_plan(folder, plan, settings_.experiment_text, listeners_.store);
+}
+
+// Leaves `prepared_` where it is when Slurm does not answer. A refusal stands: squeue shows jobs
+// that the controller refused as failed ones, token and all.
+void JobSubmission::submit(bool may_be_submitted) {
+  const JobRecord& job = prepared_->job;
+  try {
+    std::optional<std::string> slurm_job;
+    if (may_be_submitted) slurm_job = cluster_.find_submission(job.token);
+    if (!slurm_job) {
+      slurm_job = cluster_.submit(listeners_.results / job.folder / kScriptName);
+    }
+    accept(*slurm_job);
+  } catch (const SlurmRefused& refused) {
+    refused.later() ? put_back() : refuse(refused.what());
+  }
+}
+
+void JobSubmission::accept(const std::string& slurm_job) {
+  JobRecord& job = prepared_->job;
+  job.slurm_job = slurm_job;
+  Store::Batch batch(listeners_.store);
+  listeners_.store.set_slurm_job(job.id, slurm_job);
+  for (const RunToLaunch& run : prepared_->runs) {
+    listeners_.store.record_status(run.record.id, RunStatus::kQueued, "");
+  }
+  batch.commit();
+  listeners_.progress.say("submitted job " + slurm_job + ": " +
+                          counted(std::ssize(prepared_->runs), "run"));
+  submitted_.push_back({std::move(job), std::move(prepared_->runs)});
+  prepared_.reset();
+  most_tasks_ = std::min(most_tasks_ * 2, config_ ? config_->max_array_size : most_tasks_);
+}
+
+// The script stays, for whoever wants to see what was refused.
+void JobSubmission::refuse(const std::string& problem) {
+  some_refused_ = true;
+  Store::Batch batch(listeners_.store);
+  listeners_.store.forget_job(prepared_->job.id);
+  const std::string reason = problem + "; the script: " +
+                             (listeners_.results / prepared_->job.folder / kScriptName).string();
+  for (const RunToLaunch& run : prepared_->runs) {
+    listeners_.store.record_status(run.record.id, RunStatus::kFailed, reason);
+  }
+  batch.commit();
+  for (const RunToLaunch& run : prepared_->runs) {
+    listeners_.progress.ended(run.record.id, RunStatus::kFailed, reason, {});
+  }
+  prepared_.reset();
+}
+
+// As much as the limit leaves room for: half of it, and half of that. A job for all runs is one.
+void JobSubmission::put_back() {
+  at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front());
+  most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
+  listeners_.store.forget_job(prepared_->job.id);
+  std::filesystem::remove_all(listeners_.results / prepared_->job.folder);
+  wait_again(std::move(prepared_->runs));
+  prepared_.reset();
+}
+
+}  // namespace fsdp

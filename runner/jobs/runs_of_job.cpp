@@ -1,0 +1,109 @@
+#include "runner/jobs/runs_of_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "contract/record/digest.h"
+#include "contract/record/unix_time.h"
+#include "contract/text/config_error.h"
+#include "runner/attempt/input_changes.h"
+#include "runner/jobs/job_submission.h"
+#include "runner/sweep/planned_runs.h"
+#include "runner/sweep/run_planner.h"
+
+namespace fsdp {
+namespace {
+
+const std::filesystem::path& with_copy(const std::filesystem::path& local,
+                                       const std::filesystem::path& folder) {
+  copy_planning_store(folder, local);
+  return local;
+}
+
+// Those that were submitted of the runs that the planner in the job came to.
+std::vector<RunToLaunch> submitted(std::vector<RunToLaunch> runs, const JobPlan& plan) {
+  std::erase_if(runs, [&](const RunToLaunch& run) {
+    return std::ranges::find(plan.runs, run.record.folder.string()) == plan.runs.end();
+  });
+  if (runs.size() == plan.runs.size()) return runs;
+  throw ConfigError(plan.file.string(), "",
+                    "its runs are not those that were submitted: an input file has changed since, "
+                    "or looks different from this node; submit it again");
+}
+
+RunToLaunch run_of_task(const Store& store, const JobPlan& plan, int64_t task) {
+  if (task >= 0 && task < std::ssize(plan.runs)) {
+    for (RunRecord& run : store.runs()) {
+      if (run.folder != plan.runs[static_cast<size_t>(task)]) continue;
+      RunSpec spec = store.spec(run.id);
+      return {std::move(run), std::move(spec)};
+    }
+  }
+  throw ConfigError(
+      plan.file.string(), "",
+      "the job has no run for its task " + std::to_string(task) + "; submit it again");
+}
+
+}  // namespace
+
+struct RunsOfJob::Planned {
+  Planned(const std::filesystem::path& folder, const JobPlan& plan, Store& store,
+          Progress& progress)
+      : experiment(load_planned_experiment(folder, plan)),
+        digest(remembered(
+            [&store](const std::filesystem::path& file) { return current_digest(store, file); })),
+        planner(store, experiment, digest,
+                {.device_kind = slurm_device_kind,
+                 .rerun = plan.rerun,
+                 .say = [&](const std::string& line) { progress.say(line); }}) {}
+
+  std::vector<RunToLaunch> runs(const JobPlan& plan) {
+    const Expansion expansion = experiment.expand(
+        {.profile = plan.profile, .set = plan.set, .only = plan.only, .on_cluster = true},
+        Resources());
+    return planner.plan({.name = experiment.name(),
+                         .title = experiment.title(),
+                         .file = plan.file,
+                         .text = experiment.text(),
+                         .text_digest = text_digest(experiment.text()),
+                         .profile = expansion.profile},
+                        expansion, planned_runs(experiment, expansion.runs, digest),
+                        left_out_runs(experiment, expansion.left_out, digest));
+  }
+
+  Experiment experiment;
+  FileDigest digest;
+  RunPlanner planner;
+};
+
+RunsOfJob::RunsOfJob(const std::filesystem::path& folder, const JobPlan& plan, int64_t task,
+                     Progress& progress)
+    : token_(plan.token), store_(with_copy(local_.path(), folder)) {
+  if (plan.mode == SlurmMode::kPerRun) {
+    runs_ = {run_of_task(store_, plan, task)};
+    return;
+  }
+  planned_ = std::make_unique<Planned>(folder, plan, store_, progress);
+  runs_ = submitted(planned_->runs(plan), plan);
+}
+
+RunsOfJob::~RunsOfJob() = default;
+
+std::optional<RunToLaunch> RunsOfJob::after(const RunToLaunch& ended, RunStatus status) {
+  return planned_ ? planned_->planner.after(ended, status) : std::nullopt;
+}
+
+// A database on this node knows the job by the one name that its attempts are given, so that also a
+// task of an array is a job of its own there.
+int64_t RunsOfJob::record_job(const std::string& slurm_job) {
+  return store_.record_job({.experiment = runs_.front().record.experiment,
+                            .token = token_,
+                            .slurm_job = slurm_job,
+                            .mode = std::string(name_of(SlurmMode::kAllocation)),
+                            .folder = {},
+                            .submitted_unix_ms = now_unix_ms(),
+                            .provenance = Provenance(),
+                            .tasks = {}});
+}
+
+}  // namespace fsdp

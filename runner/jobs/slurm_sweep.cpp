@@ -1,0 +1,241 @@
+#include "runner/jobs/slurm_sweep.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "contract/spec/yaml_value.h"
+#include "runner/attempt/judgement.h"
+#include "runner/jobs/open_jobs.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{1000};
+constexpr std::chrono::seconds kLongestPause{60};
+
+// How many of the run's newest attempts, one after another, the cluster ended.
+int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
+  int64_t count = 0;
+  for (const AttemptRecord& attempt : store.attempts(run)) {
+    count = was_ended_by_cluster(attempt.status) ? count + 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+Pauses real_pauses() {
+  return {.now = std::chrono::steady_clock::now, .wait = [](std::chrono::milliseconds time) {
+            std::this_thread::sleep_for(time);
+            return false;
+          }};
+}
+
+void SlurmPatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
+  if (pause_ == std::chrono::seconds(0)) {
+    progress.warn("Slurm does not answer: " + problem + "; it is asked again until it does");
+  }
+  pause_ = std::clamp(2 * pause_, std::chrono::seconds(1), kLongestPause);
+  next_ = now + pause_;
+}
+
+void SlurmPatience::answer(Progress& progress) {
+  if (pause_ > std::chrono::seconds(0)) progress.say("Slurm answers again");
+  pause_ = std::chrono::seconds(0);
+}
+
+SlurmSweep::SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster,
+                       JobSubmission& submission, Settings settings, Pauses pauses)
+    : listeners_(listeners),
+      cluster_(cluster),
+      submission_(submission),
+      settings_(std::move(settings)),
+      pauses_(std::move(pauses)),
+      follower_(listeners, pauses_.now),
+      results_patience_(listeners.store, listeners.progress) {}
+
+bool SlurmSweep::pick_up() {
+  if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
+  for (;;) {
+    try {
+      confirm_submissions(listeners_, cluster_, settings_.experiment);
+      pick_up_jobs(cluster_.config().cluster);
+      return true;
+    } catch (const SlurmUnavailable& error) {
+      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    }
+    if (pauses_.wait(patience_.pause())) return false;
+  }
+}
+
+void SlurmSweep::pick_up_jobs(const std::string& here) {
+  const std::set<std::string> others = other_clusters(listeners_.store, here, settings_.experiment);
+  if (!others.empty()) listeners_.progress.warn(left_alone(others));
+  follow_open_jobs(follower_, listeners_, here, settings_.experiment);
+  follower_.pass(ask());
+}
+
+bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
+  for (const RunToLaunch& run : runs) expect(listeners_.progress, run);
+  submission_.add(std::move(runs));
+  for (;;) {
+    std::chrono::milliseconds pause = kLookInterval;
+    try {
+      if (results_patience_.attempt([&] { push(); })) return true;
+      is_stale_ = true;
+    } catch (const SlurmUnavailable& error) {
+      if (!submission_.has_seen_slurm()) {
+        throw SlurmUnavailable("Slurm cannot be reached: " + std::string(error.what()) +
+                               "; nothing was submitted; call again when `sinfo` answers, or " +
+                               "leave out --launcher slurm to run on this host");
+      }
+      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+      pause = patience_.pause();
+    }
+    if (pauses_.wait(pause)) return false;
+  }
+}
+
+void SlurmSweep::push() {
+  const auto follow_submitted = [&] {
+    for (JobSubmission::Submitted& submitted : submission_.take_submitted()) {
+      follower_.follow(std::move(submitted.job), submitted.runs);
+      next_query_ = pauses_.now();
+    }
+  };
+  try {
+    submission_.push();
+  } catch (const std::exception&) {
+    follow_submitted();
+    throw;
+  }
+  follow_submitted();
+  patience_.answer(listeners_.progress);
+}
+
+ExitCode SlurmSweep::follow() {
+  for (bool stop = false;; stop = pauses_.wait(kLookInterval)) {
+    if (stop) return ExitCode::kInterrupted;
+    const bool is_recorded = look();
+    listeners_.progress.refresh();
+    const bool is_done = follower_.tasks().empty() && ended_.empty() && submission_.waiting() == 0;
+    if (is_recorded && is_done) break;
+  }
+  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+}
+
+bool SlurmSweep::look() {
+  const bool is_recorded = results_patience_.attempt([&] {
+    if (is_stale_) begin_anew();
+    if (pauses_.now() >= next_query_) {
+      turn();
+    } else {
+      follower_.read_events();
+    }
+  });
+  is_stale_ = !is_recorded;
+  if (is_recorded || !follower_.tasks().empty()) {
+    results_patience_.runs_are_under_way();
+  } else {
+    results_patience_.wait_without_runs(/*user_waits=*/true);
+  }
+  return is_recorded;
+}
+
+// As a runner does that is called while jobs are open.
+void SlurmSweep::begin_anew() {
+  listeners_.store.check_is_writable();
+  follower_.forget();
+  follow_open_jobs(follower_, listeners_, cluster_.config().cluster, settings_.experiment,
+                   submission_.unanswered());
+}
+
+void SlurmSweep::turn() {
+  next_query_ = pauses_.now() + settings_.query_interval;
+  settle();
+  std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));
+  const bool some_ended = !ended_.empty();
+  settle();
+  const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
+  if (submission_.waiting() == 0 || !may_fit) return;
+  next_push_ = pauses_.now() + kLongestPause;
+  try {
+    push();
+  } catch (const SlurmUnavailable& error) {
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    next_query_ = patience_.next();
+  }
+}
+
+// Starts what follows from runs that have ended.
+void SlurmSweep::settle() {
+  for (; !ended_.empty(); ended_.pop_front()) after(ended_.front());
+}
+
+std::optional<std::vector<TaskState>> SlurmSweep::ask() {
+  const std::vector<std::string> tasks = follower_.tasks();
+  if (tasks.empty()) return std::vector<TaskState>{};
+  try {
+    std::vector<TaskState> states = cluster_.query(tasks);
+    patience_.answer(listeners_.progress);
+    return states;
+  } catch (const SlurmUnavailable& error) {
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    next_query_ = patience_.next();
+    return std::nullopt;
+  }
+}
+
+void SlurmSweep::after(const JobFollower::Ended& ended) {
+  if (restart(ended)) return;
+  some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
+  if (!settings_.follow_up) return;
+  std::optional<RunToLaunch> next = settings_.follow_up(ended.run, ended.status);
+  if (!next) return;
+  if (ended.goes_on) {
+    follower_.follow_in(*ended.goes_on, std::move(*next));
+  } else {
+    expect(listeners_.progress, *next);
+    submission_.add({std::move(*next)});
+  }
+}
+
+bool SlurmSweep::leave_to_allocation(const RunToLaunch& run) {
+  const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.record.id);
+  if (job) follower_.follow_in(*job, run);
+  return job.has_value();
+}
+
+bool SlurmSweep::may_start_again(const RunToLaunch& run) const {
+  return next_restart(run, run.record.status, 0).has_value();
+}
+
+// A run that has no attempt was not reached by its job, and did not use up its time.
+std::optional<int64_t> SlurmSweep::next_restart(const RunToLaunch& run, RunStatus status,
+                                                int64_t least) const {
+  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);
+  const int64_t restart = std::max(attempts, least);
+  const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
+  if (!is_to_restart(status, restart, run.spec.slurm.max_restarts, may_repeat)) return std::nullopt;
+  return restart;
+}
+
+bool SlurmSweep::restart(const JobFollower::Ended& ended) {
+  if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
+  const std::optional<int64_t> number =
+      next_restart(ended.run, ended.status, restarts_[ended.run.record.id] + 1);
+  if (!number) return false;
+  ++restarts_[ended.run.record.id];
+  RunToLaunch again = ended.run;
+  again.record.status = ended.status;
+  listeners_.progress.say(again.record.point + ": submitted again, restart " +
+                          std::to_string(*number) + " of at most " +
+                          std::to_string(again.spec.slurm.max_restarts));
+  submission_.add({std::move(again)});
+  return true;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,130 @@
+#include "runner/launch/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+namespace fsdp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Returns 0 or an error number.
+int spawn(pid_t& process, const std::vector<std::string>& words,
+          const std::vector<std::string>& environment, int output, int error) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, error, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  sigset_t signals;
+  sigemptyset(&signals);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+  sigfillset(&signals);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  const int failure = posix_spawnp(&process, words[0].c_str(), &files, &attributes,
+                                   pointers_to(words).data(), pointers_to(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return failure;
+}
+
+// False at the end of the file.
+bool read_some(int end, std::string& text) {
+  std::array<char, 65536> buffer;
+  const ssize_t count = read(end, buffer.data(), buffer.size());
+  if (count > 0) text.append(buffer.data(), static_cast<size_t>(count));
+  return count > 0 || (count < 0 && errno == EINTR);
+}
+
+}  // namespace
+
+StartedProgram::StartedProgram(const std::vector<std::string>& words,
+                               const std::vector<std::string>& environment) {
+  std::array<std::array<int, 2>, 2> pipes{{{-1, -1}, {-1, -1}}};
+  int failure = 0;
+  for (auto& ends : pipes) {
+    if (failure == 0 && pipe2(ends.data(), O_CLOEXEC) != 0) failure = errno;
+  }
+  if (failure == 0) failure = spawn(process_, words, environment, pipes[0][1], pipes[1][1]);
+  for (size_t i = 0; i < pipes.size(); ++i) {
+    if (pipes[i][1] >= 0) close(pipes[i][1]);
+    if (failure == 0) ends_[i] = pipes[i][0];
+    if (failure != 0 && pipes[i][0] >= 0) close(pipes[i][0]);
+  }
+  if (failure == 0) return;
+  throw std::system_error(failure, std::generic_category(), "cannot start " + words[0]);
+}
+
+StartedProgram::~StartedProgram() {
+  for (const int end : ends_) close(end);
+  if (process_ < 0) return;
+  kill(-process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+// Reads both until they end; false when the deadline comes first.
+bool StartedProgram::read_all(Time deadline, ProgramResult& result) {
+  std::array<pollfd, 2> ends{pollfd{.fd = ends_[0], .events = POLLIN, .revents = 0},
+                             pollfd{.fd = ends_[1], .events = POLLIN, .revents = 0}};
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    if (poll(ends.data(), ends.size(), static_cast<int>(left)) <= 0) continue;
+    if (ends[0].revents != 0 && !read_some(ends[0].fd, result.output)) ends[0].fd = -1;
+    if (ends[1].revents != 0 && !read_some(ends[1].fd, result.error)) ends[1].fd = -1;
+  }
+  return true;
+}
+
+// Its status as waitpid has it, once it has ended; false when the deadline comes first.
+bool StartedProgram::wait_until(Time deadline, int& status) {
+  constexpr std::chrono::milliseconds kBetweenLooks{2};
+  while (waitpid(process_, &status, WNOHANG) == 0) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  return true;
+}
+
+ProgramResult StartedProgram::wait(Time deadline) {
+  ProgramResult result;
+  int status = 0;
+  result.timed_out = !read_all(deadline, result) || !wait_until(deadline, status);
+  if (result.timed_out) {
+    kill(-process_, SIGKILL);
+    while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  process_ = -1;
+  result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return result;
+}
+
+ProgramResult run_program(const std::vector<std::string>& words,
+                          const std::vector<std::string>& environment,
+                          std::chrono::milliseconds time_limit) {
+  return StartedProgram(words, environment).wait(Clock::now() + time_limit);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,143 @@
+#include "runner/report/text_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "contract/text/utf8.h"
+#include "runner/report/terminal_text.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kGap = 2;
+
+struct ShownColumn {
+  const TextColumn* column;
+  size_t number;
+  std::vector<std::string> heading;
+  size_t width;
+
+  size_t least_width() const {
+    return column->first_cut_to > 0 ? std::min(width, column->first_cut_to) : width;
+  }
+};
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines(1);
+  for (const char c : text) {
+    c == '\n' ? lines.emplace_back() : lines.back() += c;
+  }
+  std::ranges::transform(lines, lines.begin(), visible_line);
+  return lines;
+}
+
+template <typename Width>
+size_t width_of(const std::vector<ShownColumn>& shown, const Width& width) {
+  const size_t cells =
+      std::accumulate(shown.begin(), shown.end(), size_t{0},
+                      [&](size_t sum, const ShownColumn& column) { return sum + width(column); });
+  return shown.empty() ? 0 : cells + kGap * (shown.size() - 1);
+}
+
+size_t width_of(const std::vector<ShownColumn>& shown) {
+  return width_of(shown, [](const ShownColumn& column) { return column.width; });
+}
+
+// Leaves out the column that goes first, if one may.
+bool leave_one_out(std::vector<ShownColumn>& shown) {
+  auto first = shown.end();
+  for (auto each = shown.begin(); each != shown.end(); ++each) {
+    const int leaves = each->column->leaves;
+    if (leaves > 0 && (first == shown.end() || leaves < first->column->leaves)) first = each;
+  }
+  if (first == shown.end()) return false;
+  shown.erase(first);
+  return true;
+}
+
+std::vector<ShownColumn> columns_with_something(const std::vector<TextColumn>& columns,
+                                                const std::vector<std::vector<std::string>>& rows) {
+  std::vector<ShownColumn> shown;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto is_unknown = [&](const auto& row) { return row[i] == "-"; };
+    if (columns[i].when_known && std::ranges::all_of(rows, is_unknown)) continue;
+    ShownColumn column{&columns[i], i, split_lines(columns[i].heading), 0};
+    for (const std::string& line : column.heading) {
+      column.width = std::max(column.width, display_width(line));
+    }
+    for (const auto& row : rows) column.width = std::max(column.width, display_width(row[i]));
+    if (column.width > 0) shown.push_back(std::move(column));
+  }
+  return shown;
+}
+
+void fit(std::vector<ShownColumn>& shown, size_t width) {
+  if (width == 0) return;
+  while (width_of(shown, [](auto& column) { return column.least_width(); }) > width &&
+         leave_one_out(shown)) {
+  }
+  for (ShownColumn& column : shown) {
+    const size_t least = column.column->least;
+    const size_t all = width_of(shown);
+    if (all <= width || least == 0 || column.width <= least) continue;
+    column.width = std::max(least, column.width - std::min(column.width, all - width));
+  }
+}
+
+// A line of the cell that `cell` gives for each column, in the style that `style` gives.
+template <typename Cell, typename Style>
+std::string line_of(const std::vector<ShownColumn>& shown, const Cell& cell, const Style& style) {
+  std::string line;
+  for (const ShownColumn& column : shown) {
+    const std::string text = display_cut(cell(column), column.width);
+    const std::string padded = column.column->is_left ? display_left(text, column.width)
+                                                      : display_right(text, column.width);
+    const std::string_view escape = style(column);
+    if (&column != &shown.front()) line.append(kGap, ' ');
+    line += escape.empty() ? padded : std::string(escape) + padded + std::string(kPlain);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+// Headings stand on the last line.
+std::vector<std::string> heading_of(const std::vector<ShownColumn>& shown, std::string_view style) {
+  size_t count = 0;
+  for (const ShownColumn& column : shown) count = std::max(count, column.heading.size());
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < count; ++i) {
+    const auto cell = [&](const ShownColumn& column) {
+      const size_t missing = count - column.heading.size();
+      return i < missing ? std::string() : column.heading[i - missing];
+    };
+    lines.push_back(line_of(shown, cell, [&](auto&) { return style; }));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> TextTable::lines() const {
+  std::vector<std::string> all = heading;
+  all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
+TextTable laid_out(const std::vector<TextColumn>& columns,
+                   std::vector<std::vector<std::string>> rows, size_t width, const CellStyle& style,
+                   std::string_view heading_style) {
+  for (auto& row : rows) std::ranges::transform(row, row.begin(), visible_line);
+  std::vector<ShownColumn> shown = columns_with_something(columns, rows);
+  fit(shown, width);
+  TextTable table{.heading = heading_of(shown, heading_style), .rule = {}, .rows = {}};
+  const auto dashes = [](const ShownColumn& column) { return std::string(column.width, '-'); };
+  table.rule = line_of(shown, dashes, [](auto&) { return std::string_view(); });
+  for (size_t row = 0; row < rows.size(); ++row) {
+    table.rows.push_back(line_of(
+        shown, [&](auto& column) { return rows[row][column.number]; },
+        [&](auto& column) { return style(row, column.number); }));
+  }
+  return table;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,27 @@
+#!/bin/bash
+{{sbatch_options}}
+#
+# A job of an experiment: the modules and the environment of its runs, then fsdp-run, which starts
+# them by srun. In an array it starts the run of this task. fsdp-run replaces the names in double
+# braces by quoted values or whole lines. To change this script, copy it, name the copy in
+# slurm.template, and keep the names.
+
+# Ranks and rendezvous come from srun, whatever the shell that submitted this had been told.
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OMP_NUM_THREADS
+unset GROUP_RANK GROUP_WORLD_SIZE NODE_RANK ROLE_RANK ROLE_NAME ROLE_WORLD_SIZE
+unset "${!TORCHELASTIC_@}" "${!TORCH_DISTRIBUTED_@}" "${!PET_@}" "${!OMPI_COMM_WORLD_@}" "${!PMI_@}" \
+  "${!PMIX_@}" "${!MPI_LOCAL@}" "${!MV2_COMM_WORLD_@}"
+
+fail() {
+  echo "fsdp-run: $*" >&2
+  exit 1
+}
+cd {{working_directory}} || fail "no such folder on $SLURMD_NODENAME: put it on a shared file system"
+
+{{modules}}
+{{environment}}
+{{prologue}}
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
+export CUDA_DEVICE_ORDER=PCI_BUS_ID
+
+exec {{runner}} attempt {{submission_folder}}

@@ -1,0 +1,176 @@
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "contract/inputs/file_digest.h"
+#include "runner/attempt/earlier_attempts.h"
+#include "runner/attempt/records.h"
+#include "runner/experiment/doubling_series.h"
+#include "runner/jobs/job_plan.h"
+#include "runner/jobs/job_submission.h"
+#include "runner/progress/line_progress.h"
+#include "runner/sweep/planned_runs.h"
+#include "runner/sweep/run_planner.h"
+#include "tests/end_to_end/program.h"
+
+namespace fsdp {
+
+// Runs every task here, as srun would on nodes; NODE_GONE names one that fails meanwhile. SIGUSR1
+// goes to the group, thus to all tasks.
+inline constexpr const char* kSrun = R"(#!/bin/bash
+while [[ $1 == --* ]]; do
+  case $1 in --ntasks=*) tasks=${1#*=} ;; --output=*) output=${1#*=} ;; esac
+  shift
+done
+trap '' USR1
+for ((rank = 0; rank < tasks; ++rank)); do
+  SLURM_PROCID=$rank "$@" >"${output//%t/$rank}" 2>&1 &
+  ranks+=($!)
+done
+largest=0
+for rank in "${ranks[@]}"; do
+  wait "$rank"
+  status=$?
+  ((status <= largest)) || largest=$status
+done
+[[ -z ${NODE_GONE-} ]] || echo "srun: error: Node failure on $NODE_GONE" >&2
+exit "$largest"
+)";
+
+struct Chosen {
+  bool rerun = false;
+  std::string token = "token";
+  std::vector<std::string> only{};
+  std::vector<std::string> set{};
+};
+
+// A user's runner that has planned an experiment and submitted it as one job, or as one array.
+class Submission {
+ public:
+  explicit Submission(const Workplace& workplace, Chosen choice = {})
+      : workplace_(workplace),
+        store_(workplace.results()),
+        experiment_(Experiment::load(workplace / "experiment.yaml")),
+        digest_(remembered(file_digest)),
+        planner_(store_, experiment_, digest_,
+                 {.device_kind = slurm_device_kind, .rerun = choice.rerun, .say = [](auto&) {}}),
+        folder_(workplace.results() / "slurm" / ("trial-" + choice.token)) {
+    const Expansion expansion = experiment_.expand(
+        {.set = choice.set, .only = choice.only, .on_cluster = true}, Resources());
+    runs_ = planner_.plan({.name = "trial",
+                           .title = "",
+                           .file = experiment_.file(),
+                           .text = "",
+                           .text_digest = "",
+                           .profile = ""},
+                          expansion, planned_runs(experiment_, expansion.runs, digest_),
+                          left_out_runs(experiment_, expansion.left_out, digest_));
+    plan_ = {.token = choice.token,
+             .mode = runs_.front().spec.slurm.mode,
+             .file = experiment_.file(),
+             .working_directory = workplace / ".",
+             .set = choice.set,
+             .only = choice.only,
+             .rerun = choice.rerun,
+             .results = workplace.results(),
+             .trainer = STUB_TRAINER_PROGRAM};
+    for (const RunToLaunch& run : runs_) plan_.runs.push_back(run.record.folder.string());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    write();
+    JobRecord job{.experiment = "trial",
+                  .token = choice.token,
+                  .slurm_job = "12",
+                  .mode = std::string(name_of(plan_.mode)),
+                  .folder = {}};
+    for (const RunToLaunch& run : runs_) {
+      job.tasks.push_back({.task = std::ssize(job.tasks), .run = run.record.id});
+    }
+    job_ = store_.record_job(job);
+    program("srun", kSrun);
+    job_becomes("RUNNING");
+    program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
+  }
+
+  // As squeue tells it.
+  void job_becomes(const std::string& state) const {
+    const std::string name = plan_.mode == SlurmMode::kPerRun ? "12_1" : "12";
+    program("squeue",
+            "#!/bin/bash\n"
+            "if [[ $* == *--steps* ]]; then echo 12.batch batch; else echo '" +
+                name + '|' + state + "|9:00|n1|None'; fi\n");
+  }
+
+  JobPlan& plan() { return plan_; }
+  void write() { write_job_plan(folder_, plan_, experiment_.text(), store_); }
+  const std::vector<RunToLaunch>& runs() const { return runs_; }
+
+  // What the batch script calls, in the job 12 and, of an array, in its task 1.
+  std::vector<std::string> command() const {
+    return {FSDP_RUN_PROGRAM, "attempt", folder_.string()};
+  }
+  Variables variables(Variables variables = {}) const {
+    variables.merge(Variables{{"PATH", (workplace_ / "bin").string() + ":/usr/bin:/bin"},
+                              {"TMPDIR", workplace_ / "."},
+                              {"SLURM_JOB_ID", "12"},
+                              {"SLURM_ARRAY_JOB_ID", "12"},
+                              {"SLURM_ARRAY_TASK_ID", "1"},
+                              {"SLURMD_NODENAME", "n1"},
+                              {"SLURM_JOB_NODELIST", "n[1-2]"}});
+    return variables;
+  }
+  Ended run(const Variables& more = {}) const {
+    return Program(workplace_ / ".", command(), variables(more)).wait();
+  }
+
+  // What a runner that follows the job makes of the files: names of the runs that have no end yet.
+  std::vector<std::string> follow() {
+    std::vector<std::string> names;
+    QuietProgress progress;
+    const auto after = [&](const RunToLaunch& ended, RunStatus status) {
+      return planner_.after(ended, status);
+    };
+    for (const RunToLaunch& run :
+         left_to_launch(runs_, {store_, progress, workplace_.results()}, job_, after)) {
+      names.push_back(run.record.point);
+    }
+    return names;
+  }
+
+  // Of the run with this position among those that were submitted.
+  RunPaths paths(size_t run) const { return RunPaths(workplace_.results() / plan_.runs.at(run)); }
+  LaunchRecord start(size_t run, int attempt) const {
+    const auto start = read_launch_record(paths(run), attempt, [](auto& line) { FAIL(line); });
+    REQUIRE(start);
+    return *start;
+  }
+  EndRecord end(size_t run, int attempt) const {
+    const auto end = read_end_record(paths(run), attempt, [](auto& line) { FAIL(line); });
+    REQUIRE(end);
+    return *end;
+  }
+
+ private:
+  void program(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(workplace_ / "bin");
+    std::ofstream(workplace_ / ("bin/" + name)) << text;
+    std::filesystem::permissions(workplace_ / ("bin/" + name), std::filesystem::perms::owner_all);
+  }
+
+  const Workplace& workplace_;
+  Store store_;
+  Experiment experiment_;
+  FileDigest digest_;
+  RunPlanner planner_;
+  std::filesystem::path folder_;
+  JobPlan plan_;
+  std::vector<RunToLaunch> runs_;
+  int64_t job_ = 0;
+};
+
+}  // namespace fsdp

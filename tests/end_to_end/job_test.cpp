@@ -1,0 +1,334 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/end_to_end/job_submission.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// The hidden command `attempt`, as a job of an experiment runs it, and what a runner elsewhere
+// makes of the files that it writes.
+using namespace fsdp;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr const char* kBase =
+    "{train.steps: 5, device: cpu, slurm: {mode: allocation, max_restarts: 2}}";
+
+constexpr const char* kArray =
+    "{train.steps: 5, device: cpu, slurm: {mode: per_run, max_restarts: 2}}";
+
+// "first finished 1, second failed 2": point, status and attempt of each row.
+std::string statuses(const Workplace& workplace) {
+  std::string text;
+  for (const ComparisonRow& row : rows(workplace)) {
+    text += (text.empty() ? "" : ", ") + row.point + ' ' + std::string(name_of(row.status));
+    if (row.attempt) text += ' ' + std::to_string(*row.attempt);
+  }
+  return text;
+}
+
+// Writes checkpoints, which the stub trainer only resumes with one rank.
+const std::string kSaves =
+    "  - {name: slow, train.steps: 20, checkpoint.every_steps: 2, resume: auto}\n";
+// It does not go on behind its first checkpoint, until it is asked to stop.
+const Variables kHeld{{"STUB_RULES", "point=slow,step=4,await=/nonexistent"}};
+
+void wait_for_checkpoint(const RunPaths& paths) {
+  REQUIRE(soon([&] { return std::filesystem::exists(paths.checkpoint(2)); }));
+}
+
+}  // namespace
+
+TEST_CASE("a job runs an experiment, and its runner reads all of it from files") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  const std::string database = text_of(workplace.results() / "results.sqlite");
+  const Ended job = submission.run({{"STUB_RULES", "point=second,rank=1,step=3,fail=no luck"}});
+  CHECK(job.status == 1);
+  CHECK_THAT(job.errors,
+             Contains("first: finished") && Contains("second: failed: rank 1: no luck"));
+  CHECK(text_of(workplace.results() / "results.sqlite") == database);
+  for (const auto& left : std::filesystem::directory_iterator(workplace / ".")) {  // TMPDIR
+    CHECK_THAT(left.path().filename().string(), !StartsWith("fsdp-run-"));
+  }
+
+  const LaunchRecord start = submission.start(0, 1);
+  CHECK(start.job == "12");
+  CHECK(start.node_list == "n[1-2]");
+  CHECK(start.host == "n1");
+  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kExited);
+  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(submission.end(1, 1).launch.reason, Contains("srun exited with status 1"));
+
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "first finished 1, second failed 1");
+  CHECK(rows(workplace)[1].reason == "rank 1: no luck");
+  CHECK(rows(workplace)[0].steps == 5);
+}
+
+TEST_CASE("a job doubles a key as the runner outside would") {
+  const Workplace workplace(
+      "  - {name: FSDP}\n  - {name: after, train.seed: 2}\n"
+      "sweep: {double: {batch.size_per_rank: {from: 1, refine: true}}}\n",
+      "{train.steps: 2, device: cpu, memory_limit_gib: 1, slurm.mode: allocation}");
+  Submission submission(workplace);
+  const Ended job = submission.run({{"STUB_RULES", "batch_above=5,out_of_memory=no room"}});
+  CHECK(job.status == 0);
+  const auto folders = [&] {
+    std::vector<std::string> names;
+    for (const auto& run : std::filesystem::directory_iterator(workplace / "results/runs/trial")) {
+      names.push_back(run.path().filename());
+    }
+    std::ranges::sort(names);
+    return names;
+  };
+  const std::vector<std::string> made = folders();
+  CHECK(made.size() == 12);
+
+  CHECK(submission.follow().empty());
+  CHECK(folders() == made);
+  std::string found;
+  Store store(workplace.results());
+  for (const RunRecord& run : store.runs()) {
+    const std::string written = text_of(workplace.results() / run.folder / "run.yaml");
+    CHECK(written == store.spec_text(run.id));
+    CHECK(run.folder.string().ends_with(run.hash.substr(0, 8)));
+    CHECK(run.attempt == 1);
+  }
+  for (const ComparisonRow& row : rows(workplace)) {
+    if (!row.point.starts_with("FSDP")) continue;
+    found +=
+        std::to_string(row.batch_size_per_rank) + ' ' + std::string(name_of(row.status)) + "; ";
+  }
+  CHECK(found ==
+        "1 finished; 2 finished; 4 finished; 5 finished; 6 out_of_memory; 8 out_of_memory; ");
+}
+
+TEST_CASE("near its time limit a job saves, is requeued, and goes on where it was") {
+  const Workplace workplace("  - {name: quick}\n" + kSaves + "  - {name: last}\n", kBase);
+  Submission submission(workplace);
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
+  wait_for_checkpoint(submission.paths(1));
+  job.send(SIGUSR1);
+  const Ended first = job.wait();
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("the job's time limit is near: stopping the runs") &&
+                               Contains("slow: time_limit"));
+  CHECK(text_of(workplace / "scontrol") == "requeue 12\n");
+  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kTimeLimit);
+  CHECK_FALSE(std::filesystem::exists(submission.paths(2).attempt(1)));
+
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
+  CHECK(second.status == 0);
+  CHECK_THAT(second.errors,
+             Contains("slow: started") && Contains("last: started") && !Contains("quick: started"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(2)));
+
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "quick finished 1, slow finished 2, last finished 1");
+  CHECK(rows(workplace)[1].resumed_from_step > 0);
+}
+
+TEST_CASE("ranks that are asked to stop without their job end the job, which asks to go on") {
+  const Workplace workplace(kSaves + "  - {name: last}\n", kBase);
+  Submission submission(workplace);
+  const std::string state = GENERATE("RUNNING", "CANCELLED");
+  submission.job_becomes(state);
+  const Ended first = submission.run({{"STUB_RULES", "point=slow,step=4,exit=130"}});
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("ranks were asked to stop: stopping the runs"));
+  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kInterrupted);
+  CHECK_FALSE(std::filesystem::exists(submission.paths(1).attempt(1)));
+  CHECK(std::filesystem::exists(workplace / "scontrol") == (state == "RUNNING"));
+
+  CHECK(submission.run({{"SLURM_RESTART_COUNT", "1"}}).status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 2, last finished 1");
+}
+
+TEST_CASE("a job that was started again often enough is not requeued, nor works") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  Variables variables = submission.variables(kHeld);
+  variables["SLURM_RESTART_COUNT"] = "2";
+  Program job(workplace / ".", submission.command(), variables);
+  wait_for_checkpoint(submission.paths(0));
+  job.send(SIGUSR1);
+  CHECK(job.wait().status == 130);
+  CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
+
+  const Ended once_more = submission.run({{"SLURM_RESTART_COUNT", "3"}});
+  CHECK(once_more.status == 2);
+  CHECK_THAT(once_more.errors, Contains("started again 2 times already"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(2)));
+}
+
+TEST_CASE(
+    "a job that is cancelled or preempted says so, and leaves it to Slurm to start it again") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
+  wait_for_checkpoint(submission.paths(0));
+  job.send(SIGTERM);
+  CHECK(job.wait().status == 130);
+  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kInterrupted);
+  CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
+  CHECK(submission.follow() == std::vector<std::string>{"slow"});
+}
+
+TEST_CASE("what a node took with it is left to the job's next start, with all that comes after") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  const Ended first = submission.run(
+      {{"NODE_GONE", "n2"}, {"STUB_RULES", "point=first,rank=1,step=3,fail=connection closed"}});
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("first: node_failed: a node of the job failed, after step") &&
+                               !Contains("second: started"));
+  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kNodeFailed);
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}});
+  CHECK(second.status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "first finished 2, second finished 1");
+}
+
+TEST_CASE("an attempt of a job that was killed is taken up by the requeued job") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  {
+    Program job(workplace / ".", submission.command(), submission.variables(kHeld));
+    wait_for_checkpoint(submission.paths(0));
+    job.send(SIGKILL);
+    job.wait();
+  }
+  for (const pid_t process : workplace.reported_processes()) kill(process, SIGKILL);  // as slurmd
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
+  CHECK(second.status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 2");
+  CHECK(rows(workplace)[0].resumed_from_step > 0);
+}
+
+TEST_CASE("a job that runs again what has a result begins anew, and after a requeue goes on") {
+  const Workplace workplace(kSaves + "  - {name: quick}\n", kBase);
+  Submission before(workplace);
+  before.run({{"STUB_STEP_MS", "1"}});
+  CHECK(before.follow().empty());
+
+  Submission submission(workplace, {.rerun = true, .token = "other"});
+  REQUIRE(submission.runs().size() == 2);
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
+  REQUIRE(soon([&] {
+    return std::filesystem::exists(submission.paths(0).attempt(1) / "checkpoints") &&
+           std::filesystem::exists(submission.paths(0).checkpoint(2));
+  }));
+  job.send(SIGUSR1);
+  job.wait();
+  const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
+  CHECK(second.status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 3, quick finished 2");
+  CHECK(rows(workplace)[0].resumed_from_step > 0);
+}
+
+TEST_CASE("a job runs only what was submitted, and refuses what has become another run") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  const std::vector<std::string> both = submission.plan().runs;
+  submission.plan().runs = {both[1]};
+  submission.plan().token = "of one";
+  submission.write();
+  CHECK(submission.run().status == 0);
+  CHECK_FALSE(std::filesystem::exists(workplace.results() / both[0]));
+  CHECK(std::filesystem::exists(workplace.results() / both[1]));
+
+  submission.plan().runs = {both[0], both[1] + "0"};
+  submission.plan().token = "of others";
+  submission.write();
+  const Ended refused = submission.run();
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("not those that were submitted"));
+  CHECK_FALSE(std::filesystem::exists(workplace.results() / both[0]));
+}
+
+TEST_CASE("runs are side by side in a job that may have several at a time") {
+  const Workplace workplace(
+      "  - {name: first}\n  - {name: second}\n"
+      "  - {name: third, strategy: {kind: ddp, ranks: 2}}\n",
+      "{train.steps: 5, device: cpu, slurm: {mode: allocation, "
+      "max_parallel: 2}}");
+  Submission submission(workplace);
+  const std::string go = (workplace / "go").string();
+  Program job(workplace / ".", submission.command(),
+              submission.variables({{"STUB_RULES", "await=" + go}}));
+  job.wait_for_error_text("second: started");
+  CHECK_FALSE(std::filesystem::exists(submission.paths(2).attempt(1)));
+  std::ofstream(go).flush();
+  CHECK(job.wait().status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "first finished 1, second finished 1, third finished 1");
+  const int64_t one_ended =
+      std::min(submission.end(0, 1).ended_unix_ms, submission.end(1, 1).ended_unix_ms);
+  CHECK(submission.start(0, 1).started_unix_ms <= one_ended);
+  CHECK(submission.start(1, 1).started_unix_ms <= one_ended);
+  CHECK(submission.start(2, 1).started_unix_ms >= one_ended);
+}
+
+TEST_CASE("a task of an array runs its own run, as the first attempt that is free") {
+  const Workplace workplace(kTwoPoints, kArray);
+  Submission submission(workplace);
+  std::filesystem::create_directories(submission.paths(1).attempt(1));
+  const Ended job = submission.run({{"OMP_NUM_THREADS", "3"}});
+  CHECK(job.status == 0);
+  CHECK_THAT(job.errors,
+             Contains("job 12_1 on n[1-2], start 1 of at most 3, OMP_NUM_THREADS 3\n"
+                      "second: 2 CPU ranks on 1 node, total batch 8 = 2 CPU ranks x per-device "
+                      "batch 4 x accumulation 1\n") &&
+                 Contains("second: finished") && !Contains("first"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(1)));
+  CHECK(submission.start(1, 2).job == "12_1");
+  CHECK(submission.end(1, 2).inputs_compared);
+  CHECK(submission.follow() == std::vector<std::string>{"first"});
+  CHECK(statuses(workplace) == "first planned, second finished 2");
+}
+
+TEST_CASE("a task of an array asks for its own start, and goes on in it where it was") {
+  const Workplace workplace("  - {name: quick}\n" + kSaves, kArray);
+  Submission submission(workplace);
+  Program job(workplace / ".", submission.command(), submission.variables(kHeld));
+  wait_for_checkpoint(submission.paths(1));
+  job.send(SIGUSR1);
+  CHECK(job.wait().status == 130);
+  CHECK(text_of(workplace / "scontrol") == "requeue 12_1\n");
+  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kTimeLimit);
+
+  CHECK(submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}}).status == 0);
+  CHECK(submission.follow() == std::vector<std::string>{"quick"});
+  CHECK(statuses(workplace) == "quick planned, slow finished 2");
+  CHECK(rows(workplace)[1].resumed_from_step > 0);
+}
+
+TEST_CASE("a run that ends in the time which its job had left asks for no other start") {
+  const Workplace workplace("  - {name: quick}\n  - {name: slow}\n", kArray);
+  Submission submission(workplace);
+  const std::string go = (workplace / "go").string();
+  Program job(workplace / ".", submission.command(),
+              submission.variables({{"STUB_RULES", "step=4,deaf=1; step=5,await=" + go}}));
+  job.wait_for_error_text("slow: started");
+  job.send(SIGUSR1);
+  job.wait_for_error_text("time limit is near");
+  std::ofstream(go).flush();
+  CHECK(job.wait().status == 130);
+  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kExited);
+  CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
+}
+
+TEST_CASE("outside of a job the command says what it is for") {
+  const Workplace workplace(kTwoPoints, kBase);
+  const Submission submission(workplace);
+  const Ended ended = Program(workplace / ".", submission.command()).wait();
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("works inside of a job of Slurm only"));
+}

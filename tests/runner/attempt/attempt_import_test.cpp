@@ -1,0 +1,172 @@
+#include "runner/attempt/attempt_import.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/runner/store/store_fixture.h"
+
+namespace fsdp {
+namespace {
+
+using Warnings = std::vector<std::string>;
+
+// A run of a job, as the runner has recorded it, and the folder that the job writes into.
+struct Submitted {
+  explicit Submitted(const std::string& slurm_job = "12") {
+    const std::vector runs{planned_run("point", 1)};
+    run = store.plan(experiment("lab"), runs).front();
+    submit(slurm_job, "t0ken");
+  }
+
+  void submit(const std::string& slurm_job, const std::string& token) {
+    JobRecord job;
+    job.experiment = "lab";
+    job.token = token;
+    job.slurm_job = slurm_job;
+    job.mode = "per_run";
+    job.provenance.git_commit = "commit of " + token;
+    job.tasks = {{.task = 3, .run = run.id, .device_kind = "cpu"}};
+    store.record_job(job);
+  }
+
+  RunPaths paths() const { return RunPaths(results.path() / run.folder); }
+
+  void begin(int attempt, const std::string& job) const {
+    std::filesystem::create_directories(paths().attempt(attempt));
+    write_launch_record(
+        paths(), attempt,
+        {.job = job, .node_list = "n[1-2]", .host = "n1", .started_unix_ms = 1'000 * attempt});
+  }
+
+  std::vector<int> import() {
+    return import_attempts(store, results.path(), run,
+                           [this](const std::string& line) { warnings.push_back(line); });
+  }
+
+  ResultsFolder results;
+  Store store{results.path()};
+  RunRecord run;
+  Warnings warnings;
+};
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST_CASE("the records of an attempt in a job are read as they were written") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  std::filesystem::create_directories(paths.attempt(2));
+  const WarnOfFile never = [](const std::string& line) { FAIL(line); };
+  CHECK_FALSE(read_launch_record(paths, 2, never));
+  CHECK_FALSE(read_end_record(paths, 2, never));
+  write_launch_record(paths, 2,
+                      {.job = "12_3", .node_list = "n[1-2]", .host = "n\"1", .started_unix_ms = 7});
+  write_end_record(paths, 2,
+                   {.ended_unix_ms = 9,
+                    .launch = {.outcome = LaunchOutcome::kTimeLimit,
+                               .reason = "the time\tlimit",
+                               .first_rank = 4},
+                    .inputs_compared = true});
+  const auto start = read_launch_record(paths, 2, never);
+  REQUIRE(start);
+  CHECK(start->job == "12_3");
+  CHECK(start->node_list == "n[1-2]");
+  CHECK(start->host == "n\"1");
+  CHECK(start->started_unix_ms == 7);
+  const auto end = read_end_record(paths, 2, never);
+  REQUIRE(end);
+  CHECK(end->ended_unix_ms == 9);
+  CHECK(end->launch.outcome == LaunchOutcome::kTimeLimit);
+  CHECK(end->launch.reason == "the time\tlimit");
+  CHECK(end->launch.first_rank == 4);
+  CHECK(end->inputs_compared == true);
+  CHECK_FALSE(end->changed_input);
+  const std::filesystem::directory_iterator files(paths.attempt(2));
+  CHECK(std::distance(begin(files), std::filesystem::directory_iterator()) == 2);
+}
+
+TEST_CASE("a record that no job has written is not there, and the warning names it") {
+  const std::string text = GENERATE(
+      as<std::string>(), "", "{", R"({"ended_unix_ms": 9, "outcome": "exited", "reason": "")",
+      R"({"ended_unix_ms": 9, "outcome": "exited", "reason": ""})",
+      R"({"ended_unix_ms": "9", "outcome": "exited", "reason": "", "first_rank": -1})",
+      R"({"ended_unix_ms": 9, "outcome": "happy", "reason": "", "first_rank": -1})", "[]", "null",
+      "\xff\xfe{}");
+  CAPTURE(text);
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  write_text(paths.end_record(1), text);
+  Warnings warnings;
+  CHECK_FALSE(read_end_record(paths, 1, [&](auto& line) { warnings.push_back(line); }));
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::Contains("attempt-1/end.json"));
+}
+
+TEST_CASE("attempts that a job has begun are begun in the store, once") {
+  Submitted job;
+  CHECK(job.import().empty());
+  job.begin(1, "12_3");
+  job.begin(2, "12_3");
+  CHECK(job.import() == std::vector{1, 2});
+  CHECK(job.import().empty());
+  const auto attempts = job.store.attempts(job.run.id);
+  REQUIRE(attempts.size() == 2);
+  CHECK(attempts[1].status == RunStatus::kRunning);
+  CHECK(attempts[1].slurm_job == "12_3");
+  CHECK(attempts[1].node_list == "n[1-2]");
+  CHECK(attempts[1].host == "n1");
+  CHECK(attempts[1].started_unix_ms == 2'000);
+  CHECK(job.store.provenance(job.run.id, 1).git_commit == "commit of t0ken");
+  CHECK(job.store.run(job.run.id)->status == RunStatus::kRunning);
+  job.begin(3, "12_3");
+  CHECK(job.import() == std::vector{3});
+  CHECK(job.warnings.empty());
+}
+
+TEST_CASE("an attempt belongs to the job that it names, whichever is the newest") {
+  Submitted job;
+  job.submit("15", "second");
+  job.begin(1, "12_3");
+  job.begin(2, "15_3");
+  CHECK(job.import() == std::vector{1, 2});
+  CHECK(job.store.provenance(job.run.id, 1).git_commit == "commit of t0ken");
+  CHECK(job.store.provenance(job.run.id, 2).git_commit == "commit of second");
+}
+
+TEST_CASE("a folder without a whole launch.json is looked at again, and hides no later attempt") {
+  Submitted job;
+  std::filesystem::create_directories(job.paths().attempt(1));
+  CHECK(job.import().empty());
+  write_text(job.paths().launch_record(1), "{\"job\": \"12");
+  CHECK(job.import().empty());
+  CHECK(job.warnings.size() == 1);
+  CHECK(job.store.attempts(job.run.id).empty());
+  job.begin(1, "12_3");
+  CHECK(job.import() == std::vector{1});
+  std::filesystem::create_directories(job.paths().attempt(2));
+  job.begin(3, "12_3");
+  CHECK(job.import() == std::vector{3});
+}
+
+TEST_CASE("attempts of others are not ours") {
+  Submitted job;
+  job.begin(1, "12_4");
+  job.begin(2, "13_3");
+  job.begin(3, "12");
+  CHECK(job.import().empty());
+  CHECK(job.store.run(job.run.id)->status == RunStatus::kPlanned);
+  CHECK(job.warnings.empty());
+}
+
+TEST_CASE("while sbatch has not answered, a job that nobody else knows is ours") {
+  Submitted job("");
+  job.begin(1, "12_3");
+  CHECK(job.import() == std::vector{1});
+  CHECK(job.store.attempts(job.run.id)[0].slurm_job == "12_3");
+  CHECK(job.store.running_attempts("lab").empty());
+}
+
+}  // namespace
+}  // namespace fsdp

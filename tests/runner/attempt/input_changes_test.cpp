@@ -1,0 +1,369 @@
+#include "runner/attempt/input_changes.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <vector>
+
+#include "contract/inputs/file_digest.h"
+#include "runner/attempt/closing.h"
+#include "runner/attempt/earlier_attempts.h"
+#include "runner/attempt/recovery.h"
+#include "runner/experiment/experiment.h"
+#include "runner/progress/line_progress.h"
+#include "runner/sweep/run_experiment.h"
+#include "tests/runner/jobs/slurm_fixture.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+
+void set_modified(const std::filesystem::path& file, int64_t seconds) {
+  const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+  REQUIRE(utimensat(AT_FDCWD, file.c_str(), times, 0) == 0);
+}
+
+// A run over two files of its own, as it was planned.
+struct Planned {
+  Planned() {
+    std::filesystem::create_directory(data / "set");
+    write("games.csv", "games");
+    write("tokenizer.model", "pieces");
+    run.spec = planned_run("point", 1).spec;
+    run.spec.data.train = data / "set/games.csv";
+    run.spec.data.tokenizer = data / "set/tokenizer.model";
+    plan([&](const auto& file) { return current_digest(store, file); });
+  }
+
+  // With its input files as `digest` says.
+  void plan(const FileDigest& digest) {
+    Store::PlannedRun planned = planned_run("point", 1, data_digest(run.spec, digest));
+    planned.spec = run.spec;
+    planned.data_digest = data_digest(run.spec, digest);
+    run.record = store.plan(experiment("lab"), std::vector{planned}).front();
+  }
+
+  // With one time of modification.
+  void write(const std::string& name, const std::string& text) const {
+    data.write("set/" + name, text);
+    set_modified(data / "set" / name, 1'000);
+  }
+  std::optional<std::string> changed(std::optional<int64_t> ended_unix_ms = std::nullopt) {
+    return changed_input(store, run.record, run.spec, {.ended_unix_ms = ended_unix_ms});
+  }
+  RunPaths paths() const { return RunPaths(results.path() / run.record.folder); }
+  AttemptRecord last_attempt() const { return store.attempts(run.record.id).back(); }
+
+  ResultsFolder results;
+  TemporaryFolder data;
+  Store store{results.path()};
+  RunToLaunch run;
+};
+
+// Each launch is over at once, after `during`.
+class ShortLauncher : public Launcher {
+ public:
+  explicit ShortLauncher(std::function<void()> during) : during_(std::move(during)) {}
+  bool has_room(size_t, bool) const override { return true; }
+  void start(const LaunchRequest& request) override {
+    ended_.push_back({.id = request.id});
+    ++started;
+    during_();
+  }
+  std::vector<LaunchResult> wait(std::chrono::milliseconds) override {
+    return std::exchange(ended_, {});
+  }
+  void stop_all() override {}
+
+  int started = 0;
+
+ private:
+  std::function<void()> during_;
+  std::vector<LaunchResult> ended_;
+};
+
+// What a rank of a whole run writes.
+void report_whole_run(const Planned& planned, int attempt) {
+  std::filesystem::create_directories(planned.paths().attempt(attempt));
+  std::ofstream file(planned.paths().events(attempt, 0));
+  RunStarted started;
+  started.steps_planned = 1;
+  int64_t sequence = 0;
+  for (const decltype(Event::body)& body :
+       std::vector<decltype(Event::body)>{started, step_done(1, 10), RunFinished{.steps = 1}}) {
+    file << to_json_line(event(sequence++, now_unix_ms(), body)) << '\n';
+  }
+}
+
+// Tells a test each time that the sweep has looked what there is to do.
+class HeardProgress : public QuietProgress {
+ public:
+  explicit HeardProgress(std::function<void()> heard) : heard_(std::move(heard)) {}
+  void refresh() override { heard_(); }
+
+ private:
+  std::function<void()> heard_;
+};
+
+ExitCode sweep(
+    Planned& planned, Launcher& launcher, std::optional<JobOfSweep> job = {},
+    const std::function<void()>& heard = [] {}) {
+  HeardProgress progress(heard);
+  SweepSettings settings;
+  settings.results = planned.results.path();
+  settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
+  settings.job = std::move(job);
+  return Sweep(planned.store, launcher, progress, std::move(settings)).run({planned.run});
+}
+
+TEST_CASE("an input that changes after a run was planned is found, whatever its size and time") {
+  Planned planned;
+  CHECK_FALSE(planned.changed());
+  const auto games = (planned.data / "set/games.csv").string();
+  SECTION("edited in place") {
+    planned.write("games.csv", "Games");
+    CHECK_THAT(planned.changed().value_or(""), Contains(games) && Contains(" changed"));
+  }
+  SECTION("its folder swapped for another") {
+    const auto set = planned.data / "set", other = planned.data / "other";
+    std::filesystem::copy(set, other);
+    planned.data.write("other/games.csv", "Games");
+    set_modified(other / "games.csv", 1'000);
+    std::filesystem::rename(set, planned.data / "away");
+    std::filesystem::rename(other, set);
+    CHECK(planned.changed());
+  }
+  SECTION("gone") {
+    std::filesystem::remove(games);
+    CHECK_THAT(planned.changed().value_or(""), Contains(games) && Contains("No such file"));
+  }
+  SECTION("touched, moved away and back, linked: its bytes are what they were") {
+    set_modified(games, 2'000);
+    std::filesystem::rename(games, games + "2");
+    std::filesystem::create_hard_link(games + "2", games);
+    CHECK_FALSE(planned.changed());
+  }
+}
+
+TEST_CASE("of contents that are remembered the file that changed is named alone") {
+  Planned planned;
+  const auto games = planned.data / "set/games.csv";
+  planned.store.remember_digest(state_of(games), file_digest(games));
+  planned.write("games.csv", "other games");
+  CHECK(planned.changed() == games.string() + " changed");
+}
+
+TEST_CASE("a change that is known to be later than an attempt's end is none of its own") {
+  Planned planned;
+  constexpr int64_t kHourMs = 3'600'000;
+  planned.write("games.csv", "Games");
+  CHECK_FALSE(planned.changed(now_unix_ms() - kHourMs));
+  CHECK(planned.changed(now_unix_ms()));
+  std::filesystem::remove_all(planned.data / "set");
+  CHECK_FALSE(planned.changed(now_unix_ms() - kHourMs));
+  CHECK(planned.changed(now_unix_ms()));
+}
+
+TEST_CASE("a later change of one input does not acquit another that changed before") {
+  Planned planned;
+  const std::filesystem::path old = "/bin/sh";  // stands for a file that nobody touched for long
+  const int64_t ended_unix_ms = state_of(old).changed_unix_ns / 1'000'000;
+  REQUIRE(now_unix_ms() > ended_unix_ms + 120'000);
+  planned.run.spec.data.tokenizer = old;
+  planned.plan([&](const auto& file) { return file == old ? "other pieces" : file_digest(file); });
+  if (GENERATE(false, true)) {
+    planned.write("games.csv", "Games");
+  } else {
+    std::filesystem::remove(planned.data / "set/games.csv");
+  }
+  CHECK(planned.changed(ended_unix_ms));
+}
+
+TEST_CASE("a run whose input changed since it was planned is failed and not launched") {
+  Planned planned;
+  planned.write("games.csv", "Games");
+  ShortLauncher launcher([] {});
+  CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
+  CHECK(launcher.started == 0);
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+  CHECK_THAT(planned.last_attempt().reason, Contains("games.csv") &&
+                                                Contains("changed since the run was planned") &&
+                                                Contains("run the experiment again"));
+}
+
+TEST_CASE("a run whose input changed while it went on is failed, and nothing resumes from it") {
+  Planned planned;
+  const bool in_job = GENERATE(false, true);
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    std::filesystem::create_directories(planned.paths().checkpoint(1));
+    planned.write("games.csv", "Games");
+  });
+  const std::optional<JobOfSweep> job =
+      in_job ? std::optional(JobOfSweep{"12", "n1"}) : std::nullopt;
+  CHECK(sweep(planned, launcher, job) == ExitCode::kRunFailed);
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+  CHECK_THAT(planned.last_attempt().reason,
+             Contains("games.csv") && Contains("changed while the run went on; run it again"));
+  CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));
+  if (!in_job) return;
+  const auto end = read_end_record(planned.paths(), 1, [](const std::string&) {});
+  REQUIRE(end);
+  const std::string reason = planned.last_attempt().reason;
+  const Ending ending = close_attempt(planned.store, planned.results.path(),
+                                      {.run = planned.run.record,
+                                       .spec = planned.run.spec,
+                                       .attempt = 1,
+                                       .end = end,
+                                       .of_job = true})
+                            .ending;
+  CHECK(ending.status == RunStatus::kFailed);
+  CHECK(ending.reason == reason);
+}
+
+TEST_CASE("a run is not closed before its tainted checkpoints are set aside") {
+  Planned planned;
+  const auto in_the_way = planned.paths().attempt(1) / "checkpoints";
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    std::filesystem::create_directories(planned.paths().checkpoint(1));
+    planned.write("games.csv", "Games");
+    std::ofstream(in_the_way) << "no folder";
+  });
+  int looks = 0;
+  const auto remove_at_last = [&] {
+    if (std::filesystem::exists(in_the_way / "step-1") || ++looks < 3) return;
+    CHECK(planned.last_attempt().status == RunStatus::kRunning);
+    CHECK(std::filesystem::exists(planned.paths().checkpoint(1)));
+    std::filesystem::remove(in_the_way);
+  };
+  CHECK(sweep(planned, launcher, {}, remove_at_last) == ExitCode::kRunFailed);
+  CHECK(looks == 3);
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+  CHECK(std::filesystem::exists(in_the_way / "step-1"));
+}
+
+TEST_CASE("a verdict on inputs is made while the results are there: inputs may be in them") {
+  Planned planned;
+  const auto results = planned.results.path();
+  const auto away = results.string() + ".away";
+  planned.run.spec.evaluation.data = results / "held_out.csv";
+  std::ofstream(results / "held_out.csv") << "games";
+  planned.plan(file_digest);
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    std::filesystem::rename(results, away);
+  });
+  int looks = 0;
+  const auto put_back = [&] {
+    if (++looks == 3) std::filesystem::rename(away, results);
+  };
+  CHECK(sweep(planned, launcher, {}, put_back) == ExitCode::kOk);
+  CHECK(planned.last_attempt().status == RunStatus::kFinished);
+}
+
+TEST_CASE("an input that gets or loses a hard link while a run goes on is the same") {
+  Planned planned;
+  const auto games = planned.data / "set/games.csv";
+  const bool loses = GENERATE(false, true);
+  if (loses) std::filesystem::create_hard_link(games, planned.data / "backup");
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    if (loses) {
+      std::filesystem::remove(planned.data / "backup");
+    } else {
+      std::filesystem::create_hard_link(games, planned.data / "backup");
+    }
+  });
+  CHECK(sweep(planned, launcher) == ExitCode::kOk);
+}
+
+TEST_CASE("an attempt never takes a folder that is there: its events would be the run's") {
+  Planned planned;
+  const int64_t run = planned.run.record.id;
+  planned.store.begin_attempt(run, attempt_start(now_unix_ms()));
+  planned.store.end_attempt(run, 1, RunStatus::kInterrupted, "", now_unix_ms());
+  report_whole_run(planned, 2);  // by hand, and attempt-1 was deleted
+  ShortLauncher launcher([] {});
+  CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
+  CHECK(planned.last_attempt().attempt == 3);
+  CHECK_THAT(planned.last_attempt().reason, Contains("every rank exited with status 0, but"));
+  CHECK(launcher.started == 1);
+}
+
+TEST_CASE("a run whose input was changed and put back while it went on is failed") {
+  Planned planned;
+  ShortLauncher launcher([&] {
+    report_whole_run(planned, 1);
+    planned.write("games.csv", "Games");
+    planned.write("games.csv", "games");
+  });
+  CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
+  CHECK_THAT(planned.last_attempt().reason,
+             Contains("games.csv was written to") && Contains("while the run went on"));
+}
+
+TEST_CASE("an attempt of a killed runner whose input changed is failed when it is closed") {
+  Planned planned;
+  const bool has_changed = GENERATE(false, true);
+  const int64_t run = planned.run.record.id;
+  AttemptStart start = attempt_start(now_unix_ms());
+  planned.store.begin_attempt(run, start);
+  report_whole_run(planned, 1);
+  if (has_changed) planned.write("games.csv", "Games");
+  recover_attempts(planned.store, planned.results.path(), "lab", [](const std::string&) {});
+  const RunStatus status = has_changed ? RunStatus::kFailed : RunStatus::kFinished;
+  CHECK(planned.last_attempt().status == status);
+}
+
+TEST_CASE(
+    "inputs that were compared at an attempt's end are not compared again when it is closed") {
+  Planned planned;
+  planned.store.begin_attempt(planned.run.record.id, attempt_start(now_unix_ms()));
+  report_whole_run(planned, 1);
+  const bool were_compared = GENERATE(false, true);
+  EndRecord end;
+  end.ended_unix_ms = now_unix_ms();
+  end.inputs_compared = were_compared;
+  write_end_record(planned.paths(), 1, end);
+  std::filesystem::remove_all(planned.data / "set");  // the project was moved
+  recover_attempts(planned.store, planned.results.path(), "lab", [](const std::string&) {});
+  CHECK(planned.last_attempt().status ==
+        (were_compared ? RunStatus::kFinished : RunStatus::kFailed));
+}
+
+TEST_CASE("a job that starts again sets aside what an attempt with changed inputs has left") {
+  Planned planned;
+  QuietProgress progress;
+  JobRecord job;
+  job.experiment = "lab";
+  job.slurm_job = "12";
+  job.mode = "allocation";
+  job.tasks = {{.task = 0, .run = planned.run.record.id, .device_kind = "cpu"}};
+  job.id = planned.store.record_job(job);
+  report_whole_run(planned, 1);
+  std::filesystem::create_directories(planned.paths().checkpoint(1));
+  write_launch_record(planned.paths(), 1, {.job = "12", .node_list = "n1", .host = "n1"});
+  if (GENERATE(false, true)) {
+    planned.write("games.csv", "Games");
+  } else {  // it was killed after it had looked, and the file was put back
+    EndRecord end;
+    end.changed_input = "games.csv changed";
+    write_end_record(planned.paths(), 1, end);
+  }
+  const auto nothing_follows = [](const RunToLaunch&, RunStatus) {
+    return std::optional<RunToLaunch>();
+  };
+  const auto left = left_to_launch({planned.run}, {planned.store, progress, planned.results.path()},
+                                   job.id, nothing_follows);
+  CHECK(left.empty());
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+  CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));
+  CHECK(std::filesystem::exists(planned.paths().attempt(1) / "checkpoints/step-1"));
+}
+
+}  // namespace
+}  // namespace fsdp

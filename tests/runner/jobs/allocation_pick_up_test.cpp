@@ -1,0 +1,204 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runner/jobs/slurm_fixture.h"
+
+using namespace fsdp;
+using enum RunStatus;
+
+namespace {
+
+// Two runs in one job, whose runner has ended.
+struct Detached {
+  Detached() {
+    std::vector<Store::PlannedRun> planned{planned_run("first", 1, "1"),
+                                           planned_run("second", 1, "2")};
+    for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
+    SlurmRunnerLife life(results, cluster);
+    runs = life.plan(in_order(planned));
+    REQUIRE(life.sweep.submit(runs));
+    jobs = {FakeJob(results.path(), runs[0].record), FakeJob(results.path(), runs[1].record)};
+  }
+  int64_t id(size_t run) const { return runs[run].record.id; }
+  // The run, as the next call of the user reads it.
+  RunToLaunch again(const SlurmRunnerLife& life, size_t run) const {
+    return {life.store.run(id(run)).value(), runs[run].spec};
+  }
+
+  ResultsFolder results;
+  FakeCluster cluster;
+  std::vector<RunToLaunch> runs;
+  std::vector<FakeJob> jobs;
+};
+
+}  // namespace
+
+TEST_CASE("a run that its job goes on with once requeued is in that job for the next runner too") {
+  Detached lab;
+  lab.cluster.runs("100");
+  lab.jobs[0].starts(1, "100");
+  lab.jobs[0].is_asked_to_stop("time_limit");
+  const bool is_seen_before = GENERATE(false, true);
+  if (is_seen_before) {
+    SlurmRunnerLife earlier(lab.results, lab.cluster);
+    REQUIRE(earlier.sweep.pick_up());
+    CHECK(earlier.sweep.follows(lab.id(0)));
+  }
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  SECTION("while the job ends") {
+    lab.cluster.becomes("100", TaskPhase::kEnding, "COMPLETING");
+    REQUIRE(life.sweep.pick_up());
+    CHECK(life.status(lab.id(0)) == kTimeLimit);
+  }
+  SECTION("while the job waits") {
+    lab.cluster.waits_again("100");
+    REQUIRE(life.sweep.pick_up());
+    CHECK(life.status(lab.id(0)) == kQueued);
+  }
+  SECTION("when the job runs again and has not come to it") {
+    REQUIRE(life.sweep.pick_up());
+    CHECK(life.status(lab.id(0)) == kTimeLimit);
+  }
+  CHECK(life.sweep.follows(lab.id(0)));
+  life.happens = {[&] {
+    lab.cluster.runs("100");
+    lab.jobs[0].starts(2, "100");
+    lab.jobs[0].finishes();
+    lab.jobs[1].starts(1, "100");
+    lab.jobs[1].finishes();
+    lab.cluster.ends("100");
+  }};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(lab.id(0)) == Statuses{kTimeLimit, kFinished});
+}
+
+TEST_CASE("a run that is cancelled while its requeued job waits does not stay queued") {
+  Detached lab;
+  lab.cluster.runs("100");
+  lab.jobs[0].starts(1, "100");
+  lab.jobs[0].is_asked_to_stop("time_limit");
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.pick_up());
+  life.happens = {[&] { lab.cluster.waits_again("100"); },
+                  [&] {
+                    CHECK(life.status(lab.id(0)) == kQueued);
+                    lab.cluster.becomes("100", TaskPhase::kEnded, "CANCELLED", "");
+                  }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.status(lab.id(0)) == kCancelled);
+}
+
+TEST_CASE("an attempt is followed by the job that began it, not by an earlier job of its run") {
+  Detached lab;
+  lab.cluster.runs("100");
+  lab.jobs[0].starts(1, "100");
+  lab.jobs[0].fails();
+  lab.jobs[1].starts(1, "100");
+  const auto second_job_begins = [&] {
+    lab.cluster.runs("101");
+    lab.jobs[0].starts(2, "101");
+  };
+  const auto second_job_ends = [&] {
+    lab.jobs[0].finishes();
+    lab.cluster.ends("101");
+  };
+  const auto first_job_ends = [&] {
+    lab.jobs[1].finishes();
+    lab.cluster.ends("100");
+  };
+  {
+    SlurmRunnerLife life(lab.results, lab.cluster);
+    REQUIRE(life.sweep.pick_up());
+    CHECK(life.status(lab.id(0)) == kFailed);
+    CHECK_FALSE(life.sweep.follows(lab.id(0)));
+    REQUIRE(life.sweep.submit({lab.again(life, 0)}));
+    life.happens = {second_job_begins, [] {}, [&] { life.is_asked_to_stop = true; }};
+    SECTION("seen by one runner") {
+      life.happens = {second_job_begins, [] {}, second_job_ends, [] {}, first_job_ends};
+      CHECK(life.sweep.follow() == ExitCode::kOk);
+    }
+    SECTION("seen by the next runner") {
+      CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+      SlurmRunnerLife next(lab.results, lab.cluster);
+      REQUIRE(next.sweep.pick_up());
+      CHECK(next.status(lab.id(0)) == kRunning);
+      next.happens = {second_job_ends, [] {}, first_job_ends};
+      CHECK(next.sweep.follow() == ExitCode::kOk);
+    }
+    SECTION("not begun when the earlier job has ended") {
+      SlurmRunnerLife next(lab.results, lab.cluster);
+      first_job_ends();
+      REQUIRE(next.sweep.pick_up());
+      CHECK(next.status(lab.id(0)) == kQueued);
+      next.happens = {second_job_begins, second_job_ends};
+      CHECK(next.sweep.follow() == ExitCode::kOk);
+    }
+  }
+  const SlurmRunnerLife life(lab.results, lab.cluster);
+  CHECK(life.attempts(lab.id(0)) == Statuses{kFailed, kFinished});
+  CHECK(life.status(lab.id(0)) == kFinished);
+  CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE("a run whose answer from sbatch was lost is queued, though it failed before") {
+  Detached lab;
+  lab.cluster.runs("100");
+  for (FakeJob& job : lab.jobs) {
+    job.starts(1, "100");
+    job.fails();
+  }
+  lab.cluster.ends("100");
+  {
+    SlurmRunnerLife killed(lab.results, lab.cluster);
+    REQUIRE(killed.sweep.pick_up());
+    CHECK(killed.status(lab.id(0)) == kFailed);
+    lab.cluster.loses_answers = true;
+    killed.is_asked_to_stop = true;
+    REQUIRE_FALSE(killed.sweep.submit({lab.again(killed, 0)}));
+  }
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.pick_up());
+  CHECK(life.sweep.follows(lab.id(0)));
+  CHECK(life.status(lab.id(0)) == kQueued);
+}
+
+TEST_CASE("a run whose ranks died without a word has ended while its job goes on") {
+  Detached lab;
+  lab.cluster.runs("100");
+  lab.jobs[0].starts(1, "100");
+  lab.jobs[0].says("failed");
+  lab.jobs[1].starts(1, "100");
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.pick_up());
+  life.happens = {[] {}, [] {}, [] {},
+                  [&] {
+                    CHECK(life.status(lab.id(0)) == kFailed);
+                    CHECK_FALSE(life.sweep.follows(lab.id(0)));
+                    lab.jobs[1].finishes();
+                    lab.cluster.ends("100");
+                  }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+}
+
+TEST_CASE("a doubled key's next value is left to the job that doubles that key, and no other") {
+  const ResultsFolder results;
+  FakeCluster cluster;
+  std::vector<Store::PlannedRun> planned;
+  for (const char* name : {"one=1", "one=2", "two=2"}) {
+    planned.push_back(planned_run(name, 1, name));
+    planned.back().family = std::string(name).substr(0, 3);
+    planned.back().spec.slurm.mode = SlurmMode::kAllocation;
+  }
+  planned = in_order(planned);
+  {
+    SlurmRunnerLife detached(results, cluster);
+    REQUIRE(detached.sweep.submit({detached.plan(planned)[0]}));
+  }
+  cluster.runs("100");
+  SlurmRunnerLife life(results, cluster);
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  REQUIRE(life.sweep.pick_up());
+  CHECK(life.sweep.leave_to_allocation(runs[1]));
+  CHECK(life.sweep.follows(runs[1].record.id));
+  CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
+  CHECK_FALSE(life.sweep.follows(runs[2].record.id));
+}

@@ -1,0 +1,173 @@
+#include "runner/jobs/job_follower.h"
+
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "contract/inputs/file_digest.h"
+#include "runner/experiment/experiment.h"
+#include "tests/runner/jobs/slurm_fixture.h"
+
+namespace fsdp {
+namespace {
+
+using Folders = std::set<std::filesystem::path>;
+
+// Folders that are opened, which is what makes a client of NFS ask for new names in them.
+class OpenedFolders {
+ public:
+  OpenedFolders() : descriptor_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    REQUIRE(descriptor_ >= 0);
+  }
+  ~OpenedFolders() { close(descriptor_); }
+  OpenedFolders(const OpenedFolders&) = delete;
+  OpenedFolders& operator=(const OpenedFolders&) = delete;
+
+  void watch(const std::filesystem::path& folder) {
+    const int watched = inotify_add_watch(descriptor_, folder.c_str(), IN_OPEN | IN_ONLYDIR);
+    REQUIRE(watched >= 0);
+    folder_of_[watched] = folder;
+  }
+  // Since the last call.
+  Folders opened() {
+    Folders folders;
+    alignas(inotify_event) std::array<char, 4096> buffer{};
+    ssize_t size = 0;
+    while ((size = read(descriptor_, buffer.data(), buffer.size())) > 0) {
+      for (ssize_t at = 0; at < size;) {
+        inotify_event event{};
+        std::memcpy(&event, buffer.data() + at, sizeof(event));
+        if (event.len == 0) folders.insert(folder_of_[event.wd]);  // not what is in it
+        at += static_cast<ssize_t>(sizeof(event) + event.len);
+      }
+    }
+    return folders;
+  }
+
+ private:
+  int descriptor_;
+  std::map<int, std::filesystem::path> folder_of_;
+};
+
+// Jobs of one run, followed pass by pass.
+struct Followed {
+  explicit Followed(const Store::PlannedRun& planned_alone = planned_run("point", 1)) {
+    const std::vector planned{planned_alone};
+    run = {store.plan(experiment("lab"), planned).front(), planned.front().spec};
+    JobRecord job;
+    job.experiment = "lab";
+    job.token = "t0ken";
+    job.slurm_job = "100";
+    job.mode = "per_run";
+    job.tasks = {{.task = 0, .run = run.record.id, .device_kind = "cpu"}};
+    job.id = store.record_job(job);
+    std::filesystem::create_directories(paths().folder());
+    follower.follow(job, std::span(&run, 1));
+  }
+
+  RunPaths paths() const { return RunPaths(results.path() / run.record.folder); }
+  // Some seconds after the last one. Whether the run has ended.
+  bool pass(TaskPhase phase) {
+    now += std::chrono::seconds(2);
+    const std::vector<TaskState> states{
+        {.job = "100_0", .phase = phase, .state = "", .reason = "", .node_list = "n1"}};
+    return !follower.pass(states).empty();
+  }
+  RunStatus status() const { return store.run(run.record.id)->status; }
+
+  ResultsFolder results;
+  Store store{results.path()};
+  RecordingProgress progress;
+  RunToLaunch run;
+  std::chrono::steady_clock::time_point now{};
+  JobFollower follower{{store, progress, results.path()}, [this] { return now; }};
+};
+
+TEST_CASE("before a run without an attempt is judged, its folder is asked again for one") {
+  Followed lab;
+  OpenedFolders folders;
+  folders.watch(lab.paths().folder());
+  CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  CHECK_FALSE(lab.pass(TaskPhase::kEnded));
+  CHECK(folders.opened().empty());
+  for (bool has_ended = false; !has_ended;) {
+    has_ended = lab.pass(TaskPhase::kEnded);
+    REQUIRE(folders.opened() == Folders{lab.paths().folder()});
+  }
+  CHECK(lab.status() == RunStatus::kFailed);
+}
+
+TEST_CASE("before an attempt is judged whose ranks are silent, its folder is asked again") {
+  const TaskPhase end = GENERATE(TaskPhase::kEnded, TaskPhase::kQueued);
+  Followed lab;
+  FakeJob job(lab.results.path(), lab.run.record);
+  job.starts(1, "100_0");
+  CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  OpenedFolders folders;
+  folders.watch(lab.paths().folder());
+  folders.watch(lab.paths().attempt(1));
+  CHECK_FALSE(lab.pass(end));
+  CHECK(folders.opened().empty());
+  CHECK_FALSE(lab.pass(end));
+  CHECK(folders.opened() == Folders{lab.paths().folder(), lab.paths().attempt(1)});
+  job.finishes();
+  lab.pass(end);
+  CHECK(lab.store.attempts(lab.run.record.id).front().status == RunStatus::kFinished);
+}
+
+TEST_CASE("an attempt that shows up late is asked for its files") {
+  Followed lab;
+  CHECK_FALSE(lab.pass(TaskPhase::kEnded));
+  std::filesystem::create_directories(lab.paths().attempt(1));
+  OpenedFolders folders;
+  folders.watch(lab.paths().attempt(1));
+  CHECK_FALSE(lab.pass(TaskPhase::kEnded));
+  CHECK(folders.opened() == Folders{lab.paths().attempt(1)});
+}
+
+TEST_CASE("a run of a batch script whose input changed is failed, though its ranks finished") {
+  const TemporaryFolder data;
+  Store::PlannedRun planned = planned_run("point", 1);
+  planned.spec.data.train = data.write("games.csv", "games");
+  planned.spec.data.tokenizer = data.write("tokenizer.model", "pieces");
+  const bool has_changed = GENERATE(false, true);
+  planned.data_digest = has_changed ? "another" : data_digest(planned.spec, file_digest);
+  Followed lab(planned);
+  FakeJob job(lab.results.path(), lab.run.record);
+  job.starts(1, "100_0");
+  std::filesystem::create_directories(lab.paths().checkpoint(1));
+  const auto how = GENERATE(as<std::string>(), "ended", "requeued", "requeued and begun again");
+  CAPTURE(has_changed, how);
+  CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  if (how == "requeued and begun again") {
+    FakeJob(lab.results.path(), lab.run.record).starts(2, "100_0");
+    CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  } else {
+    job.finishes();
+    CHECK(lab.pass(how == "ended" ? TaskPhase::kEnded : TaskPhase::kQueued) == (how == "ended"));
+  }
+  const RunStatus status = lab.store.attempts(lab.run.record.id).front().status;
+  const bool was_cut_short = how == "requeued and begun again";
+  const RunStatus said = was_cut_short ? RunStatus::kNodeFailed : RunStatus::kFinished;
+  CHECK(status == (has_changed ? RunStatus::kFailed : said));
+  CHECK(std::filesystem::exists(lab.paths().checkpoints()) == !has_changed);
+}
+
+TEST_CASE("a run whose folder is gone or read-only is judged all the same") {
+  using std::filesystem::perms;
+  Followed lab;
+  if (GENERATE(true, false)) {
+    std::filesystem::remove_all(lab.paths().folder());
+  } else {
+    std::filesystem::permissions(lab.paths().folder(), perms::owner_read | perms::owner_exec);
+  }
+  int passes = 1;
+  while (!lab.pass(TaskPhase::kEnded)) REQUIRE(++passes < 10);
+  CHECK(lab.status() == RunStatus::kFailed);
+}
+
+}  // namespace
+}  // namespace fsdp

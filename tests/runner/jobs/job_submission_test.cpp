@@ -1,0 +1,181 @@
+#include "runner/jobs/job_submission.h"
+
+#include <catch2/catch.hpp>
+#include <stdexcept>
+
+#include "tests/runner/jobs/slurm_fixture.h"
+
+using namespace fsdp;
+using enum RunStatus;
+
+namespace {
+
+// Whoever calls sbatch again and again without a pause is stopped.
+class FullCluster : public FakeCluster {
+ public:
+  std::string submit(const std::filesystem::path& script) override {
+    if (submissions == 3) throw std::runtime_error("sbatch is called without a pause");
+    return FakeCluster::submit(script);
+  }
+};
+
+// Its controller keeps a record of jobs that it refuses, as a real one does of some.
+class RecordingCluster : public FakeCluster {
+ public:
+  std::string submit(const std::filesystem::path& script) override {
+    FakeCluster::submit(script);
+    throw SlurmRefused("sbatch refuses the job: Invalid partition name specified", false);
+  }
+};
+
+// Its sbatch refuses what it reads, whether the controller answers or not.
+class SilentCluster : public FakeCluster {
+ public:
+  std::string submit(const std::filesystem::path&) override {
+    ++submissions;
+    is_down = true;
+    throw SlurmRefused("sbatch refuses the job: Invalid --mem specification", false);
+  }
+};
+
+std::vector<Store::PlannedRun> two_runs(SlurmMode mode) {
+  auto planned = in_order({planned_run("first", 1, "1"), planned_run("second", 1, "2")});
+  for (auto& run : planned) run.spec.slurm.mode = mode;
+  return planned;
+}
+
+}  // namespace
+
+TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and is whole") {
+  const ResultsFolder results;
+  FullCluster cluster;
+  SlurmRunnerLife life(results, cluster);
+  const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kAllocation));
+  cluster.most_waiting = 0;
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(cluster.submissions == 1);
+  CHECK_FALSE(life.sweep.follows(runs[0].record.id));
+  CHECK(life.store.open_jobs("").empty());
+  cluster.most_waiting = 1;
+  life.is_asked_to_stop = true;
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  CHECK(life.sweep.follows(runs[0].record.id));
+  CHECK(cluster.submissions == 2);
+  CHECK(life.store.open_jobs("lab").at(0).tasks.size() == 2);
+}
+
+TEST_CASE("a job starts the runner by the path that the submission was told") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.submit(life.plan(two_runs(SlurmMode::kAllocation))));
+  const JobRecord job = life.store.open_jobs("lab").at(0);
+  std::ifstream script(lab.results.path() / job.folder / "script.sh");
+  const std::string text{std::istreambuf_iterator<char>(script), {}};
+  CHECK_THAT(text, Catch::Matchers::Contains("\nexec /opt/fsdp-run attempt "));
+}
+
+TEST_CASE("a refused job that squeue shows as a failed one was not submitted") {
+  const ResultsFolder results;
+  RecordingCluster cluster;
+  SlurmRunnerLife life(results, cluster);
+  const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kPerRun));
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(cluster.submissions == 1);
+  CHECK_FALSE(life.sweep.follows(runs[1].record.id));
+  CHECK(life.status(runs[0].record.id) == RunStatus::kFailed);
+  CHECK(life.progress.count("Invalid partition name") == 2);
+  CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE("a refusal is told at once, also while nobody says whether the job was taken") {
+  const ResultsFolder results;
+  SilentCluster cluster;
+  SlurmRunnerLife life(results, cluster);
+  const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kPerRun));
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(cluster.submissions == 1);
+  CHECK(life.status(runs[0].record.id) == RunStatus::kFailed);
+  CHECK(life.progress.count("Invalid --mem specification") == 2);
+  CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE("runs that Slurm refuses have failed with its words, and others go on") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<Store::PlannedRun> planned = runs_of_one_shape(2);
+  planned[1].spec.slurm.partition = "other";
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  lab.cluster.refused_script = "--partition=other";
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(life.status(runs[0].record.id) == kQueued);
+  CHECK(life.status(runs[1].record.id) == kFailed);
+  CHECK(life.progress.count("invalid partition") == 1);
+  CHECK(life.store.open_jobs("").size() == 1);
+}
+
+TEST_CASE("runs that are refused when they are to run again keep their results") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<Store::PlannedRun> planned = runs_of_one_shape(2);
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const int64_t finished = runs[0].record.id;
+  const int attempt = life.store.begin_attempt(finished, attempt_start());
+  life.store.end_attempt(finished, attempt, kFinished, "", 2'000);
+  lab.cluster.refused_script = "--array=";
+  REQUIRE(life.sweep.submit(life.plan(planned)));
+  CHECK(life.progress.count("invalid partition") == 2);
+  CHECK(life.status(finished) == kFinished);
+  CHECK(life.status(runs[1].record.id) == kFailed);
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+}
+
+TEST_CASE("where submitted jobs are limited, what fits is submitted, and the rest later") {
+  SlurmLaboratory lab;
+  lab.cluster.most_waiting = 3;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
+  REQUIRE(life.sweep.submit(runs));
+  const auto queued = [&] {
+    return std::ranges::count_if(
+        runs, [&](const RunToLaunch& run) { return life.status(run.record.id) == kQueued; });
+  };
+  CHECK(queued() == 3);
+  const auto all_finish = [&] {
+    for (const RunToLaunch& run : runs) {
+      const std::vector<JobRecord> jobs = life.store.jobs_of_run(run.record.id);
+      if (jobs.empty() || jobs.back().tasks[0].over) continue;
+      const std::string task = slurm_name(jobs.back(), jobs.back().tasks[0].task);
+      FakeJob job = lab.job(run);
+      job.starts(1, task);
+      job.finishes();
+      lab.cluster.ends(task);
+    }
+  };
+  life.happens = {all_finish, [] {}, all_finish};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
+}
+
+TEST_CASE("an array has no more tasks than the cluster allows") {
+  SlurmLaboratory lab;
+  lab.cluster.configuration.max_array_size = 2;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(lab.cluster.submissions == 3);
+  CHECK(lab.cluster.known.contains("102_0"));
+  CHECK_FALSE(lab.cluster.known.contains("100_2"));
+}
+
+TEST_CASE("what keeps a job from starting is said at once, and once") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit(runs));
+  for (const char* task : {"100_0", "100_1"}) {
+    lab.cluster.known[task].reason = "PartitionDown";
+  }
+  life.happens = {[] {}, [] {}, [&] { life.is_asked_to_stop = true; }};
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  CHECK(life.progress.count("does not start") == 1);
+}

@@ -1,0 +1,293 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "runner/jobs/job_submission.h"
+#include "runner/jobs/slurm_sweep.h"
+#include "runner/progress/progress.h"
+#include "runner/slurm/slurm.h"
+#include "tests/runner/store/store_fixture.h"
+
+// A cluster of which a test says what happens, and what its jobs would write.
+namespace fsdp {
+
+using Statuses = std::vector<RunStatus>;
+
+class FakeCluster : public SlurmCluster {
+ public:
+  SlurmConfig config() override {
+    answer();
+    return configuration;
+  }
+  std::string submit(const std::filesystem::path& script) override {
+    ++submissions;
+    answer();
+    const std::string text = read(script);
+    if (!refused_script.empty() && text.find(refused_script) != std::string::npos) {
+      throw SlurmRefused("sbatch: error: invalid partition specified", false);
+    }
+    const bool is_array = text.find("--array=") != std::string::npos;
+    const int tasks = is_array ? tasks_in(text) : 1;
+    if (waiting_tasks() + tasks > most_waiting)
+      throw SlurmRefused("QOSMaxSubmitJobPerUserLimit", true);
+    const std::string id = std::to_string(next_id_++);
+    const size_t token = text.find("fsdp-run:") + 9;
+    tokens[text.substr(token, 16)] = id;
+    for (int task = 0; task < tasks; ++task) {
+      const std::string name = is_array ? id + '_' + std::to_string(task) : id;
+      known[name] = {.job = name, .state = "PENDING", .reason = "Priority", .node_list = ""};
+    }
+    if (loses_answers) throw SlurmUnavailable("sbatch did not answer within 30 s");
+    return id;
+  }
+  std::optional<std::string> find_submission(const std::string& token) override {
+    answer();
+    const auto found = tokens.find(token);
+    return found == tokens.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::vector<TaskState> query(std::span<const std::string> jobs) override {
+    ++queries;
+    answer();
+    std::vector<TaskState> states;
+    for (const auto& [name, state] : known) {
+      if (std::ranges::find(jobs, name) != jobs.end()) states.push_back(state);
+    }
+    return states;
+  }
+  void cancel(std::span<const std::string> names) override {
+    answer();
+    for (const std::string& name : names) cancelled.insert(name);
+  }
+
+  void becomes(const std::string& task, TaskPhase phase, const std::string& state,
+               const std::string& nodes = "n1") {
+    known[task] = {.job = task, .phase = phase, .state = state, .reason = "", .node_list = nodes};
+  }
+  void runs(const std::string& task) { becomes(task, TaskPhase::kRunning, "RUNNING"); }
+  void ends(const std::string& task, const std::string& state = "COMPLETED") {
+    becomes(task, TaskPhase::kEnded, state);
+  }
+  void waits_again(const std::string& task) { becomes(task, TaskPhase::kQueued, "PENDING", ""); }
+
+  bool is_down = false;
+  bool loses_answers = false;
+  std::string refused_script;  // a part of it
+  int most_waiting = 1'000'000;
+  int submissions = 0;
+  int queries = 0;
+  std::map<std::string, TaskState> known;     // by task
+  std::map<std::string, std::string> tokens;  // -> job
+  std::set<std::string> cancelled;
+  SlurmConfig configuration{.cluster = "here"};
+
+ private:
+  void answer() const {
+    if (is_down) throw SlurmUnavailable("slurmctld does not answer");
+  }
+  static std::string read(const std::filesystem::path& file) {
+    std::ifstream stream(file);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  static int tasks_in(const std::string& script) {
+    return std::stoi(script.substr(script.find("--array=0-") + 10)) + 1;
+  }
+  int waiting_tasks() const {
+    return static_cast<int>(std::ranges::count_if(
+        known, [](const auto& each) { return each.second.phase != TaskPhase::kEnded; }));
+  }
+
+  int next_id_ = 100;
+};
+
+// Runs of one rank that ask for the same.
+inline std::vector<Store::PlannedRun> runs_of_one_shape(int count, int64_t checkpoint_steps = 0) {
+  std::vector<Store::PlannedRun> runs;
+  for (int i = 0; i < count; ++i) {
+    Store::PlannedRun run = planned_run("run" + std::to_string(i), 1, std::to_string(i));
+    if (checkpoint_steps > 0) run.spec.checkpoint.every_steps = checkpoint_steps;
+    runs.push_back(std::move(run));
+  }
+  return in_order(std::move(runs));
+}
+
+// What the ranks and the batch script of one run write.
+class FakeJob {
+ public:
+  static constexpr int kSteps = 20;
+
+  FakeJob(const std::filesystem::path& results, const RunRecord& run, int64_t ranks = 1)
+      : paths_(results / run.folder), ranks_(ranks) {}
+
+  // As the batch script does, in job `job`.
+  void starts(int attempt, const std::string& job) {
+    std::filesystem::create_directories(paths_.attempt(attempt));
+    write(paths_.launch_record(attempt), R"({"job": ")" + job +
+                                             R"(", "node_list": "n1", "host": "n1", )"
+                                             R"("started_unix_ms": )" +
+                                             std::to_string(now_unix_ms()) + "}");
+    attempt_ = attempt;
+    sequences_.assign(static_cast<size_t>(ranks_), 0);
+    RunStarted started;
+    started.steps_planned = kSteps;
+    started.resumed_from_step = last_step_;
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, started);
+  }
+  // All from the last one to this.
+  void steps(int64_t last) {
+    for (; last_step_ < last; ++last_step_) {
+      for (int rank = 0; rank < ranks_; ++rank) report(rank, step_done(last_step_ + 1, 10));
+    }
+  }
+  void finishes() {
+    steps(kSteps);
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFinished{.steps = kSteps});
+    says("exited");
+  }
+  void runs_out_of_memory() {
+    report(0, RunFailed{.exit_code = 3, .reason = "out of memory"});
+    says("failed");
+  }
+  void fails() {
+    for (int rank = 0; rank < ranks_; ++rank)
+      report(rank, RunFailed{.exit_code = 1, .reason = "bad data"});
+    says("failed");
+  }
+  void is_asked_to_stop(const std::string& outcome) {
+    for (int rank = 0; rank < ranks_; ++rank) report(rank, RunInterrupted{});
+    says(outcome);
+  }
+  // end.json
+  void says(const std::string& outcome) {
+    write(paths_.end_record(attempt_),
+          R"({"ended_unix_ms": )" + std::to_string(now_unix_ms()) + R"(, "outcome": ")" + outcome +
+              R"(", "reason": "", "first_rank": -1, "inputs_compared": false})");
+  }
+
+ private:
+  static void write(const std::filesystem::path& file, const std::string& text) {
+    std::ofstream(file) << text << '\n';
+  }
+  template <typename Body>
+  void report(int rank, Body body) {
+    std::ofstream(paths_.events(attempt_, rank), std::ios::app)
+        << to_json_line(
+               event(sequences_[static_cast<size_t>(rank)]++, now_unix_ms(), std::move(body)))
+        << '\n';
+  }
+
+  RunPaths paths_;
+  int64_t ranks_;
+  int attempt_ = 0;
+  std::vector<int64_t> sequences_{};  // by rank, of the next event
+  int64_t last_step_ = 0;
+};
+
+struct SlurmLaboratory {
+  ResultsFolder results;
+  FakeCluster cluster;
+
+  FakeJob job(const RunToLaunch& run) const { return {results.path(), run.record}; }
+};
+
+// Keeps what was told.
+class RecordingProgress : public Progress {
+ public:
+  void say(std::string_view line) override { lines.emplace_back(line); }
+  void warn(std::string_view line) override { lines.emplace_back(line); }
+  void refresh() override {}
+
+  int64_t count(std::string_view part) const {
+    return std::ranges::count_if(
+        lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  }
+
+  std::vector<std::string> lines;
+
+ private:
+  void show_start(const RunProgress& run) override { say(run.point + ": started"); }
+  void show_queued(const RunProgress& run) override { say(run.point + ": queued " + run.job); }
+  void show_end(const RunProgress& run, const std::string& reason,
+                const std::filesystem::path& log) override {
+    say(end_line(run, reason, log));
+  }
+};
+
+// One runner's life on a results folder: each of `happens` takes place when it waits next.
+class SlurmRunnerLife {
+ public:
+  SlurmRunnerLife(const ResultsFolder& results, FakeCluster& cluster)
+      : store(results.path()),
+        submission_({store, progress, results.path()}, cluster, settings(results)),
+        sweep({store, progress, results.path()}, cluster, submission_,
+              {.experiment = "lab",
+               .follow_up =
+                   [this](const RunToLaunch& run, RunStatus status) {
+                     return follow_up ? follow_up(run, status) : std::nullopt;
+                   }},
+              {.now = [this] { return now_; },
+               .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {}
+
+  // Plans the runs as the experiment "lab".
+  std::vector<RunToLaunch> plan(const std::vector<Store::PlannedRun>& planned) {
+    const std::vector<RunRecord> records = store.plan(experiment("lab"), planned);
+    std::vector<RunToLaunch> runs;
+    for (size_t i = 0; i < planned.size(); ++i) runs.push_back({records[i], planned[i].spec});
+    return runs;
+  }
+  RunStatus status(int64_t run) const {
+    const std::vector<RunRecord> runs = store.runs();
+    return std::ranges::find(runs, run, &RunRecord::id)->status;
+  }
+  Statuses attempts(int64_t run) const {
+    Statuses statuses;
+    for (const AttemptRecord& attempt : store.attempts(run)) statuses.push_back(attempt.status);
+    return statuses;
+  }
+
+  Store store;
+  RecordingProgress progress;
+  std::deque<std::function<void()>> happens;
+  std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up;
+  bool is_asked_to_stop = false;
+
+ private:
+  static JobSubmission::Settings settings(const ResultsFolder& results) {
+    JobSubmission::Settings settings{.experiment = "lab"};
+    settings.runner = "/opt/fsdp-run";
+    settings.plan.file = "/home/lab.yaml";
+    settings.plan.working_directory = "/home";
+    settings.plan.results = results.path();
+    settings.plan.trainer = "/opt/fsdp-train";
+    return settings;
+  }
+  bool wait(std::chrono::milliseconds time) {
+    now_ += std::max<std::chrono::milliseconds>(time, std::chrono::seconds(4));
+    if (!happens.empty()) {
+      happens.front()();
+      happens.pop_front();
+    } else if (++idle_waits_ > 200) {
+      FAIL("the runner waits for nothing");
+    }
+    return is_asked_to_stop;
+  }
+
+  std::chrono::steady_clock::time_point now_{};
+  int idle_waits_ = 0;
+  JobSubmission submission_;
+
+ public:
+  SlurmSweep sweep;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,153 @@
+#include <catch2/catch.hpp>
+
+#include "runner/jobs/refresh_jobs.h"
+#include "tests/runner/jobs/slurm_fixture.h"
+
+using namespace fsdp;
+using enum RunStatus;
+
+TEST_CASE("a runner that ends leaves all to the next, which submits nothing again") {
+  SlurmLaboratory lab;
+  std::vector<RunToLaunch> runs;
+  {
+    SlurmRunnerLife life(lab.results, lab.cluster);
+    runs = life.plan(runs_of_one_shape(2));
+    REQUIRE(life.sweep.submit(runs));
+    life.is_asked_to_stop = true;
+    CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  }
+  FakeJob first = lab.job(runs[0]);
+  first.starts(1, "100_0");
+  first.finishes();
+  lab.cluster.ends("100_0");
+  FakeJob second = lab.job(runs[1]);
+  second.starts(1, "100_1");
+  lab.cluster.runs("100_1");
+
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.pick_up());
+  CHECK_FALSE(life.sweep.follows(runs[0].record.id));
+  CHECK(life.sweep.follows(runs[1].record.id));
+  life.happens = {[&] {
+    second.finishes();
+    lab.cluster.ends("100_1");
+  }};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].record.id) == Statuses{kFinished});
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("an attempt that an earlier runner began to follow goes on") {
+  SlurmLaboratory lab;
+  std::vector<RunToLaunch> runs;
+  std::optional<FakeJob> job;
+  {
+    SlurmRunnerLife life(lab.results, lab.cluster);
+    runs = life.plan(runs_of_one_shape(1));
+    job.emplace(lab.job(runs[0]));
+    REQUIRE(life.sweep.submit(runs));
+    life.happens = {[&] {
+                      job->starts(1, "100_0");
+                      job->steps(1);
+                      lab.cluster.runs("100_0");
+                    },
+                    [&] { life.is_asked_to_stop = true; }};
+    CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+    CHECK(life.status(runs[0].record.id) == kRunning);
+  }
+  job->steps(2);
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  REQUIRE(life.sweep.pick_up());
+  life.happens = {[&] {
+    job->finishes();
+    lab.cluster.ends("100_0");
+  }};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 99).size() == 20);
+  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+}
+
+TEST_CASE("a submission whose answer was lost is not repeated") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  lab.cluster.loses_answers = true;
+  SECTION("by the same runner") {
+    REQUIRE(life.sweep.submit(runs));
+    CHECK(lab.cluster.submissions == 1);
+    CHECK(life.sweep.follows(runs[0].record.id));
+    CHECK(life.store.open_jobs("lab").at(0).slurm_job == "100");
+  }
+  SECTION("by the next one, the first having been killed") {
+    life.is_asked_to_stop = true;
+    REQUIRE_FALSE(life.sweep.submit(runs));
+    CHECK(life.store.open_jobs("lab").at(0).slurm_job.empty());
+    SlurmRunnerLife next(lab.results, lab.cluster);
+    REQUIRE(next.sweep.pick_up());
+    CHECK(next.sweep.follows(runs[0].record.id));
+    CHECK(next.status(runs[1].record.id) == kQueued);
+    CHECK(lab.cluster.submissions == 1);
+  }
+  SECTION("by the next one, the job having started, ended and been forgotten") {
+    life.is_asked_to_stop = true;
+    REQUIRE_FALSE(life.sweep.submit(runs));
+    lab.cluster.tokens.clear();
+    lab.cluster.known.clear();
+    FakeJob job = lab.job(runs[0]);
+    job.starts(1, "100_0");
+    job.finishes();
+    SlurmRunnerLife next(lab.results, lab.cluster);
+    REQUIRE(next.sweep.pick_up());
+    CHECK(next.attempts(runs[0].record.id) == Statuses{kFinished});
+  }
+}
+
+TEST_CASE("what never reached Slurm is forgotten by the next runner") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  lab.cluster.loses_answers = true;
+  life.is_asked_to_stop = true;
+  REQUIRE_FALSE(life.sweep.submit(runs));
+  lab.cluster.tokens.clear();
+  lab.cluster.known.clear();
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  CHECK_FALSE(next.sweep.follows(runs[0].record.id));
+  CHECK(next.store.open_jobs("").empty());
+  CHECK(next.status(runs[0].record.id) == kPlanned);
+}
+
+TEST_CASE("a report brings open jobs up to date and submits nothing") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<Store::PlannedRun> planned = runs_of_one_shape(2, /*checkpoint_steps=*/1);
+  for (auto& run : planned) run.spec.slurm.time = "1:00:00";
+  const std::vector<RunToLaunch> runs = life.plan(planned);
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  job.starts(1, "100_0");
+  job.steps(1);
+  lab.cluster.ends("100_0", "PREEMPTED");
+  std::chrono::steady_clock::time_point now{};
+  const Pauses pauses{.now = [&] { return now; },
+                      .wait =
+                          [&](std::chrono::milliseconds time) {
+                            now += time;
+                            return false;
+                          }};
+  CHECK(refresh_free_jobs(life.store, lab.results.path(), lab.cluster, pauses).empty());
+  CHECK(life.attempts(runs[0].record.id) == Statuses{kPreempted});
+  CHECK(lab.cluster.submissions == 1);
+  CHECK(life.store.open_jobs("").size() == 1);
+
+  SECTION("what it cannot ask about, it reads") {
+    lab.cluster.is_down = true;
+    FakeJob other = lab.job(runs[1]);
+    other.starts(1, "100_1");
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), lab.cluster, pauses) ==
+          std::set<std::string>{"lab"});
+    CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
+  }
+}

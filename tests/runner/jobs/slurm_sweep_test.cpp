@@ -1,0 +1,274 @@
+#include "runner/jobs/slurm_sweep.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/runner/jobs/slurm_fixture.h"
+
+using namespace fsdp;
+using enum RunStatus;
+
+TEST_CASE("an array's life: queued, running, finished, and nothing of it is left open") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(3));
+  REQUIRE(life.sweep.pick_up());
+  REQUIRE(life.sweep.submit(runs));
+  CHECK(lab.cluster.submissions == 1);
+  for (const RunToLaunch& run : runs) CHECK(life.status(run.record.id) == kQueued);
+
+  std::vector<FakeJob> jobs;
+  for (const RunToLaunch& run : runs) jobs.push_back(lab.job(run));
+  life.happens = {
+      [&] {
+        lab.cluster.runs("100_0");
+        jobs[0].starts(1, "100_0");
+        jobs[0].steps(1);
+      },
+      [&] {
+        CHECK(life.status(runs[0].record.id) == kRunning);
+        CHECK(life.status(runs[1].record.id) == kQueued);
+        CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 9).size() == 1);
+        jobs[0].finishes();
+        lab.cluster.ends("100_0");
+        for (int i : {1, 2}) {
+          const std::string task = "100_" + std::to_string(i);
+          jobs[static_cast<size_t>(i)].starts(1, task);
+          lab.cluster.runs(task);
+        }
+      },
+      [&] {
+        jobs[1].runs_out_of_memory();
+        jobs[2].finishes();
+        for (const char* task : {"100_1", "100_2"}) lab.cluster.ends(task);
+      },
+  };
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].record.id) == Statuses{kOutOfMemory});
+  CHECK(life.attempts(runs[2].record.id) == Statuses{kFinished});
+  CHECK(life.store.attempts(runs[1].record.id)[0].slurm_job == "100_1");
+  CHECK(life.store.open_jobs("").empty());
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("what a reader of the database keeps the follower from recording is recorded after it") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit(runs));
+  std::vector<FakeJob> jobs;
+  for (const RunToLaunch& run : runs) jobs.push_back(lab.job(run));
+  Database reader(lab.results.database());
+  life.happens = {
+      [&] {
+        lab.cluster.runs("100_0");
+        jobs[0].starts(1, "100_0");
+        jobs[0].steps(1);
+        reader.execute("begin; select count(*) from runs");
+      },
+      [&] {
+        jobs[0].steps(2);
+        jobs[0].finishes();
+        lab.cluster.ends("100_0");
+      },
+      [&] {
+        CHECK(life.attempts(runs[0].record.id).empty());
+        reader.execute("commit");
+        lab.cluster.runs("100_1");
+        jobs[1].starts(1, "100_1");
+      },
+      [&] {
+        jobs[1].finishes();
+        lab.cluster.ends("100_1");
+      },
+  };
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
+  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 2 * FakeJob::kSteps).size() ==
+        FakeJob::kSteps);
+  CHECK(life.store.open_jobs("").empty());
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("a requeued run is an attempt each time, and queued in between") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const int64_t run = runs[0].record.id;
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  life.happens = {
+      [&] {
+        lab.cluster.runs("100_0");
+        job.starts(1, "100_0");
+        job.steps(1);
+      },
+      [&] {
+        job.is_asked_to_stop("interrupted");
+        lab.cluster.waits_again("100_0");
+      },
+      [&] {
+        CHECK(life.attempts(run) == Statuses{kPreempted});
+        CHECK(life.status(run) == kQueued);
+        lab.cluster.runs("100_0");
+        job.starts(2, "100_0");
+      },
+      [&] {  // its time limit came near; by the time of the next look it has begun again
+        job.is_asked_to_stop("time_limit");
+        job.starts(3, "100_0");
+      },
+      [&] {
+        CHECK(life.attempts(run) == Statuses{kPreempted, kTimeLimit, kRunning});
+        job.finishes();
+        lab.cluster.ends("100_0");
+      },
+  };
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(run) == Statuses{kPreempted, kTimeLimit, kFinished});
+  CHECK(life.status(run) == kFinished);
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("a Slurm that was never seen is an error with what to do, and nothing is submitted") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  lab.cluster.is_down = true;
+  CHECK_THROWS_WITH(life.sweep.submit(runs),
+                    Catch::Contains("cannot be reached: slurmctld does not answer") &&
+                        Catch::Contains("nothing was submitted") && Catch::Contains("sinfo"));
+  CHECK(lab.cluster.submissions == 0);
+  CHECK(life.store.open_jobs("").empty());
+  CHECK(life.status(runs[0].record.id) == kPlanned);
+}
+
+TEST_CASE("a controller that is down is waited for, and said to be so once") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit({runs[0]}));
+  FakeJob first = lab.job(runs[0]);
+  first.starts(1, "100_0");
+  first.finishes();
+  lab.cluster.ends("100_0");
+  lab.cluster.is_down = true;
+  life.happens = {[] {}, [] {}, [&] { lab.cluster.is_down = false; }};
+  REQUIRE(life.sweep.submit({runs[1]}));
+  FakeJob job = lab.job(runs[1]);
+  CHECK(life.progress.count("Slurm does not answer") == 1);
+  CHECK(life.progress.count("Slurm answers again") == 1);
+  life.happens = {
+      [&] {
+        lab.cluster.is_down = true;
+        job.starts(1, "101_0");
+        job.finishes();
+        lab.cluster.ends("101_0");
+      },
+      [] {},
+      [&] {
+        // What it wrote is read; that it is over is not known.
+        CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
+        lab.cluster.is_down = false;
+      },
+  };
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.progress.count("Slurm does not answer") == 2);
+}
+
+TEST_CASE("a job that Slurm has forgotten is what its files say, else unknown") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(3));
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob finished = lab.job(runs[0]), killed = lab.job(runs[1]);
+  life.happens = {[&] {
+    lab.cluster.known.clear();
+    finished.starts(1, "100_0");
+    finished.finishes();
+    killed.starts(1, "100_1");
+    killed.steps(1);
+  }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].record.id) == Statuses{kUnknown});
+  CHECK(life.attempts(runs[2].record.id).empty());
+  CHECK(life.status(runs[2].record.id) == kUnknown);
+}
+
+TEST_CASE("files that come later than Slurm's word are waited for") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  life.happens = {[&] { lab.cluster.ends("100_0"); },
+                  [&] {
+                    CHECK(life.status(runs[0].record.id) == kQueued);
+                    job.starts(1, "100_0");
+                    job.finishes();
+                  }};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+}
+
+TEST_CASE("the next value of a doubled key is submitted when the last one's result is known") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit({runs[0]}));
+  life.follow_up = [&](const RunToLaunch& run, RunStatus status) -> std::optional<RunToLaunch> {
+    CHECK(status == kFinished);
+    return run.record.id == runs[0].record.id ? std::optional(runs[1]) : std::nullopt;
+  };
+  const auto finishes = [&](size_t index) {
+    return [&, index] {
+      const std::string task = std::to_string(100 + index) + "_0";
+      FakeJob job = lab.job(runs[index]);
+      job.starts(1, task);
+      job.finishes();
+      lab.cluster.ends(task);
+    };
+  };
+  life.happens = {finishes(0), finishes(1)};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(runs[1].record.id) == Statuses{kFinished});
+  CHECK(lab.cluster.submissions == 2);
+}
+
+TEST_CASE("two experiments in one folder are followed apart") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  REQUIRE(life.sweep.submit(runs));
+  JobRecord other{.experiment = "other", .token = "1", .slurm_job = "7", .mode = "per_run"};
+  JobTask task;
+  task.run = life.store.plan(experiment("other"), runs_of_one_shape(1)).front().id;
+  other.tasks = {task};
+  life.store.record_job(other);
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  FakeJob job = lab.job(runs[0]);
+  next.happens = {[&] {
+    job.starts(1, "100_0");
+    job.finishes();
+    lab.cluster.ends("100_0");
+  }};
+  CHECK(next.sweep.follow() == ExitCode::kOk);
+  CHECK(next.store.open_jobs("lab").empty());
+  CHECK(next.store.open_jobs("other").size() == 1);
+}
+
+TEST_CASE("Slurm is asked less and less often while it does not answer") {
+  RecordingProgress progress;
+  SlurmPatience patience;
+  std::vector<int64_t> pauses;
+  for (int i = 0; i < 8; ++i) {
+    patience.no_answer({}, "connection refused", progress);
+    pauses.push_back(patience.pause().count());
+  }
+  CHECK(pauses == std::vector<int64_t>{1, 2, 4, 8, 16, 32, 60, 60});
+  patience.answer(progress);
+  patience.no_answer({}, "connection refused", progress);
+  CHECK(patience.pause() == std::chrono::seconds(1));
+  CHECK(progress.count("connection refused") == 2);
+}

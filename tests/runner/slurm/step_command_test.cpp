@@ -1,0 +1,74 @@
+#include "runner/slurm/step_command.h"
+
+#include <catch2/catch.hpp>
+
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const SlurmRequest kTwoGpus{.nodes = 1, .ranks_per_node = 2, .gpus_per_node = 2};
+
+SlurmSpec in_container(ContainerEngine engine, const std::string& image) {
+  SlurmSpec slurm;
+  slurm.cpus_per_task = 10;
+  slurm.container.engine = engine;
+  slurm.container.image = image;
+  slurm.container.trainer = "/opt/fsdp-run/fsdp-train";
+  return slurm;
+}
+
+StepCommand command_of(const SlurmSpec& slurm, const SlurmRequest& request) {
+  return step_command(slurm, request, "/project/fsdp-train", "/project", {"/models", "/data"});
+}
+
+TEST_CASE("Ranks in an Apptainer container see the GPUs and the folders of the run") {
+  SlurmSpec slurm = in_container(ContainerEngine::kApptainer, "/project/fsdp-run.sif");
+  slurm.container.options = {"--no-home"};
+  const StepCommand command = command_of(slurm, kTwoGpus);
+  CHECK(command.srun == Words{"srun", "--nodes=1", "--ntasks=2", "--ntasks-per-node=2",
+                              "--cpus-per-task=10", "--export=ALL", "--wait=60",
+                              "--kill-on-bad-exit=0", "--gres=gpu:2"});
+  CHECK(command.trainer == Words{"apptainer", "exec", "--nv", "--pwd=/project", "--bind=/project",
+                                 "--bind=/models", "--bind=/data", "--no-home",
+                                 "/project/fsdp-run.sif", "/opt/fsdp-run/fsdp-train"});
+}
+
+TEST_CASE("Ranks in a Pyxis container are srun's to start") {
+  SlurmSpec slurm = in_container(ContainerEngine::kPyxis, "registry.example.org#course/fsdp:1");
+  slurm.gpu_request = GpuRequest::kGpusPerNode;
+  slurm.srun_options = {"--network=sn_all"};
+  slurm.container.options = {"--no-container-mount-home"};
+  const StepCommand command =
+      command_of(slurm, {.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 2});
+  CHECK(command.srun == Words{"srun", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2",
+                              "--cpus-per-task=10", "--export=ALL", "--wait=60",
+                              "--kill-on-bad-exit=0", "--gpus-per-node=2", "--network=sn_all",
+                              "--container-image=registry.example.org#course/fsdp:1",
+                              "--container-mounts=/project:/project,/models:/models,/data:/data",
+                              "--container-workdir=/project", "--no-container-mount-home"});
+  CHECK(command.trainer == Words{"/opt/fsdp-run/fsdp-train"});
+}
+
+TEST_CASE("A container that cannot be started is refused with its key") {
+  const auto key_of_refusal = [](const SlurmSpec& slurm, const std::filesystem::path& folder) {
+    try {
+      step_command(slurm, kTwoGpus, "/fsdp-train", "/project", {folder});
+    } catch (const ConfigError& error) {
+      return error.key();
+    }
+    return std::string("accepted");
+  };
+  SlurmSpec slurm = in_container(ContainerEngine::kApptainer, "i.sif");
+  CHECK(key_of_refusal(slurm, "/models") == "accepted");
+  CHECK(key_of_refusal(slurm, "/a:b") == "slurm.container");
+  slurm.container.options = {"-e"};
+  CHECK(key_of_refusal(slurm, "/models") == "slurm.container.options");
+  CHECK(key_of_refusal(in_container(ContainerEngine::kPyxis, ""), "/models") ==
+        "slurm.container.image");
+}
+
+}  // namespace
+}  // namespace fsdp
