@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "contract/record/log.h"
 #include "contract/record/standard_streams.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
@@ -124,10 +125,13 @@ int exit_status(std::vector<std::string> arguments) {
     std::cerr << "fsdp-run: " << message_of(error) << '\n' << source_excerpt(error.place());
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::logic_error& error) {
+    const std::string log_place = log_file().empty() ? "" : " and " + log_file().string();
+    log(LogLevel::kError, "end", error.what());
     std::cerr << "fsdp-run: a defect of fsdp-run, which is not your mistake: " << message_of(error)
-              << "; please report it with the command\n";
+              << "; please report it with the command" << visible_line(log_place) << '\n';
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const std::exception& error) {
+    log(LogLevel::kError, "end", error.what());
     std::cerr << "fsdp-run: " << message_of(error) << '\n';
     return static_cast<int>(ExitCode::kRunFailed);
   }

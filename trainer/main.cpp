@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "contract/record/exit_code.h"
+#include "contract/record/log.h"
 #include "contract/record/standard_streams.h"
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec.h"
@@ -98,11 +99,16 @@ int main(int argc, char** argv) {
   app.add_option("--spec", spec_file, "The run's run.yaml")->required();
   app.add_option("--attempt", attempt, "Writes to attempt-N beside it (default: the first free N)")
       ->check(CLI::PositiveNumber);
+  std::string log_level = "info";
+  app.add_option("--log-level", log_level, "From which level on diagnostics go to stderr")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
+  fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   fsdp::RankRun run(spec_file, attempt);

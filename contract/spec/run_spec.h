@@ -62,13 +62,13 @@ struct BatchSpec {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("size_per_rank", self.size_per_rank, "Sequences per rank and micro-batch.",
-          from_to(1, 1e6));
+          from_to(1, 1e6), Effect::kNotLosses);
     visit("total", self.total,
           "Sequences per optimizer step over all ranks; accumulation is derived from it.",
           from_to(1, kMostSequencesPerStep));
     visit("gradient_accumulation_steps", self.gradient_accumulation_steps,
           "Micro-batches per optimizer step, instead of total; 1 when neither is given.",
-          from_to(1, 1e6));
+          from_to(1, 1e6), Effect::kNotLosses);
   }
 };
 
@@ -151,6 +151,7 @@ struct RunSpec {
   DeviceKind device = DeviceKind::kAuto;
   std::optional<int64_t> threads_per_rank;
   double memory_limit_gib = 0.0;
+  TextList environment;
 
   bool operator==(const RunSpec&) const = default;
 
@@ -158,11 +159,13 @@ struct RunSpec {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("model", self.model, "What is trained.", any_value());
     visit("data", self.data, "What it is trained on.", any_value());
-    visit("strategy", self.strategy, "How the work is spread over ranks.", any_value());
+    visit("strategy", self.strategy, "How the work is spread over ranks.", any_value(),
+          Effect::kNotLosses);
     visit("batch", self.batch, "Sequences per step.", any_value());
     visit("precision", self.precision, "Number formats.", any_value());
     visit("activation_checkpointing", self.activation_checkpointing,
-          "Recompute activations in backward instead of keeping them.", any_value());
+          "Recompute activations in backward instead of keeping them.", any_value(),
+          Effect::kNotLosses);
     visit("optimizer", self.optimizer, "How parameters are stepped.", any_value());
     visit("schedule", self.schedule, "The learning rate over the steps.", any_value());
     visit("train", self.train, "How long.", any_value());
@@ -171,30 +174,35 @@ struct RunSpec {
     visit("checkpoint", self.checkpoint,
           "When and how <run>/checkpoints/step-<N>/ is written; one is also written when the run "
           "is asked to stop, if any key of this section asks for checkpoints.",
-          any_value());
+          any_value(), Effect::kNotLosses);
     visit("resume", self.resume,
           "auto: from the run's newest checkpoint, if there is one; or a checkpoint's folder. In "
           "jobs of "
           "Slurm, auto when not given and the run keeps checkpoints.",
-          any_value());
-    visit("communication", self.communication, "What ranks do together.", any_value());
+          any_value(), Effect::kHowOnly);
+    visit("communication", self.communication, "What ranks do together.", any_value(),
+          Effect::kHowOnly);
     visit("device_samples", self.device_samples,
           "Utilization, memory, power, temperature and clocks of every GPU of the node, idle ones "
           "too; CPU and memory of the node.",
-          any_value());
+          any_value(), Effect::kHowOnly);
     visit("wandb", self.wandb,
           "Names for Weights & Biases; nothing is sent, `fsdp-run export` writes what to upload.",
-          any_value());
+          any_value(), Effect::kHowOnly);
     visit("slurm", self.slurm,
           "What a run asks of Slurm, with --launcher slurm; otherwise it means nothing.",
-          any_value());
-    visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value());
+          any_value(), Effect::kHowOnly);
+    visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value(),
+          Effect::kNotLosses);
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
-          from_to(1, kMostThreads));
+          from_to(1, kMostThreads), Effect::kNotLosses);
     visit("memory_limit_gib", self.memory_limit_gib,
           "A limit of the allocator, as if the card were smaller; 0: none.",
-          from_to(0, kMostMemoryGib));
+          from_to(0, kMostMemoryGib), Effect::kNotLosses);
+    visit("environment", self.environment,
+          "Variables of the ranks' environment, NAME=value; with a launcher of fsdp-run.",
+          assignment(), Effect::kNotLosses);
   }
 };
 

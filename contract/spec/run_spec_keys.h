@@ -58,7 +58,7 @@ std::string_view taken_instead(const RunSpec& spec, size_t key);
 template <typename Section, typename Visitor>
 void visit_values(Section& section, size_t& number, Visitor& visit) {
   std::remove_const_t<Section>::visit_fields(
-      section, [&](const char*, auto& member, const char*, const Range& range) {
+      section, [&](const char*, auto& member, const char*, const Range& range, auto...) {
         if constexpr (Fields<std::remove_cvref_t<decltype(member)>>) {
           visit_values(member, number, visit);
         } else {

@@ -66,7 +66,7 @@ struct OptimizerSpec {
     visit("in_backward", self.in_backward,
           "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
           "with gradient_clip_norm, fp16_mixed or on_non_finite skip, which need all gradients.",
-          any_value());
+          any_value(), Effect::kNotLosses);
   }
 };
 
@@ -124,7 +124,8 @@ struct TrainSpec {
     visit("seed", self.seed, "Of the random weights and of the shuffled order.",
           from_to(0, kLargestSeed));
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
-          "First steps that stay out of step-time statistics.", from_to(0, kMostSteps));
+          "First steps that stay out of step-time statistics.", from_to(0, kMostSteps),
+          Effect::kNotLosses);
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.",
@@ -145,17 +146,18 @@ struct EvaluationSpec {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("every_steps", self.every_steps, "Optimizer steps between evaluations.",
-          from_to(1, kMostSteps));
+          from_to(1, kMostSteps), Effect::kNotLosses);
     visit("each_epoch", self.each_epoch, "Whether to evaluate at the end of each epoch.",
-          any_value());
-    visit("data", self.data, "Validation set, like data.train.", any_value());
+          any_value(), Effect::kNotLosses);
+    visit("data", self.data, "Validation set, like data.train.", any_value(), Effect::kNotLosses);
     visit("fraction", self.fraction,
           "Part of the training set, its last rows, that is held out as validation set instead.",
           from_to_below(0, 1));
     visit("size_per_rank", self.size_per_rank,
-          "Sequences per rank and batch; absent: as in training.", from_to(1, 1e6));
+          "Sequences per rank and batch; absent: as in training.", from_to(1, 1e6),
+          Effect::kNotLosses);
     visit("batches", self.batches, "Batches of an evaluation; absent: the whole set.",
-          from_to(1, 1e9));
+          from_to(1, 1e9), Effect::kNotLosses);
   }
 };
 

@@ -22,8 +22,9 @@
 //     visit("ranks", self.ranks, "Number of processes.", at_least(1));
 //   }
 //
-// and a visitor is anything callable as visit(name, member, documentation, range). Readers of YAML,
-// writers of YAML and JSON, and the reference documentation are such visitors.
+// and a visitor is anything callable as visit(name, member, documentation, range), and for some
+// keys of a run with an Effect behind it. Readers of YAML, writers of YAML and JSON, and the
+// reference documentation are such visitors.
 namespace fsdp {
 
 // What text must be.
@@ -45,6 +46,12 @@ struct Range {
   bool contains(long double value) const;
   // "at least 1", "greater than 0 and at most 1"; empty when everything is allowed.
   std::string description() const;
+};
+
+// What a key of a run decides. A key that says nothing of it decides the losses.
+enum class Effect {
+  kHowOnly,    // how a run is carried out: nothing of what it is
+  kNotLosses,  // what the run is, but not its losses
 };
 
 inline Range any_value() { return {}; }

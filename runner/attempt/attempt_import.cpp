@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <ranges>
+#include <variant>
+
+#include "runner/attempt/closing.h"
+#include "runner/store/event_files.h"
 
 namespace fsdp {
 namespace {
@@ -65,6 +69,58 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
   }
   batch.commit();
   return begun;
+}
+
+namespace {
+
+// Null where it is none: a job's, or without an event of rank 0.
+std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, const RunSpec& spec,
+                                          const WarnOfFile& warn) {
+  if (std::filesystem::exists(paths.launch_record(attempt))) return std::nullopt;
+  EventTail tail(paths, attempt, static_cast<int>(spec.strategy.ranks), warn);
+  const std::vector<std::vector<Event>> events = tail.poll();
+  if (events.front().empty()) return std::nullopt;
+  const Event& first = events.front().front();
+  const auto* started = std::get_if<RunStarted>(&first.body);
+  AttemptStart start;
+  start.started_unix_ms = first.time_unix_ms - first.elapsed_ms.value_or(0);
+  if (started) start.host = started->host;
+  start.device_kind = started && !started->device_name.empty() ? started->device_name : "cpu";
+  return start;
+}
+
+// Whether it has ended; nothing is recorded of one that may go on.
+std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& results,
+                                     const OverAttempt& attempt, const AttemptStart& start,
+                                     const WarnOfFile& warn) {
+  Store::Batch batch(store);
+  store.begin_attempt(attempt.run.id, start, attempt.attempt);
+  ingest_rest(store, results, attempt, warn);
+  if (!ranks_have_spoken(store.rank_ends(attempt.run.id, attempt.attempt))) return std::nullopt;
+  const Ending ending = close_attempt(store, results, attempt).ending;
+  batch.commit();
+  return ending;
+}
+
+}  // namespace
+
+void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
+                             std::string_view experiment, const WarnOfFile& say) {
+  for (const RunRecord& run : store.runs()) {
+    if (run.experiment != experiment || !run.source.empty()) continue;
+    const RunPaths paths(results / run.folder);
+    for (int attempt = run.attempt + 1; std::filesystem::exists(paths.attempt(attempt));
+         ++attempt) {
+      const RunSpec spec = store.spec(run.id);
+      const auto start = start_by_hand(paths, attempt, spec, say);
+      if (!start) continue;
+      const auto ending = import_by_hand(
+          store, results, {.run = run, .spec = spec, .attempt = attempt}, *start, say);
+      say(run.point + ": attempt " + std::to_string(attempt) + ", started by hand, " +
+          (ending ? "is recorded as " + std::string(name_of(ending->status))
+                  : "has not ended, or was killed, and is not recorded"));
+    }
+  }
 }
 
 void ask_again_for_names(const RunPaths& run, int attempt) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/attempt/records.h"
@@ -20,6 +21,11 @@ std::vector<int> import_attempts(
     Store& store, const std::filesystem::path& results, const RunRecord& run,
     const WarnOfFile& warn = [](const std::string&) {},
     const std::optional<std::string>& slurm_job = std::nullopt);
+
+// Records attempts at the experiment's runs that somebody started by hand (torchrun, fsdp-train)
+// and whose ranks have all said how they ended. `say` is told of each, and of those that may go on.
+void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
+                             std::string_view experiment, const WarnOfFile& say);
 
 // Makes names in the run's folder, and in those of its attempts from `attempt` on, known as the
 // file server has them now: where a name was looked for in vain, a client of NFS takes it as absent

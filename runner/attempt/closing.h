@@ -15,9 +15,9 @@ struct OverAttempt {
   const RunRecord& run;
   const RunSpec& spec;
   int attempt = 0;
-  bool was_started = true;           // whether there ever were ranks
-  std::optional<EndRecord> end{};    // as whoever started it saw it; absent: it was killed
-  bool of_job = false;               // these three: as Evidence has them
+  bool was_started = true;         // whether there ever were ranks
+  std::optional<EndRecord> end{};  // as whoever started it saw it; absent: it was killed
+  bool of_job = false;             // these three: as Evidence has them
   bool was_requeued = false;
   std::optional<TaskState> task{};
   int64_t ended_at_most_unix_ms = 0;  // when nobody says
@@ -28,7 +28,8 @@ struct ClosedAttempt {
   int64_t ended_unix_ms = 0;
 };
 
-// Gives the store what is left of the attempt's events files. `warn` is told of lines that are none.
+// Gives the store what is left of the attempt's events files. `warn` is told of lines that are
+// none.
 void ingest_rest(Store& store, const std::filesystem::path& results, const OverAttempt& attempt,
                  const WarnOfFile& warn);
 

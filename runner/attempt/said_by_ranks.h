@@ -32,9 +32,9 @@ struct SaidByRanks {
 
 // How an attempt whose processes are all gone ended, from its ranks' last events alone; one entry
 // per rank. In this order: finished when all ranks finished and none misses a step, else, when all
-// say so, failed; out_of_memory when any rank ran out; failed, by the earliest failure that is not a
-// communication error; else by what came first, interrupted (a rank was asked to stop) or failed (a
-// communication error); else interrupted.
+// say so, failed; out_of_memory when any rank ran out; failed, by the earliest failure that is not
+// a communication error; else by what came first, interrupted (a rank was asked to stop) or failed
+// (a communication error); else interrupted.
 SaidByRanks said_by_ranks(std::span<const RankEnd> ranks);
 
 }  // namespace fsdp

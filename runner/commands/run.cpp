@@ -11,8 +11,10 @@
 
 #include "contract/inputs/file_digest.h"
 #include "contract/record/digest.h"
+#include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
+#include "runner/attempt/attempt_import.h"
 #include "runner/attempt/recovery.h"
 #include "runner/attempt/run_folder.h"
 #include "runner/commands/commands.h"
@@ -174,9 +176,16 @@ ExitCode run(const RunArguments& options) {
 
   const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
   Progress& progress = *shown;
-  const auto say = [&](const std::string& line) { progress.say(line); };
+  const auto say = [&](const std::string& line) {
+    log(LogLevel::kInfo, "plan", line);
+    progress.say(line);
+  };
   const ExperimentLock lock(options.results, experiment.name(), say);
   if (!results) results.emplace(options.results);
+  log_to_file(std::filesystem::absolute(options.results) / "fsdp-run.log", options.log_level);
+  log(LogLevel::kInfo, "start",
+      "experiment " + experiment.name() + ", " + absolute_file(experiment).string() + ", process " +
+          std::to_string(getpid()) + " on " + host.name);
   Store& store = *results;
   for (const HashedFile& file : computed) {
     if (file.is_settled) store.remember_digest(file.state, file.digest);
@@ -184,6 +193,7 @@ ExitCode run(const RunArguments& options) {
   warn_of_another_file(store, experiment, options.results, progress);
   if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
   recover_attempts(store, options.results, experiment.name(), say);
+  import_attempts_by_hand(store, options.results, experiment.name(), say);
   const auto kind_of_device = [&, gpus = device_kinds(host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
   };
@@ -213,6 +223,7 @@ ExitCode run(const RunArguments& options) {
     code = run_here(std::move(runs), planner, listeners, host, options.max_parallel,
                     {.results = options.results,
                      .trainer = trainer,
+                     .log_level = options.log_level,
                      .host = host.name,
                      .provenance = provenance,
                      .time_limit = time_limit(options),
@@ -260,6 +271,13 @@ CommandFunction add_run_command(CLI::App& app) {
       .add_flag("--follow", options->slurm.follow,
                 "Follow jobs of Slurm; submit only what follows from ended runs")
       ->excludes(detach);
+  std::map<std::string, LogLevel> levels;
+  for (const std::string_view name : enum_names(LogLevel())) {
+    levels.emplace(name, *enum_from_name<LogLevel>(name));
+  }
+  command.add_option("--log-level", options->log_level, "Of fsdp-run.log and the ranks' logs")
+      ->transform(CLI::Transformer(levels))
+      ->option_text("LEVEL=info");
   command.add_option("--trainer", options->trainer)->group("");
   command.add_option("--query-interval", options->slurm.query_interval_s)->group("");
   return [options] {

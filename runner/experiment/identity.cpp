@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "contract/inputs/inputs.h"
 #include "contract/record/digest.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -6,33 +8,35 @@
 namespace fsdp {
 namespace {
 
-// What may differ between two attempts at one run: how it is carried out, not what it computes.
-RunSpec without_execution(RunSpec spec) {
-  spec.resume = {};
-  spec.communication = {};
-  spec.device_samples = {};
-  spec.wandb = {};
-  spec.slurm = {};
+// Gives keys that decide no more than `most` their defaults.
+template <Fields Section>
+void forget(Section& section, Effect most) {
+  const Section defaults{};
+  std::vector<const void*> values;
+  Section::visit_fields(
+      defaults, [&](const char*, const auto& member, auto&&...) { values.push_back(&member); });
+  size_t number = 0;
+  Section::visit_fields(
+      section, [&]<typename T>(const char*, T& member, const char*, const Range&, auto... effect) {
+        const T& without = *static_cast<const T*>(values[number++]);
+        if constexpr (sizeof...(effect) > 0) {
+          if (((effect <= most) && ...)) member = without;
+        } else if constexpr (Fields<T>) {
+          forget(member, most);
+        }
+      });
+}
+
+// Carried out anyhow.
+RunSpec identifying(RunSpec spec) {
+  forget(spec, Effect::kHowOnly);
   return spec;
 }
 
 // What decides the losses and, within the precision, nothing that does not.
-RunSpec without_what_losses_do_not_depend_on(RunSpec spec) {
-  spec = without_execution(std::move(spec));
-  const int64_t total = total_batch(spec);
-  const double held_out = spec.evaluation.fraction;
-  spec.batch = {};
-  spec.batch.total = total;
-  spec.evaluation = {};
-  spec.evaluation.fraction = held_out;  // it is not trained on
-  spec.strategy = {};
-  spec.activation_checkpointing = {};
-  spec.checkpoint = {};
-  spec.optimizer.in_backward = false;
-  spec.train.warmup_steps_excluded = TrainSpec().warmup_steps_excluded;
-  spec.device = {};
-  spec.threads_per_rank = {};
-  spec.memory_limit_gib = {};
+RunSpec deciding_losses(RunSpec spec) {
+  spec.batch.total = total_batch(spec);  // whatever it is given by
+  forget(spec, Effect::kNotLosses);
   return spec;
 }
 
@@ -49,14 +53,14 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
 }
 
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
-  RunSpec deciding = without_what_losses_do_not_depend_on(spec);
+  RunSpec deciding = deciding_losses(spec);
   const std::string keys = differences_from_default(deciding);
   deciding.resume = spec.resume;  // its contents, not its place
   return text_digest(keys + digests_of_inputs(deciding, digest));
 }
 
 std::string identity_keys(const RunSpec& spec) {
-  return differences_from_default(without_execution(spec));
+  return differences_from_default(identifying(spec));
 }
 
 std::string run_hash(const RunSpec& spec, const FileDigest& digest) {

@@ -15,7 +15,7 @@ void append_entry(std::string& out, const std::string& key, const std::string& t
 template <typename Section>
 void append_fields(std::string& out, const Section& section, const std::string& prefix) {
   Section::visit_fields(section, [&](const char* name, const auto& member,
-                                     const char* documentation, const Range& range) {
+                                     const char* documentation, const Range& range, auto...) {
     using Member = std::remove_cvref_t<decltype(member)>;
     const std::string key = prefix + name;
     if constexpr (Fields<Member>) {

@@ -19,6 +19,7 @@ struct LaunchRequest {
   int64_t id = 0;                                  // the caller's; comes back in LaunchResult
   std::filesystem::path trainer{};                 // the program
   std::vector<std::string> arguments{};            // --spec .../run.yaml --attempt N
+  std::vector<std::string> environment{};          // NAME=value, over this process's own
   std::vector<std::filesystem::path> rank_logs{};  // stdout and stderr of rank r; one per rank
   bool uses_gpus = false;  // one GPU slot per rank, else one CPU-rank slot per rank
   std::optional<std::chrono::seconds> time_limit{};

@@ -75,6 +75,10 @@ SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
   }
   std::map<std::string, std::string> variables = own_environment();
   std::erase_if(variables, [](const auto& variable) { return is_of_a_launcher(variable.first); });
+  for (const std::string& assignment : request.environment) {
+    const size_t equals = assignment.find('=');
+    variables[assignment.substr(0, equals)] = assignment.substr(equals + 1);
+  }
   SupervisorPlan plan{.program = request.trainer,
                       .arguments = request.arguments,
                       .ranks = {},

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <thread>
 
+#include "contract/record/log.h"
+
 namespace fsdp {
 namespace {
 
@@ -124,7 +126,16 @@ ProgramResult StartedProgram::wait(Time deadline) {
 ProgramResult run_program(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment,
                           std::chrono::milliseconds time_limit) {
-  return StartedProgram(words, environment).wait(Clock::now() + time_limit);
+  const Clock::time_point started = Clock::now();
+  ProgramResult result = StartedProgram(words, environment).wait(started + time_limit);
+  std::string line;
+  for (const std::string& word : words) line += word + ' ';
+  const auto time =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started).count();
+  log(LogLevel::kInfo, "program",
+      line + "(exit status " + std::to_string(result.exit_status) + ", " + std::to_string(time) +
+          " ms)");
+  return result;
 }
 
 }  // namespace fsdp

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "contract/record/log.h"
 #include "runner/progress/json_progress.h"
 #include "runner/progress/line_progress.h"
 #include "runner/progress/live_progress.h"
@@ -29,6 +30,7 @@ void Progress::queued(int64_t id, std::string job) {
   std::erase(ended_order_, index);
   runs_[index].status = RunStatus::kQueued;
   runs_[index].job = std::move(job);
+  log(LogLevel::kInfo, "run", runs_[index].point + ": in job " + runs_[index].job);
   show_queued(runs_[index]);
 }
 
@@ -38,6 +40,7 @@ void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t ste
   std::erase(ended_order_, index);
   runs_[index].status = RunStatus::kRunning;
   runs_[index].started = ProgressClock::now();
+  log(LogLevel::kInfo, "run", runs_[index].point + ": started");
   show_start(runs_[index]);
 }
 
@@ -46,12 +49,13 @@ void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ran
   run.add(events_of_ranks);
   if (events_of_ranks.empty()) return;
   for (const Remark& remark : remarks(run.point, events_of_ranks.front())) {
+    log(remark.is_warning ? LogLevel::kWarning : LogLevel::kInfo, "run", remark.line);
     remark.is_warning ? warn(remark.line) : say(remark.line);
   }
 }
 
 void Progress::ended(int64_t id, RunStatus status, const std::string& reason,
-                     const std::filesystem::path& log) {
+                     const std::filesystem::path& log_of_rank) {
   const size_t index = index_of_id_.at(id);
   RunProgress& run = runs_[index];
   const ProgressClock::time_point now = ProgressClock::now();
@@ -59,7 +63,8 @@ void Progress::ended(int64_t id, RunStatus status, const std::string& reason,
   run.status = status;
   running_.erase(index);
   ended_order_.push_back(index);
-  show_end(run, reason, log);
+  log(LogLevel::kInfo, "run", end_line(run, reason, log_of_rank));
+  show_end(run, reason, log_of_rank);
 }
 
 std::string end_line(const RunProgress& run, const std::string& reason,

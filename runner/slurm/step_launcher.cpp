@@ -192,9 +192,12 @@ SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step
           "--output=" + file_name_pattern(attempt.string()) + "/rank%t.log"});
   append(command.trainer);
   append(request.arguments);
+  std::vector<std::string>& environment = plan.ranks.front().environment;
+  environment = request.environment;
   for (const auto& [name, value] : own_environment()) {
+    if (is_named(request.environment, name)) continue;
     if (is_of_a_launcher(name) && !is_named(allocation_.slurm.environment, name)) continue;
-    plan.ranks.front().environment.push_back(name + '=' + value);
+    environment.push_back(name + '=' + value);
   }
   return plan;
 }

@@ -137,10 +137,15 @@ LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
       .id = run.record.id,
       .trainer = settings_.trainer,
       .arguments = {"--spec", paths.spec().string(), "--attempt", std::to_string(attempt)},
+      .environment = run.spec.environment,
       .uses_gpus = run.spec.device == DeviceKind::kCuda,
       .time_limit = settings_.time_limit};
   if (wants_checkpoints(run.spec)) {
     request.time_to_stop = time_to_stop(run.spec, settings_.job.has_value());
+  }
+  if (settings_.log_level != LogLevel::kInfo) {
+    request.arguments.insert(request.arguments.end(),
+                             {"--log-level", std::string(name_of(settings_.log_level))});
   }
   for (int rank = 0; rank < run.spec.strategy.ranks; ++rank) {
     request.rank_logs.push_back(paths.log(attempt, rank));

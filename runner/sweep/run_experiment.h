@@ -12,6 +12,7 @@
 
 #include "contract/inputs/file_state.h"
 #include "contract/record/exit_code.h"
+#include "contract/record/log.h"
 #include "runner/attempt/open_attempt.h"
 #include "runner/attempt/records.h"
 #include "runner/launch/launcher.h"
@@ -32,7 +33,8 @@ struct JobOfSweep {
 struct SweepSettings {
   std::filesystem::path results;
   std::filesystem::path trainer;
-  std::string host;  // name of this one
+  LogLevel log_level = LogLevel::kInfo;  // of the ranks
+  std::string host;                      // name of this one
   Provenance provenance{};
   std::optional<std::chrono::seconds> time_limit{};  // of each run
   std::function<std::string(const RunSpec&)> device_kind{};

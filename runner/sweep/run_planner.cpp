@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "contract/inputs/inputs.h"
+#include "contract/record/log.h"
 #include "contract/text/config_error.h"
 #include "runner/sweep/planned_runs.h"
 
@@ -147,8 +148,16 @@ std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expans
   return steps;
 }
 
-// Records what is known not to fit.
 bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
+  const bool is_to_launch = decide(step, record);
+  log(LogLevel::kInfo, "plan",
+      record.experiment + '/' + record.point + ' ' + record.hash.substr(0, 8) + ": " +
+          (is_to_launch ? "to run" : "kept") + ", is " + std::string(name_of(record.status)));
+  return is_to_launch;
+}
+
+// Records what is known not to fit.
+bool RunPlanner::decide(const Step& step, const RunRecord& record) {
   const bool has_result =
       record.status == RunStatus::kFinished || record.status == RunStatus::kOutOfMemory;
   switch (step.decision) {

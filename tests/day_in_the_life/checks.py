@@ -11,7 +11,7 @@ from figures import attempt_figures, events_of, joined, of_kind, rank_figures
 
 # Every name that a results folder may hold, from its root on.
 NAMES = re.compile(r"""
-    results\.sqlite(-journal)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
+    results\.sqlite(-journal)? | fsdp-run\.log(\.1)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
         run\.yaml |
         attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | end\.json | checkpoints(/.*)?))? |
         checkpoints(/step-\d+(/[^/.][^/]*)?)?

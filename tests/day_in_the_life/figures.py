@@ -66,6 +66,7 @@ def _times(steps, done_by_all, run):
                "micro_batches_per_second": 1000 / median * run["gradient_accumulation_steps"],
                "tokens_per_second": 1000 / median * numpy.median(
                    _after_warmup([step["tokens"] for step in slowest], excluded))}
+    figures["tokens_per_second_per_rank"] = figures["tokens_per_second"] / run["ranks"]
     waits = [step["communication_time_ms"] for step in slowest]
     if None not in waits:
         figures["communication_time_ms_median"] = numpy.median(_after_warmup(waits, excluded))

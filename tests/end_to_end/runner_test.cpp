@@ -57,6 +57,45 @@ TEST_CASE("an attempt keeps where it comes from: the experiment as it was, progr
   CHECK(rows(workplace)[0].data_digest.size() == 32);
 }
 
+TEST_CASE("an attempt that was started by hand is imported when all of its ranks have ended") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run({"experiment.yaml"}, {{"STUB_RULES", "step=3,fail=no luck"}}).status == 1);
+  const auto folder = workplace.results() / rows(workplace)[0].folder;
+  const auto by_hand = [&](const std::string& attempt, const std::string& rules) {
+    return Program(workplace / ".",
+                   {STUB_TRAINER_PROGRAM, "--spec", (folder / "run.yaml").string(), "--attempt",
+                    attempt},
+                   {{"RANK", "0"}, {"STUB_RULES", rules}})
+        .wait();
+  };
+  CHECK(by_hand("2", "step=3,kill=9").status != 0);
+  CHECK(by_hand("3", "").status == 0);
+
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors,
+             Contains("one: attempt 2, started by hand, has not ended, or was killed, and is not "
+                      "recorded\n") &&
+                 Contains("one: attempt 3, started by hand, is recorded as finished\n") &&
+                 !Contains("one: started"));
+  REQUIRE(rows(workplace)[0].attempt == 3);
+  CHECK(rows(workplace)[0].status == RunStatus::kFinished);
+  CHECK(rows(workplace)[0].steps == 5);
+}
+
+TEST_CASE("what a runner decides and does is in its log, and each step in a rank's") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run({"experiment.yaml", "--only", "first"}).status == 0);
+  CHECK(workplace.run({"experiment.yaml", "--log-level", "warning"}).status == 0);
+  const std::string log = text_of(workplace.results() / "fsdp-run.log");
+  CHECK_THAT(log,
+             Contains("info    start: experiment trial, ") &&
+                 Contains("info    plan: trial/first ") && Contains(": to run, is planned\n") &&
+                 Contains("info    run: first: started\n") &&
+                 Contains("info    run: first: finished, 5/5") && !Contains("second: started"));
+  CHECK(workplace.run({"experiment.yaml", "--log-level", "loud"}).status == 2);
+}
+
 TEST_CASE("--only chooses what runs; the table is that of the file as it is now") {
   const Workplace workplace("  - {name: one}\n  - {name: two}\n");
   const auto write = [&](const std::string& sweep) {

@@ -80,6 +80,9 @@ TEST_CASE("ranks started by hand agree on the first free attempt") {
     const Ended rank_0 = folder.start(environment(0, 2, port))->wait();
     INFO(rank_0.errors);
     CHECK(rank_0.status == 0);
+    for (const std::string step : {"1", "5"}) {
+      CHECK_THAT(rank_0.errors, Contains("info    train: step " + step + " of 5: loss "));
+    }
     CHECK(rank_1->wait().status == 0);
     check_finished(folder, ++attempt);
   }

@@ -97,7 +97,7 @@ TEST_CASE("a start that hangs ends within its time and says what it did last") {
 #endif
 
 TEST_CASE("a rank whose others never come says where it looked for them, and what to do") {
-  const RunFolder folder("strategy: {kind: ddp, ranks: 2}, communication.rendezvous_timeout_s: 1");
+  const RunFolder folder("strategy: {kind: ddp, ranks: 2}, communication.rendezvous_timeout_s: 5");
   const std::string port = free_port();
   const Ended ended = folder.train({{"RANK", "1"},
                                     {"LOCAL_RANK", "1"},

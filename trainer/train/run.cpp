@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "contract/inputs/inputs.h"
+#include "contract/record/log.h"
 #include "contract/record/run_paths.h"
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -92,6 +93,10 @@ ExitCode RankRun::run() {
   trainer_->describe(started);
   events_->write(started);
   end_start_up();
+  log(LogLevel::kInfo, "start",
+      "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) + " on " +
+          started.host + ", " + started.device + ", " + std::to_string(started.steps_planned) +
+          " steps from step " + std::to_string(started.resumed_from_step));
   if (spec.device_samples.every_s && world.local_rank == 0) {
     device_sampler_ = std::make_unique<DeviceSampler>(
         *events_, std::chrono::duration<double>(*spec.device_samples.every_s), started.host,
@@ -102,9 +107,11 @@ ExitCode RankRun::run() {
   group_->barrier();
   if (steps < trainer_->steps_planned()) {
     events_->write(RunInterrupted{.step = steps});
+    log(LogLevel::kInfo, "end", "asked to stop after step " + std::to_string(steps));
     return ExitCode::kInterrupted;
   }
   events_->write(RunFinished{.steps = steps});
+  log(LogLevel::kInfo, "end", "finished after step " + std::to_string(steps));
   return ExitCode::kOk;
 }
 

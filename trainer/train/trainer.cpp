@@ -4,7 +4,9 @@
 #include <stdexcept>
 
 #include "contract/inputs/inputs.h"
+#include "contract/record/log.h"
 #include "contract/record/start_up.h"
+#include "contract/text/numbers.h"
 #include "trainer/engine/counting_allocator.h"
 #include "trainer/model/llama.h"
 #include "trainer/train/gradient_clipping.h"
@@ -13,6 +15,20 @@
 
 namespace fsdp {
 namespace {
+
+std::string loss_text(const std::optional<double>& loss) {
+  return loss ? with_decimals(*loss, 4) : "not finite";
+}
+
+// "step 12 of 100: loss 3.2104, 412.3 ms, 1.25 GiB".
+std::string step_line(const StepDone& step, int64_t planned) {
+  constexpr double kBytesPerGibibyte = 1 << 30;
+  const double memory_gib =
+      static_cast<double>(step.memory_allocated_bytes_max) / kBytesPerGibibyte;
+  return "step " + std::to_string(step.step) + " of " + std::to_string(planned) + ": loss " +
+         loss_text(step.loss) + ", " + with_decimals(step.step_time_ms, 1) + " ms, " +
+         with_decimals(memory_gib, 2) + " GiB" + (step.skipped ? ", left out" : "");
+}
 
 FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed) {
   FillParameter fill;
@@ -196,6 +212,7 @@ void Trainer::write_report() {
   if (spec_.optimizer.gradient_clip_norm) report.event.gradient_norm = statistics[2];
   report.event.skipped = statistics[3] != 0;
   events_.write(report.event);
+  log(LogLevel::kInfo, "train", step_line(report.event, steps_planned_));
   if (statistics[1] != 0) stop_ = true;
   if (report.event.non_finite && spec_.train.on_non_finite == OnNonFinite::kStop) {
     throw std::runtime_error(
@@ -224,6 +241,8 @@ void Trainer::after_step(int64_t step) {
 bool Trainer::evaluate(int64_t step) {
   const EvaluationDone done = evaluation_.run(engine_, step);
   events_.write(done);
+  log(LogLevel::kInfo, "evaluation",
+      "step " + std::to_string(step) + ": validation loss " + loss_text(done.loss));
   validation_loss_ = done.loss;
   if (!done.loss || done.loss >= best_validation_loss_.value_or(INFINITY)) return false;
   best_validation_loss_ = done.loss;
@@ -237,7 +256,9 @@ void Trainer::save_checkpoint(int64_t step) {
   state.best_validation_loss = best_validation_loss_;
   if (scaler_) state.gradient_scaler = scaler_->state();
   const CheckpointDone done = checkpoints_.save(std::move(state));
-  if (group_.rank() == 0) events_.write(done);
+  if (group_.rank() != 0) return;
+  events_.write(done);
+  log(LogLevel::kInfo, "checkpoint", "wrote " + done.path);
 }
 
 }  // namespace fsdp

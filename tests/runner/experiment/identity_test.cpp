@@ -113,6 +113,7 @@ TEST_CASE("runs whose losses must be equal have one digest, and others have anot
           spec.optimizer.in_backward = true;
           spec.memory_limit_gib = 4;
           spec.threads_per_rank = 2;
+          spec.environment = {"NCCL_ALGO=Ring"};
           spec.device = DeviceKind::kCpu;
           spec.train.warmup_steps_excluded = 7;
         }));

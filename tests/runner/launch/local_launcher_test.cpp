@@ -119,6 +119,18 @@ TEST_CASE("what another launcher told the runner never reaches its ranks") {
   CHECK_THAT(environment, Contains("\nNCCL_DEBUG=INFO\n"));  // the user's own
 }
 
+TEST_CASE("ranks get the variables of their run, over the runner's and below the launcher's") {
+  const Folder folder;
+  setenv("NCCL_DEBUG", "WARN", 1);
+  LaunchRequest request = shell(folder, 1, "env > $TEST_FOLDER/environment");
+  request.environment = {"NCCL_DEBUG=INFO", "EMPTY=", "WORLD_SIZE=7"};
+  run(request);
+  unsetenv("NCCL_DEBUG");
+  const std::string environment = '\n' + folder.text("environment");
+  CHECK_THAT(environment, Contains("\nNCCL_DEBUG=INFO\n") && Contains("\nEMPTY=\n") &&
+                              Contains("\nWORLD_SIZE=1\n") && !Contains("WARN"));
+}
+
 TEST_CASE("ranks get the environment that torchrun would give them") {
   const Folder folder;
   setenv("RANK", "99", 1);

@@ -123,7 +123,7 @@ TEST_CASE("a step is told its size, its name, where ranks write, and the trainer
   CHECK_THAT(words, EndsWith("\n/opt/fsdp-train\n--attempt\n2\n"));
 }
 
-TEST_CASE("of launchers' variables a step has those that slurm.environment names") {
+TEST_CASE("a step has its run's variables, and of launchers' those that slurm.environment names") {
   const FakeSrun slurm;
   slurm.program("srun", "env > $TEST_FOLDER/environment");
   setenv("TORCHELASTIC_RUN_ID", "stray", 1);
@@ -131,8 +131,11 @@ TEST_CASE("of launchers' variables a step has those that slurm.environment names
   Allocation job = allocation(1, 1);
   job.slurm.environment = {"MASTER_PORT=23456"};
   StepLauncher launcher(job, kEndless);
-  launcher.start(slurm.request(7, "lab", 1));
+  LaunchRequest request = slurm.request(7, "lab", 1);
+  request.environment = {"HOME=/of/the/run"};
+  launcher.start(request);
   wait_for_one(launcher);
+  CHECK_THAT('\n' + slurm.text("environment"), Contains("\nHOME=/of/the/run\n"));
   for (const char* name : {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}) unsetenv(name);
   CHECK_THAT(slurm.text("environment"), !Contains("TORCHELASTIC_RUN_ID"));
   CHECK_THAT(slurm.text("environment"), Contains("MASTER_PORT=23456\n"));
