@@ -46,6 +46,11 @@ std::vector<Stretch> Store::Contents::stretches(int64_t run_id, int attempt) {
 }
 
 void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) {
+  const auto goes_on = Statement(database,
+                                 "select 1 from ranks where run = ? and attempt = ? and "
+                                 "resumed_from_step > 0 limit 1")
+                           .value<int64_t>(run_id, attempt);
+  if (!goes_on) return;  // an attempt that did not come to its first step has no losses
   std::vector<Stretch> course = stretches(run_id, attempt);
   course.pop_back();
   if (course.empty()) return;
