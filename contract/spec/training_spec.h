@@ -75,6 +75,7 @@ struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
   double min_learning_rate = 0.0;
+  std::optional<int64_t> decay_steps;
   std::optional<int64_t> step_size;
   double gamma = 0.1;
 
@@ -91,6 +92,10 @@ struct ScheduleSpec {
           from_to(0, kMostSteps));
     visit("min_learning_rate", self.min_learning_rate, "Where linear and cosine end.",
           from_to(0, 1e6));
+    visit("decay_steps", self.decay_steps,
+          "Last step of linear's and cosine's decay, which stay at min_learning_rate then; absent: "
+          "the run's last. With it a run of more train.steps has equal rates.",
+          from_to(1, kMostSteps));
     visit("step_size", self.step_size, "Optimizer steps between decays; absent: one epoch.",
           from_to(1, kMostSteps));
     visit("gamma", self.gamma, "Factor of each decay.", above_to(0, 1e6));

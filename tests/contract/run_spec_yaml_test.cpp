@@ -24,7 +24,8 @@ precision: {parameters: bf16, reduction: fp16, buffers: bf16}
 activation_checkpointing: {every: 2}
 optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, beta1: 0.8, beta2: 0.7,
             epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16}
-schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, step_size: 30, gamma: 0.5}
+schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps: 40,
+           step_size: 30, gamma: 0.5}
 train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip}
 evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, batches: 7}
 checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,

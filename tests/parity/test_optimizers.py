@@ -246,6 +246,8 @@ SCHEDULES = [
     Schedule("cosine", 3, after=cosine(0)),
     Schedule("cosine", 0, TO_LOWEST, cosine(LOWEST_RATE)),
     Schedule("cosine", 4, TO_LOWEST, cosine(LOWEST_RATE)),
+    Schedule("linear", 2, {**TO_LOWEST, "decay_steps": 7},
+             lambda optimizer, _: LinearLR(optimizer, 1, LOWEST_RATE / PEAK_RATE, 7 - 2)),
     Schedule("step", 0, {"step_size": 4, "gamma": 0.3}, step(4, 0.3)),
     Schedule("step", 2, {"step_size": 3}, step(3, 0.1)),
     # The tokens are STEPS batches, so this decays once.

@@ -1,5 +1,6 @@
 #include "trainer/train/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -9,7 +10,7 @@ LearningRateSchedule::LearningRateSchedule(double learning_rate, const ScheduleS
                                            int64_t steps, int64_t steps_per_epoch)
     : learning_rate_(learning_rate),
       spec_(spec),
-      steps_(steps),
+      decay_steps_(spec.decay_steps.value_or(steps)),
       steps_per_epoch_(steps_per_epoch) {}
 
 double LearningRateSchedule::learning_rate(int64_t step) const {
@@ -18,7 +19,9 @@ double LearningRateSchedule::learning_rate(int64_t step) const {
     return learning_rate_ * static_cast<double>(step) / static_cast<double>(warmup + 1);
   }
   const int64_t since_warmup = step - warmup - 1;
-  const double progress = static_cast<double>(since_warmup) / static_cast<double>(steps_ - warmup);
+  const int64_t decay = std::max(decay_steps_ - warmup, int64_t{0});
+  const double progress =
+      since_warmup < decay ? static_cast<double>(since_warmup) / static_cast<double>(decay) : 1.0;
   const double range = learning_rate_ - spec_.min_learning_rate;
   switch (spec_.kind) {
     case ScheduleKind::kConstant:

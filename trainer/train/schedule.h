@@ -20,7 +20,7 @@ namespace fsdp {
 //   step      StepLR(optimizer, step_size or the steps of an epoch, gamma)
 // The first step after the warm-up has the whole rate. Linear and cosine would reach min at step
 // T + 1, as in transformers' schedules: the last step is the last above it, so that with a min of 0
-// no step is wasted.
+// no step is wasted. With decay_steps that stands for T, and the rate stays at min afterwards.
 class LearningRateSchedule {
  public:
   LearningRateSchedule(double learning_rate, const ScheduleSpec& spec, int64_t steps,
@@ -32,7 +32,7 @@ class LearningRateSchedule {
  private:
   double learning_rate_;
   ScheduleSpec spec_;
-  int64_t steps_;
+  int64_t decay_steps_;
   int64_t steps_per_epoch_;
 };
 

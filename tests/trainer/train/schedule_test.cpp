@@ -23,6 +23,11 @@ ScheduleSpec step_schedule(int64_t warmup_steps, int64_t step_size, double gamma
   return spec;
 }
 
+ScheduleSpec ending_at(int64_t decay_steps, ScheduleSpec spec) {
+  spec.decay_steps = decay_steps;
+  return spec;
+}
+
 struct Case {
   double learning_rate;
   ScheduleSpec spec;
@@ -56,6 +61,15 @@ const std::vector<Case> kCases{
      schedule_of(ScheduleKind::kCosine, 3, 2e-5),
      {0.00025, 0.0005, 0.00075, 0.001, 0.0009514747452721853, 0.0008155100029107794,
       0.000619035257638594, 0.00040096474236140593, 0.00020448999708922057, 6.852525472781466e-05}},
+    {2e-4,
+     ending_at(4, schedule_of(ScheduleKind::kLinear, 0, 1e-5)),
+     {0.0002, 0.0001525, 0.000105, 5.75e-05, 1e-05, 1e-05, 1e-05}},
+    {1e-3,
+     ending_at(4, schedule_of(ScheduleKind::kCosine)),
+     {0.001, 0.0008535533905932738, 0.0005, 0.0001464466094067263, 0, 0}},
+    {1e-3,
+     ending_at(2, schedule_of(ScheduleKind::kCosine, 3, 1e-4)),
+     {0.00025, 0.0005, 0.00075, 1e-4, 1e-4}},
     {0.5,
      step_schedule(0, 3, 0.1),
      {0.5, 0.5, 0.5, 0.05, 0.05, 0.05, 0.005000000000000001, 0.005000000000000001,
