@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
@@ -42,36 +44,35 @@ std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
   });
 }
 
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  for (const Command& command : kCommands) {
-    if (!command.is_hidden) names.emplace_back(command.name);
-  }
-  return names;
-}
-
 // `word` stands where a command or a file is expected, and is no command.
 void refuse_mistyped_command(const std::string& word) {
   const bool looks_like_a_command = word.find_first_of("-./") == std::string::npos;
   if (!looks_like_a_command || std::filesystem::exists(word)) return;
-  const std::vector<std::string> commands = command_names();
+  std::vector<std::string> commands;
+  for (const Command& command : kCommands) {
+    if (!command.description.empty()) commands.emplace_back(command.name);
+  }
   const std::string hint = suggestion(word, commands);
   if (hint.empty()) return;
-  throw ConfigError(
-      "", "",
-      "'" + word + "' is neither a file nor a command; allowed: " + joined(commands) + hint);
+  throw ConfigError("", "",
+                    fmt::format("'{}' is neither a file nor a command; allowed: {}{}", word,
+                                joined(commands), hint));
 }
 
 // Names the option nearest to the first word that the chosen command does not know.
 [[noreturn]] void refuse_unknown_words(const CLI::App& app, const CLI::ExtrasError& error) {
   for (const CLI::App* command : app.get_subcommands()) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : shown_options(*command)) {
+      options.push_back("--" + option->get_lnames().front());
+    }
     for (const std::string& word : command->remaining()) {
       if (!word.starts_with('-')) continue;
       const std::string option = word.substr(0, word.find('='));
-      throw ConfigError("", "",
-                        "'" + option + "' is no option of fsdp-run " + command->get_name() +
-                            suggestion(option, option_names(*command)) + "; see fsdp-run " +
-                            command->get_name() + " --help");
+      throw ConfigError(
+          "", "",
+          fmt::format("'{0}' is no option of fsdp-run {1}{2}; see fsdp-run {1} --help", option,
+                      command->get_name(), suggestion(option, options)));
     }
   }
   throw error;
@@ -85,7 +86,7 @@ std::string message_of(const std::exception& error) {
 
 ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   std::vector<CommandFunction> functions;
-  for (const Command& command : kCommands) functions.push_back(command.add(app));
+  for (const Command& command : kCommands) functions.push_back(command.add_to(app));
   app.require_subcommand(1);
   app.footer(
       HelpFormatter().make_group(kRunGroup, false, options_in_group(*app.get_subcommand("run"))) +

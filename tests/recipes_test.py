@@ -170,8 +170,8 @@ KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
 SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/summary.h"),
                     flags=re.MULTILINE | re.DOTALL)[0]
 FIGURES = [name for name, _ in fields(SUMMARY)]
-WARNINGS = re.findall(r'Check\{"(\w+)"', code("runner/report/warnings.cpp"))
-COMMANDS = re.findall(r'Command\{"(\w+)", add_\w+\}', code("runner/commands/commands.h"))
+WARNINGS = re.findall(r'\{"(\w+)",', code("runner/report/warnings.cpp"))
+COMMANDS = re.findall(r'Command\{"(\w+)", "[^"]+",\s*add_\w+\}', code("runner/commands/commands.h"))
 SHARDINGS = enum_names(f"{SPEC}/strategy_spec.h", "Sharding")
 STRATEGIES = enum_names(f"{SPEC}/strategy_spec.h", "StrategyKind")
 PRECISIONS = enum_names(f"{SPEC}/strategy_spec.h", "PrecisionKind")
@@ -187,7 +187,6 @@ EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
     (FIGURES, "runner/store/attempt_figures.cpp"),
     (FIGURES, "tests/golden/report.csv"),
     (FIGURES, "tests/runner/store/attempt_figures_test.cpp"),
-    (WARNINGS, "runner/report/warning_checks.h"),
     (WARNINGS, "tests/runner/report/warnings_test.cpp"),
     (SHARDINGS, "tests/parity/test_sharding.py"),
     (SHARDINGS, "tests/parity/test_memory.py"),
@@ -209,7 +208,7 @@ def test_all_of_a_kind_are_named_in(members, place):
 
 # Where some figures are named besides the places of the recipe, and what for.
 USES_OF_FIGURES = {
-    "runner/report/derived_columns.cpp": "columns that are computed from several figures",
+    "runner/report/run_columns.cpp": "columns that are computed from several figures",
     "runner/report/warning*.cpp": "warnings are about them",
     "runner/report/lines_below.cpp": "lines below the table are about them",
     "runner/report/doubling_notes.cpp": "what a doubled key costs",

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "contract/text/fields.h"
 
@@ -29,7 +30,9 @@ void append_csv(std::string& out, const T& value) {
     append_csv_text(out, name_of(value));
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     append_csv_text(out, value.string());
-  } else {
+  } else if constexpr (requires { value.index(); }) {  // a variant
+    std::visit([&](const auto& held) { append_csv(out, held); }, value);
+  } else if constexpr (!std::same_as<T, std::monostate>) {
     append_csv_text(out, value);
   }
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "contract/text/fields.h"
 
@@ -13,9 +15,48 @@ namespace fsdp {
 void append_json_string(std::string& out, std::string_view text);
 
 template <typename T>
+void append_json(std::string& out, const T& value);
+
+// An object, of the fields that are added to it, in their order.
+class JsonObject {
+ public:
+  template <typename T>
+  JsonObject& add(std::string_view name, const T& value) {
+    if (!fields_.empty()) fields_ += ',';
+    append_json_string(fields_, name);
+    fields_ += ':';
+    append_json(fields_, value);
+    return *this;
+  }
+  template <Fields T>
+  JsonObject& add_fields(const T& value) {
+    T::visit_fields(value,
+                    [&](const char* name, const auto& member, auto&&...) { add(name, member); });
+    return *this;
+  }
+  std::string text() const { return '{' + fields_ + '}'; }
+
+ private:
+  std::string fields_;
+};
+
+template <typename T>
+inline constexpr bool is_vector = false;
+template <typename T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+template <typename T>
+inline constexpr bool is_variant = false;
+template <typename... T>
+inline constexpr bool is_variant<std::variant<T...>> = true;
+
+template <typename T>
 void append_json(std::string& out, const T& value) {
   if constexpr (is_optional<T>) {
     value ? append_json(out, *value) : void(out += "null");
+  } else if constexpr (is_variant<T>) {
+    std::visit([&](const auto& held) { append_json(out, held); }, value);
+  } else if constexpr (std::same_as<T, std::monostate>) {
+    out += "null";
   } else if constexpr (std::same_as<T, bool>) {
     out += value ? "true" : "false";
   } else if constexpr (std::floating_point<T>) {
@@ -28,27 +69,27 @@ void append_json(std::string& out, const T& value) {
     append_json_string(out, value.string());
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     append_json_string(out, value.is_auto ? "auto" : value.path.string());
-  } else if constexpr (std::same_as<T, TextList>) {
+  } else if constexpr (is_vector<T>) {
     out += '[';
-    for (const std::string& item : value) {
+    for (const auto& item : value) {
       if (&item != &value.front()) out += ',';
-      append_json_string(out, item);
+      append_json(out, item);
     }
     out += ']';
+  } else if constexpr (std::same_as<T, JsonObject>) {
+    out += value.text();
   } else if constexpr (Fields<T>) {
-    out += '{';
-    bool first = true;
-    T::visit_fields(value, [&](const char* name, const auto& member, auto&&...) {
-      if (!first) out += ',';
-      first = false;
-      append_json_string(out, name);
-      out += ':';
-      append_json(out, member);
-    });
-    out += '}';
+    out += JsonObject().add_fields(value).text();
   } else {
     append_json_string(out, value);
   }
+}
+
+template <typename T>
+std::string json_text(const T& value) {
+  std::string text;
+  append_json(text, value);
+  return text;
 }
 
 }  // namespace fsdp

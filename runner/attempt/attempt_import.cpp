@@ -1,6 +1,7 @@
 #include "runner/attempt/attempt_import.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,7 +98,7 @@ std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& 
   store.begin_attempt(attempt.run.id, start, attempt.attempt);
   ingest_rest(store, results, attempt, warn);
   if (!ranks_have_spoken(store.rank_ends(attempt.run.id, attempt.attempt))) return std::nullopt;
-  const Ending ending = close_attempt(store, results, attempt).ending;
+  const Ending ending = close_attempt(store, results, attempt);
   batch.commit();
   return ending;
 }
@@ -116,9 +117,10 @@ void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
       if (!start) continue;
       const auto ending = import_by_hand(
           store, results, {.run = run, .spec = spec, .attempt = attempt}, *start, say);
-      say(run.point + ": attempt " + std::to_string(attempt) + ", started by hand, " +
-          (ending ? "is recorded as " + std::string(name_of(ending->status))
-                  : "has not ended, or was killed, and is not recorded"));
+      say(fmt::format(
+          "{}: attempt {}, started by hand, {}{}", run.point, attempt,
+          ending ? "is recorded as " : "has not ended, or was killed, and is not recorded",
+          ending ? name_of(ending->status) : ""));
     }
   }
 }

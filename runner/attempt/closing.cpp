@@ -28,27 +28,26 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const OverA
   } while (!tail.at_end());
 }
 
-ClosedAttempt close_attempt(Store& store, const std::filesystem::path& results,
-                            const OverAttempt& attempt) {
+Ending close_attempt(Store& store, const std::filesystem::path& results,
+                     const OverAttempt& attempt) {
   check_are_there(results);  // inputs may be in it
   std::vector<RankEnd> ranks;
   if (attempt.was_started) ranks = store.rank_ends(attempt.run.id, attempt.attempt);
-  ClosedAttempt closed{
-      .ending = judge({.ranks = ranks,
-                       .launch = attempt.end ? std::optional(attempt.end->launch) : std::nullopt,
-                       .of_job = attempt.of_job,
-                       .was_requeued = attempt.was_requeued,
-                       .task = attempt.task}),
-      .ended_unix_ms =
-          attempt.end ? attempt.end->ended_unix_ms
-                      : said_by_ranks(ranks).ended_unix_ms.value_or(attempt.ended_at_most_unix_ms)};
-  if (const auto changed = changed_input_of(store, attempt, closed.ended_unix_ms)) {
-    closed.ending = ending_with_changed_input(RunPaths(results / attempt.run.folder),
-                                              attempt.attempt, *changed, closed.ending);
+  Ending ending = judge({.ranks = ranks,
+                         .launch = attempt.end ? std::optional(attempt.end->launch) : std::nullopt,
+                         .of_job = attempt.of_job,
+                         .was_requeued = attempt.was_requeued,
+                         .task = attempt.task});
+  const int64_t ended_unix_ms =
+      attempt.end ? attempt.end->ended_unix_ms
+                  : said_by_ranks(ranks).ended_unix_ms.value_or(attempt.ended_at_most_unix_ms);
+  if (const auto changed = changed_input_of(store, attempt, ended_unix_ms)) {
+    ending = ending_with_changed_input(RunPaths(results / attempt.run.folder), attempt.attempt,
+                                       *changed, ending);
   }
-  const auto& [status, reason, rank] = closed.ending;
-  store.end_attempt(attempt.run.id, attempt.attempt, status, reason, closed.ended_unix_ms, rank);
-  return closed;
+  const auto& [status, reason, rank] = ending;
+  store.end_attempt(attempt.run.id, attempt.attempt, status, reason, ended_unix_ms, rank);
+  return ending;
 }
 
 }  // namespace fsdp

@@ -23,11 +23,6 @@ struct OverAttempt {
   int64_t ended_at_most_unix_ms = 0;  // when nobody says
 };
 
-struct ClosedAttempt {
-  Ending ending;
-  int64_t ended_unix_ms = 0;
-};
-
 // Gives the store what is left of the attempt's events files. `warn` is told of lines that are
 // none.
 void ingest_rest(Store& store, const std::filesystem::path& results, const OverAttempt& attempt,
@@ -36,7 +31,7 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const OverA
 // Records how an attempt ended whose events are all ingested: as it was judged, unless its inputs
 // changed, as was seen at its end or, where nobody looked then, as can be seen now. The one place
 // where an attempt ends. Throws ResultsUnavailable.
-ClosedAttempt close_attempt(Store& store, const std::filesystem::path& results,
-                            const OverAttempt& attempt);
+Ending close_attempt(Store& store, const std::filesystem::path& results,
+                     const OverAttempt& attempt);
 
 }  // namespace fsdp

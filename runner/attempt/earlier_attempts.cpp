@@ -1,5 +1,7 @@
 #include "runner/attempt/earlier_attempts.h"
 
+#include <fmt/format.h>
+
 #include "contract/record/unix_time.h"
 #include "runner/attempt/attempt_import.h"
 #include "runner/attempt/closing.h"
@@ -17,7 +19,7 @@ bool ended_with_job(const std::optional<EndRecord>& end) {
 
 // How the attempt ended when the job ran before.
 RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& run, int number) {
-  const auto warn = [&](const std::string& line) { listeners.progress.warn(line); };
+  const WarnOfFile warn = listeners.warn();
   OverAttempt attempt{
       .run = run.record,
       .spec = run.spec,
@@ -27,10 +29,10 @@ RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& 
       .ended_at_most_unix_ms = now_unix_ms()};
   attempt.was_requeued = ended_with_job(attempt.end);
   ingest_rest(listeners.store, listeners.results, attempt, warn);
-  const Ending ending = close_attempt(listeners.store, listeners.results, attempt).ending;
-  listeners.progress.say(run.record.point + ": attempt " + std::to_string(number) +
-                         " when the job ran before: " + std::string(name_of(ending.status)) +
-                         (ending.reason.empty() ? "" : ", " + ending.reason));
+  const Ending ending = close_attempt(listeners.store, listeners.results, attempt);
+  listeners.progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}",
+                                     run.record.point, number, name_of(ending.status),
+                                     ending.reason.empty() ? "" : ", ", ending.reason));
   return ending.status;
 }
 

@@ -1,9 +1,12 @@
 #include "runner/attempt/input_changes.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <vector>
 
 #include "contract/inputs/file_digest.h"
@@ -87,11 +90,11 @@ std::string names(const std::vector<Input>& inputs) {
   const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return !each.state; });
   if (gone != inputs.end()) return gone->file.string() + " " + gone->problem;
   if (inputs.size() == 1) return inputs.front().file.string() + " changed";
-  std::string text = "one of its input files (";
-  for (size_t i = 0; i < std::min(inputs.size(), kMostNames); ++i) {
-    text += (i == 0 ? "" : ", ") + inputs[i].file.string();
-  }
-  return text + (inputs.size() > kMostNames ? ", ...)" : ")") + " changed";
+  const auto name = [](const Input& input) { return input.file.string(); };
+  return fmt::format(
+      "one of its input files ({}{}) changed",
+      fmt::join(inputs | std::views::take(kMostNames) | std::views::transform(name), ", "),
+      inputs.size() > kMostNames ? ", ..." : "");
 }
 
 // The run's input files. Where one that lists others cannot be read, it and those that the

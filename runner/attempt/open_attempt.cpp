@@ -1,5 +1,7 @@
 #include "runner/attempt/open_attempt.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -41,8 +43,7 @@ OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int att
       run_(std::move(run)),
       attempt_(attempt),
       tail_(RunPaths(listeners.results / run_.record.folder), attempt,
-            static_cast<int>(run_.spec.strategy.ranks),
-            [&progress = listeners.progress](const std::string& line) { progress.warn(line); }) {}
+            static_cast<int>(run_.spec.strategy.ranks), listeners.warn()) {}
 
 void OpenAttempt::read() {
   if (!std::ranges::all_of(given_, &std::vector<Event>::empty)) return;
@@ -72,10 +73,11 @@ void OpenAttempt::tell_of_clocks() {
     const int64_t ahead = ahead_ms(of_rank.front(), own->started_unix_ms, now_unix_ms());
     if (std::abs(ahead) < kClockDifferenceMs) continue;
     told_of_clocks_ = true;
-    listeners_.progress.warn(run_.record.point + ": the clock of " + started->host + " is " +
-                             std::to_string(std::abs(ahead) / 1000) + " s " +
-                             (ahead > 0 ? "ahead of" : "behind") +
-                             " its runner's: times of day are off, durations are not; set it");
+    listeners_.progress.warn(
+        fmt::format("{}: the clock of {} is {} s {} its runner's: times of day are off, durations "
+                    "are not; set it",
+                    run_.record.point, started->host, std::abs(ahead) / 1000,
+                    ahead > 0 ? "ahead of" : "behind"));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "contract/record/unix_time.h"
 #include "contract/spec/run_spec.h"
+#include "runner/attempt/records.h"
 #include "runner/attempt/said_by_ranks.h"
 #include "runner/progress/progress.h"
 #include "runner/store/event_files.h"
@@ -23,6 +24,11 @@ struct RunListeners {
   Store& store;
   Progress& progress;
   std::filesystem::path results;
+
+  // What is to be told of a file that is not as it should be.
+  WarnOfFile warn() const {
+    return [&progress = progress](const std::string& line) { progress.warn(line); };
+  }
 };
 
 // The steps of a run as far as they are known before it starts; 0 when only the trainer knows, from

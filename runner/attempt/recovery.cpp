@@ -1,5 +1,7 @@
 #include "runner/attempt/recovery.h"
 
+#include <fmt/format.h>
+
 #include "contract/record/run_paths.h"
 #include "runner/attempt/closing.h"
 
@@ -17,10 +19,10 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
         .end = read_end_record(RunPaths(results / found.run.folder), found.attempt, say),
         .ended_at_most_unix_ms = found.start.started_unix_ms};
     ingest_rest(store, results, attempt, say);
-    const Ending ending = close_attempt(store, results, attempt).ending;
-    say(found.run.point + ": the runner of attempt " + std::to_string(found.attempt) +
-        (attempt.end ? " could not record its end" : " was killed") + "; recorded as " +
-        std::string(name_of(ending.status)));
+    const Ending ending = close_attempt(store, results, attempt);
+    say(fmt::format("{}: the runner of attempt {} {}; recorded as {}", found.run.point,
+                    found.attempt, attempt.end ? "could not record its end" : "was killed",
+                    name_of(ending.status)));
   }
 }
 

@@ -1,12 +1,14 @@
 #include "runner/attempt/run_folder.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
 #include "runner/host/whole_file.h"
-#include "runner/store/named_folders.h"
 #include "runner/store/results_unavailable.h"
+#include "runner/store/run_folders.h"
 
 namespace fsdp {
 namespace {
@@ -51,9 +53,9 @@ void set_checkpoints_aside(const RunPaths& paths, int attempt) {
     std::filesystem::create_directory(paths.attempt(attempt));  // it may have been deleted
     std::filesystem::rename(paths.checkpoints(), aside);
   } catch (const std::filesystem::filesystem_error& error) {
-    throw ResultsUnavailable(paths.checkpoints().string() + ": cannot be moved to " +
-                             aside.string() + ": " + error.code().message() +
-                             "; make that possible, or move them yourself");
+    throw ResultsUnavailable(
+        fmt::format("{}: cannot be moved to {}: {}; make that possible, or move them yourself",
+                    paths.checkpoints().string(), aside.string(), error.code().message()));
   }
 }
 
@@ -65,13 +67,13 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
     if (!sets_checkpoints_aside(paths, run.record)) continue;
     if (!named) named.emplace(store, results);
     for (const auto& [by, checkpoint] : named->resumed_from(paths.checkpoints())) {
-      if (by.status != RunStatus::kRunning && by.status != RunStatus::kQueued) continue;
+      if (!is_under_way(by.status)) continue;
       throw ConfigError("--rerun", "",
-                        "'" + run.record.point +
-                            "' begins anew and would move its checkpoints, and '" + by.experiment +
-                            '/' + by.point + "', which is " + std::string(name_of(by.status)) +
-                            ", resumes from " + checkpoint.string() +
-                            "; wait for that run, or choose others with --only");
+                        fmt::format("'{}' begins anew and would move its checkpoints, and '{}/{}', "
+                                    "which is {}, resumes from {}; wait for that run, or choose "
+                                    "others with --only",
+                                    run.record.point, by.experiment, by.point, name_of(by.status),
+                                    checkpoint.string()));
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "runner/attempt/said_by_ranks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -27,15 +29,14 @@ const RankEnd* earliest(std::span<const RankEnd> ranks,
 std::string rank_name(const RankEnd& end) { return "rank " + std::to_string(end.rank); }
 
 const RankEnd* silent_rank(std::span<const RankEnd> ranks) {
-  const auto silent =
-      std::ranges::find(ranks, RankEndKind::kNone, [](const RankEnd& end) { return end.kind; });
+  const auto silent = std::ranges::find(ranks, RankEndKind::kNone, &RankEnd::kind);
   return silent == ranks.end() ? nullptr : &*silent;
 }
 
 std::string last_words(const RankEnd& silent) {
-  return rank_name(silent) + " ended without a last event, " +
-         (silent.last_step > 0 ? "after step " + std::to_string(silent.last_step)
-                               : "before its first step");
+  return fmt::format("{} ended without a last event, {}", rank_name(silent),
+                     silent.last_step > 0 ? fmt::format("after step {}", silent.last_step)
+                                          : "before its first step");
 }
 
 SaidByRanks ended(RunStatus status, std::string reason, int reason_rank, bool cause_known) {

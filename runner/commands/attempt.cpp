@@ -156,8 +156,7 @@ ExitCode attempt(const std::filesystem::path& folder) {
 
 }  // namespace
 
-CommandFunction add_attempt_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("attempt", "")->group("");
+CommandFunction add_attempt_command(CLI::App& command) {
   const auto folder = std::make_shared<std::filesystem::path>();
   command.add_option("FOLDER", *folder, "The submission's folder")->required();
   return [folder] { return attempt(*folder); };

@@ -45,65 +45,63 @@ void tell_of_runners(const Store& store, const CancelArguments& arguments,
   }
 }
 
-ExitCode cancel_command(const CancelArguments& arguments) {
-  require_results(arguments.results);
-  Store store(arguments.results, StoreUse::kExisting);
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+// Until the results tell that they have ended; a runner that follows the jobs sees it by itself.
+void wait_for_end(Store& store, const CancelArguments& arguments, const std::set<int64_t>& runs,
+                  SlurmCluster& cluster, std::string_view here) {
   const Pauses pauses = real_pauses();
+  const auto end = pauses.now() + kPatience;
+  do {
+    refresh_free_jobs(store, arguments.results, cluster, pauses);
+    if (jobs_to_cancel(store, runs, here).names.empty()) return;
+    pauses.wait(std::chrono::seconds(1));
+  } while (pauses.now() < end);
+  std::cout << "they take a while to end; fsdp-run status tells when they have\n";
+}
+
+ExitCode cancel_command(const CancelArguments& arguments) {
+  Store store = existing_results(arguments.results);
   SlurmPrograms cluster;
   std::string here;
+  JobsToCancel chosen;
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {
     if (!store.open_jobs("").empty()) {
       here = cluster.config().cluster;
-      refresh_free_jobs(store, arguments.results, cluster, pauses);
+      refresh_free_jobs(store, arguments.results, cluster, real_pauses());
     }
-    const JobsToCancel chosen = jobs_to_cancel(store, runs, here);
+    chosen = jobs_to_cancel(store, runs, here);
     if (!chosen.other_clusters.empty()) {
       std::cout << visible_line(left_alone(chosen.other_clusters)) << '\n';
     }
-    if (chosen.names.empty()) {
-      std::cout << "no job to cancel\n";
-      tell_of_runners(store, arguments, runs);
-      return ExitCode::kOk;
-    }
-    cluster.cancel(chosen.names);
-    for (const JobsToCancel::Task& task : chosen.tasks) {
-      std::cout << "cancelled job " << visible_line(task.name) << ": " << run_label(task.run)
-                << '\n';
-    }
-    std::cout << std::flush;
+    if (!chosen.names.empty()) cluster.cancel(chosen.names);
   } catch (const SlurmUnavailable& error) {
     throw std::runtime_error(
         "Slurm does not answer, nothing is known to be cancelled; call again "
         "when it does: " +
         std::string(error.what()));
   }
-  // So that the results tell; a runner that follows the jobs sees it by itself.
-  do {
-    refresh_free_jobs(store, arguments.results, cluster, pauses);
-    if (jobs_to_cancel(store, runs, here).names.empty()) {
-      tell_of_runners(store, arguments, runs);
-      return ExitCode::kOk;
-    }
-    pauses.wait(std::chrono::seconds(1));
-  } while (pauses.now() < end);
-  std::cout << "they take a while to end; fsdp-run status tells when they have\n";
+  for (const JobsToCancel::Task& task : chosen.tasks) {
+    std::cout << "cancelled job " << visible_line(task.name) << ": " << run_label(task.run) << '\n';
+  }
+  if (chosen.names.empty()) {
+    std::cout << "no job to cancel\n";
+  } else {
+    std::cout << std::flush;
+    wait_for_end(store, arguments, runs, cluster, here);
+  }
   tell_of_runners(store, arguments, runs);
   return ExitCode::kOk;
 }
 
 }  // namespace
 
-CommandFunction add_cancel_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("cancel", "End jobs of Slurm");
+CommandFunction add_cancel_command(CLI::App& command) {
   const auto arguments = std::make_shared<CancelArguments>();
   command.footer(R"(Examples:
   fsdp-run cancel lab                      all jobs of an experiment
   fsdp-run cancel lab/4xFSDP lab/8xFSDP    those of two runs
   fsdp-run cancel                          all of the results folder)");
-  command.add_option("WHAT", arguments->words, "Experiments, their files, or runs (default: all)")
-      ->option_text(" ");
+  command.add_option("WHAT", arguments->words, "Experiments, their files, or runs (default: all)");
   add_results_option(command, arguments->results);
   return [arguments] { return cancel_command(*arguments); };
 }

@@ -1,11 +1,13 @@
+#include <fmt/format.h>
+
 #include <iostream>
 #include <memory>
 
 #include "contract/inputs/file_digest.h"
-#include "contract/spec/yaml_value.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/options.h"
+#include "runner/commands/dry_run.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
 #include "runner/sweep/planned_runs.h"
@@ -13,17 +15,28 @@
 namespace fsdp {
 namespace {
 
-ExitCode check(const Choice& choice) {
+// Runs that nothing is wrong with, one beside the other.
+struct CheckedRuns {
+  Expansion expansion;
+  std::vector<Store::PlannedRun> planned;
+};
+
+CheckedRuns checked(const Choice& choice) {
   const Experiment experiment = Experiment::load(choice.file);
   Expansion expansion = experiment.expand(choice.expand, find_host(choice.gpus).resources);
   check_inputs_of(expansion);
   if (choice.expand.on_cluster) check_jobs_of(expansion);
-  const std::vector<Store::PlannedRun> planned =
-      planned_runs(experiment, expansion.runs, remembered(file_digest));
+  auto planned = planned_runs(experiment, expansion.runs, remembered(file_digest));
+  return {std::move(expansion), std::move(planned)};
+}
+
+ExitCode check(const Choice& choice) {
+  const auto [expansion, planned] = checked(choice);
   std::cout << visible_line(choice.file.string()) << ": " << counted(std::ssize(planned), "run")
             << ", no mistake found\n";
-  if (!expansion.profile_reason.empty())
+  if (!expansion.profile_reason.empty()) {
     std::cout << "profile " << expansion.profile_reason << '\n';
+  }
   for (const Run& run : expansion.runs) {
     if (run.doubling) {
       std::cout << visible_line(run.point + ": " + run.doubling->outlook()) << '\n';
@@ -34,8 +47,28 @@ ExitCode check(const Choice& choice) {
 
 }  // namespace
 
-CommandFunction add_check_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("check", "Check an experiment and its input files");
+ExitCode dry_run(const RunArguments& options) {
+  Choice choice = options.choice;
+  choice.expand.check_gpus = false;
+  const auto [expansion, planned] = checked(choice);
+  std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
+  if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const Store::PlannedRun& run = planned[i];
+    text += "---\n# point: ";
+    append_json_string(text, run.point);  // a name may hold line feeds
+    text += fmt::format("\n# hash: {}\n# folder: {}\n", run.hash,
+                        visible_line((options.results / run.folder).string()));
+    if (const auto& doubling = expansion.runs[i].doubling) {
+      text += "# " + visible_line(doubling->outlook()) + '\n';
+    }
+    text += to_yaml(run.spec);
+  }
+  std::cout << text;
+  return ExitCode::kOk;
+}
+
+CommandFunction add_check_command(CLI::App& command) {
   const auto choice = std::make_shared<Choice>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml

@@ -14,48 +14,58 @@ namespace fsdp {
 // What a command does once the command line is read.
 using CommandFunction = std::function<ExitCode()>;
 
-// Each adds itself and its options to `app`.
-CommandFunction add_run_command(CLI::App& app);
-CommandFunction add_check_command(CLI::App& app);
-CommandFunction add_schema_command(CLI::App& app);
-CommandFunction add_cancel_command(CLI::App& app);
-CommandFunction add_report_command(CLI::App& app);
-CommandFunction add_diff_command(CLI::App& app);
-CommandFunction add_export_command(CLI::App& app);
-CommandFunction add_merge_command(CLI::App& app);
-CommandFunction add_prune_command(CLI::App& app);
-CommandFunction add_status_command(CLI::App& app);
-CommandFunction add_logs_command(CLI::App& app);
-CommandFunction add_explain_command(CLI::App& app);
-CommandFunction add_doctor_command(CLI::App& app);
-CommandFunction add_completion_command(CLI::App& app);
-CommandFunction add_complete_command(CLI::App& app);
-CommandFunction add_attempt_command(CLI::App& app);
+// Each adds its options to its own part of the command line.
+CommandFunction add_run_command(CLI::App& command);
+CommandFunction add_check_command(CLI::App& command);
+CommandFunction add_schema_command(CLI::App& command);
+CommandFunction add_cancel_command(CLI::App& command);
+CommandFunction add_report_command(CLI::App& command);
+CommandFunction add_diff_command(CLI::App& command);
+CommandFunction add_export_command(CLI::App& command);
+CommandFunction add_merge_command(CLI::App& command);
+CommandFunction add_prune_command(CLI::App& command);
+CommandFunction add_status_command(CLI::App& command);
+CommandFunction add_logs_command(CLI::App& command);
+CommandFunction add_explain_command(CLI::App& command);
+CommandFunction add_doctor_command(CLI::App& command);
+CommandFunction add_completion_command(CLI::App& command);
+CommandFunction add_complete_command(CLI::App& command);
+CommandFunction add_attempt_command(CLI::App& command);
 
 struct Command {
   std::string_view name;
-  CommandFunction (*add)(CLI::App& app);
-  bool is_hidden = false;  // programs call it, not users
+  std::string_view description;  // empty: programs call it, not users
+  CommandFunction (*add_options)(CLI::App& command);
+
+  CommandFunction add_to(CLI::App& app) const {
+    CLI::App& command = *app.add_subcommand(std::string(name), std::string(description));
+    if (description.empty()) command.group("");
+    return add_options(command);
+  }
 };
 
 // In the order of --help.
 inline constexpr std::array kCommands{
-    Command{"run", add_run_command},
-    Command{"check", add_check_command},
-    Command{"schema", add_schema_command},
-    Command{"cancel", add_cancel_command},
-    Command{"report", add_report_command},
-    Command{"diff", add_diff_command},
-    Command{"export", add_export_command},
-    Command{"merge", add_merge_command},
-    Command{"prune", add_prune_command},
-    Command{"status", add_status_command},
-    Command{"logs", add_logs_command},
-    Command{"explain", add_explain_command},
-    Command{"doctor", add_doctor_command},
-    Command{"completion", add_completion_command},
-    Command{"complete", add_complete_command, true},
-    Command{"attempt", add_attempt_command, true},
+    Command{"run", "Run an experiment; the word may be left out", add_run_command},
+    Command{"check", "Check an experiment and its input files", add_check_command},
+    Command{"schema", "Document every key of an experiment", add_schema_command},
+    Command{"cancel", "End jobs of Slurm", add_cancel_command},
+    Command{"report", "Print the table of earlier runs", add_report_command},
+    Command{"diff", "Print which keys of two runs differ, and where their results come from",
+            add_diff_command},
+    Command{"export", "Write runs as CSV, JSON lines, or for TensorBoard or Weights & Biases",
+            add_export_command},
+    Command{"merge", "Bring several results folders into one database", add_merge_command},
+    Command{"prune", "Remove old runs or checkpoints; asks first", add_prune_command},
+    Command{"status", "Show how runs stand, also while they run", add_status_command},
+    Command{"logs", "Print what a rank of a run has written", add_logs_command},
+    Command{"explain", "Say why a run ran, was skipped or failed, and how to repeat it by hand",
+            add_explain_command},
+    Command{"doctor", "Say what this host has and lacks, and how to get it", add_doctor_command},
+    Command{"completion", "Print a script that makes a shell complete commands",
+            add_completion_command},
+    Command{"complete", "", add_complete_command},
+    Command{"attempt", "", add_attempt_command},
 };
 
 // The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.

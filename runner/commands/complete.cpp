@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -9,6 +11,7 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
+#include "runner/commands/help.h"
 #include "runner/commands/options.h"
 #include "runner/host/host.h"
 #include "runner/store/store.h"
@@ -33,15 +36,11 @@ struct Situation {
   bool no_command_yet = false;
 };
 
-bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
-
 Situation read_words(CLI::App& app, std::vector<std::string> words) {
   Situation situation;
-  const auto is_command = [&](const std::string& word) {
-    return std::ranges::find(kCommands, word, &Command::name) != kCommands.end();
-  };
   situation.no_command_yet = words.empty();
-  const bool names_command = !words.empty() && is_command(words.front());
+  const bool names_command = !words.empty() && std::ranges::find(kCommands, words.front(),
+                                                                 &Command::name) != kCommands.end();
   situation.command = app.get_subcommand(names_command ? words.front() : "run");
   if (names_command) words.erase(words.begin());
   for (const std::string& word : words) {
@@ -50,7 +49,7 @@ Situation read_words(CLI::App& app, std::vector<std::string> words) {
       situation.awaiting = nullptr;
     } else if (word.starts_with("--")) {
       CLI::Option* option = situation.command->get_option_no_throw(word);
-      if (option != nullptr && takes_value(*option)) situation.awaiting = option;
+      if (option != nullptr && option->get_items_expected_max() > 0) situation.awaiting = option;
     } else {
       situation.positionals.push_back(word);
     }
@@ -68,22 +67,26 @@ std::vector<Candidate> files(const std::string& word, Files kind) {
   for (const auto& entry :
        std::filesystem::directory_iterator(folder.empty() ? "." : folder, not_there)) {
     const std::string name = entry.path().filename();
-    const bool is_hidden = name.starts_with('.') && word.size() == folder.size();
-    if (is_hidden) continue;
+    if (name.starts_with('.') && word.size() == folder.size()) continue;  // a hidden one
     const std::string extension = entry.path().extension();
+    const bool is_experiment = extension == ".yaml" || extension == ".yml";
     if (entry.is_directory(not_there)) {
       found.push_back({folder + name + '/'});
-    } else if (kind == Files::kAll ||
-               (kind == Files::kExperiments && (extension == ".yaml" || extension == ".yml"))) {
+    } else if (kind == Files::kAll || (kind == Files::kExperiments && is_experiment)) {
       found.push_back({folder + name});
     }
   }
   return found;
 }
 
+std::string value_of(const Situation& situation, const std::string& option,
+                     const std::string& otherwise) {
+  const auto found = situation.values.find(option);
+  return found == situation.values.end() ? otherwise : found->second;
+}
+
 std::optional<Store> store_of(const Situation& situation) {
-  const auto named = situation.values.find("--results");
-  const std::filesystem::path results = named == situation.values.end() ? "results" : named->second;
+  const std::string results = value_of(situation, "--results", "results");
   if (!has_results(results)) return std::nullopt;
   return std::optional<Store>(std::in_place, results, StoreUse::kExisting);
 }
@@ -93,8 +96,8 @@ std::vector<Candidate> runs(const Situation& situation) {
   const std::optional<Store> store = store_of(situation);
   if (!store) return found;
   for (const RunRecord& run : store->runs()) {
-    const std::string status(name_of(run.status));
-    if (run.current) found.push_back({run.point, run.experiment + ", " + status});
+    if (!run.current) continue;
+    found.push_back({run.point, fmt::format("{}, {}", run.experiment, name_of(run.status))});
   }
   return found;
 }
@@ -112,13 +115,10 @@ std::vector<Candidate> experiments(const Situation& situation, const std::string
 // Names of the file's points, and of its runs where a sweep makes several of one.
 std::vector<Candidate> points(const Situation& situation) {
   if (situation.positionals.empty()) return {};
+  const ExpandOptions options{.profile = value_of(situation, "--profile", "auto"),
+                              .check_gpus = false,
+                              .on_cluster = value_of(situation, "--launcher", "") == "slurm"};
   const Experiment experiment = Experiment::load(situation.positionals.front());
-  ExpandOptions options;
-  options.check_gpus = false;
-  const auto profile = situation.values.find("--profile");
-  if (profile != situation.values.end()) options.profile = profile->second;
-  const auto launcher = situation.values.find("--launcher");
-  options.on_cluster = launcher != situation.values.end() && launcher->second == "slurm";
   std::vector<Candidate> found;
   std::set<std::string> seen;
   for (const Run& run : experiment.expand(options, find_host(std::nullopt).resources).runs) {
@@ -181,28 +181,23 @@ std::vector<Candidate> candidates(CLI::App& app, std::vector<std::string> words)
   if (situation.awaiting != nullptr) return values_of(*situation.awaiting, situation, word);
   std::vector<Candidate> found;
   if (word.starts_with('-')) {
-    for (const CLI::Option* option : situation.command->get_options()) {
-      if (option->get_group().empty() || option->get_lnames().empty()) continue;
+    for (const CLI::Option* option : shown_options(*situation.command)) {
       found.push_back({"--" + option->get_lnames().front(), option->get_description()});
     }
     return found;
   }
-  std::vector<CLI::Option*> positionals;
-  for (CLI::Option* option : situation.command->get_options({})) {
-    if (option->get_positional()) positionals.push_back(option);
+  const std::vector<CLI::Option*> positionals = situation.command->get_options(
+      [](const CLI::Option* option) { return option->get_positional(); });
+  const size_t given = situation.positionals.size();
+  if (given < positionals.size()) {
+    found = values_of(*positionals[given], situation, word);
+  } else if (!positionals.empty() && positionals.back()->get_items_expected_max() > 1) {
+    found = values_of(*positionals.back(), situation, word);
   }
-  if (!positionals.empty()) {
-    const size_t last = positionals.size() - 1;
-    const size_t index = std::min(situation.positionals.size(), last);
-    const bool takes_more =
-        situation.positionals.size() <= last || positionals[last]->get_items_expected_max() > 1;
-    if (takes_more) found = values_of(*positionals[index], situation, word);
-  }
-  if (situation.no_command_yet) {
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      if (command->get_group().empty()) continue;
-      found.push_back({command->get_name(), command->get_description()});
-    }
+  if (!situation.no_command_yet) return found;
+  for (const Command& command : kCommands) {
+    if (command.description.empty()) continue;
+    found.push_back({std::string(command.name), std::string(command.description)});
   }
   return found;
 }
@@ -210,7 +205,7 @@ std::vector<Candidate> candidates(CLI::App& app, std::vector<std::string> words)
 // A shell asks at every press of a key: whatever is wrong, there is nothing to offer.
 ExitCode complete(const std::vector<std::string>& words) {
   CLI::App app("", "fsdp-run");
-  for (const Command& command : kCommands) command.add(app);
+  for (const Command& command : kCommands) command.add_to(app);
   const std::string word = words.empty() ? "" : words.back();
   std::string text;
   try {
@@ -228,9 +223,7 @@ ExitCode complete(const std::vector<std::string>& words) {
 
 }  // namespace
 
-CommandFunction add_complete_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("complete", "What a shell offers for the last word");
-  command.group("");
+CommandFunction add_complete_command(CLI::App& command) {
   const auto words = std::make_shared<std::vector<std::string>>();
   command.add_option("WORD", *words, "The words so far, the last one unfinished");
   return [words] { return complete(*words); };

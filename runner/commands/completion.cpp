@@ -1,5 +1,4 @@
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -57,9 +56,7 @@ complete -c fsdp-run -f -a '(__fsdp_run_complete)'
 
 }  // namespace
 
-CommandFunction add_completion_command(CLI::App& app) {
-  CLI::App& command =
-      *app.add_subcommand("completion", "Print a script that makes a shell complete commands");
+CommandFunction add_completion_command(CLI::App& command) {
   command.footer(R"(Examples:
   source <(fsdp-run completion bash)       in ~/.bashrc
   source <(fsdp-run completion zsh)        in ~/.zshrc, after compinit
@@ -67,12 +64,9 @@ CommandFunction add_completion_command(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   command.add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
-      ->option_text(" ")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   return [shell] {
-    static const std::map<std::string, const char*> kScripts{
-        {"bash", kBash}, {"zsh", kZsh}, {"fish", kFish}};
-    std::cout << kScripts.at(*shell);
+    std::cout << (*shell == "bash" ? kBash : *shell == "zsh" ? kZsh : kFish);
     return ExitCode::kOk;
   };
 }

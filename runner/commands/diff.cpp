@@ -7,11 +7,10 @@
 
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/foreign_json.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/report/terminal_text.h"
+#include "runner/report/text_table.h"
 
 namespace fsdp {
 namespace {
@@ -23,11 +22,6 @@ struct DiffArguments {
 
 // Of one run, in the order shown.
 using KeysAndValues = std::vector<std::pair<std::string, std::string>>;
-
-struct Difference {
-  std::string key;
-  std::array<std::string, 2> values;
-};
 
 template <typename Value>
 void add_if_known(KeysAndValues& facts, const char* name, const Value& value) {
@@ -73,11 +67,12 @@ std::string value_of(const KeysAndValues& facts, const std::string& key) {
   return found == facts.end() ? "-" : found->second;
 }
 
-void add_differences(std::vector<Difference>& different, const KeysAndValues& left,
+// Adds a row for each key that differs: its name and both values.
+void add_differences(std::vector<std::vector<std::string>>& rows, const KeysAndValues& left,
                      const KeysAndValues& right) {
   const auto add = [&](const std::string& key) {
-    Difference difference{key, {value_of(left, key), value_of(right, key)}};
-    if (difference.values[0] != difference.values[1]) different.push_back(std::move(difference));
+    const std::string one = value_of(left, key), other = value_of(right, key);
+    if (one != other) rows.push_back({key, one, other});
   };
   for (const auto& [key, value] : left) add(key);
   for (const auto& [key, value] : right) {
@@ -85,54 +80,34 @@ void add_differences(std::vector<Difference>& different, const KeysAndValues& le
   }
 }
 
-std::string table_of(const std::array<RunRecord, 2>& runs, std::vector<Difference> rows) {
-  rows.insert(rows.begin(), {"", {run_label(runs[0]), run_label(runs[1])}});
-  for (Difference& row : rows) {
-    row.key = visible_line(row.key);
-    std::ranges::transform(row.values, row.values.begin(), visible_line);
-  }
-  size_t key_columns = 0;
-  size_t value_columns = 0;
-  for (const Difference& row : rows) {
-    key_columns = std::max(key_columns, display_width(row.key));
-    value_columns = std::max(value_columns, display_width(row.values[0]));
-  }
-  std::string text;
-  for (const Difference& row : rows) {
-    text += display_left(row.key, key_columns) + "  " + display_left(row.values[0], value_columns) +
-            "  " + row.values[1] + '\n';
-  }
-  return text;
-}
-
 ExitCode diff(const DiffArguments& arguments) {
-  require_results(arguments.results);
-  const Store store(arguments.results, StoreUse::kExisting);
-  const std::array runs{find_run(store, arguments.words[0]), find_run(store, arguments.words[1])};
-  std::vector<Difference> different;
-  add_differences(different, keys_and_values(store.spec(runs[0].id)),
-                  keys_and_values(store.spec(runs[1].id)));
-  add_differences(different, provenance(store, runs[0]), provenance(store, runs[1]));
-  if (different.empty()) {
-    std::cout << run_label(runs[0]) << " and " << run_label(runs[1])
+  const Store store = existing_results(arguments.results);
+  const RunRecord one = find_run(store, arguments.words[0]);
+  const RunRecord other = find_run(store, arguments.words[1]);
+  std::vector<std::vector<std::string>> rows;
+  add_differences(rows, keys_and_values(store.spec(one.id)), keys_and_values(store.spec(other.id)));
+  add_differences(rows, provenance(store, one), provenance(store, other));
+  if (rows.empty()) {
+    std::cout << run_label(one) << " and " << run_label(other)
               << " differ neither in their specification nor in where their results come from\n";
-  } else {
-    std::cout << table_of(runs, different);
+    return ExitCode::kOk;
   }
+  const std::vector<TextColumn> columns{{.heading = "", .is_left = true},
+                                        {.heading = run_label(one), .is_left = true},
+                                        {.heading = run_label(other), .is_left = true}};
+  for (const std::string& line : laid_out(columns, rows, 0).lines()) std::cout << line << '\n';
   return ExitCode::kOk;
 }
 
 }  // namespace
 
-CommandFunction add_diff_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand(
-      "diff", "Print which keys of two runs differ, and where their results come from");
+CommandFunction add_diff_command(CLI::App& command) {
   const auto arguments = std::make_shared<DiffArguments>();
   command.footer(R"(Examples:
   fsdp-run diff 4xDDP 4xFSDP
   fsdp-run diff 12 lab/4xFSDP)");
-  command.add_option("RUN", arguments->words[0], kRunWordHelp)->required()->option_text(" ");
-  command.add_option("OTHER", arguments->words[1], "Another run")->required()->option_text(" ");
+  command.add_option("RUN", arguments->words[0], kRunWordHelp)->required();
+  command.add_option("OTHER", arguments->words[1], "Another run")->required();
   add_results_option(command, arguments->results);
   return [arguments] { return diff(*arguments); };
 }

@@ -29,9 +29,7 @@ ExitCode doctor(const DoctorArguments& arguments) {
 
 }  // namespace
 
-CommandFunction add_doctor_command(CLI::App& app) {
-  CLI::App& command =
-      *app.add_subcommand("doctor", "Say what this host has and lacks, and how to get it");
+CommandFunction add_doctor_command(CLI::App& command) {
   const auto arguments = std::make_shared<DoctorArguments>();
   command.footer(R"(Examples:
   fsdp-run doctor

@@ -1,14 +1,32 @@
-#include <iostream>
-#include <memory>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
+#include "runner/commands/jobs_of_runs.h"
+#include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
-#include "runner/commands/refresh.h"
-#include "runner/commands/run_explanation.h"
+#include "runner/launch/rank_variables.h"
+#include "runner/launch/shell_quoted.h"
 
 namespace fsdp {
 namespace {
+
+constexpr size_t kLogLines = 15;
+constexpr ptrdiff_t kMostComparedRuns = 100;
+constexpr int kPortByHand = 29500;  // torchrun's
 
 struct ExplainArguments {
   std::string word;
@@ -16,42 +34,223 @@ struct ExplainArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
+using Keys = std::map<std::string, std::string>;
+
+Keys identity_of(const Store& store, const RunRecord& run) {
+  Keys keys;
+  std::istringstream lines(identity_keys(store.spec(run.id)));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t equals = line.find('=');
+    keys.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return keys;
+}
+
+// "train.steps, there 10, here the default" for each key that differs.
+std::vector<std::string> differences(const Keys& before, const Keys& now) {
+  std::vector<std::string> found;
+  const auto value = [](const Keys& keys, const std::string& key) {
+    const auto entry = keys.find(key);
+    return entry == keys.end() ? "the default" : entry->second;
+  };
+  Keys all = before;
+  all.insert(now.begin(), now.end());
+  for (const auto& [key, ignored] : all) {
+    if (value(before, key) == value(now, key)) continue;
+    found.push_back(fmt::format("{}, there {}, here {}", key, value(before, key), value(now, key)));
+  }
+  return found;
+}
+
+std::string attempt_line(const Store& store, const RunRecord& run, const AttemptRecord& attempt) {
+  std::string line = fmt::format("  attempt {}: started {} on {}", attempt.attempt,
+                                 local_time(attempt.started_unix_ms), attempt.host);
+  if (!attempt.slurm_job.empty()) {
+    line += fmt::format(", job {} on {}", attempt.slurm_job, attempt.node_list);
+  }
+  const std::vector<RunStarted> ranks = store.rank_facts(run.id, attempt.attempt);
+  if (!ranks.empty() && ranks.front().resumed_from_step > 0) {
+    line += fmt::format(", resumed from step {}", ranks.front().resumed_from_step);
+  }
+  line += fmt::format(", {}", name_of(attempt.status));
+  if (attempt.ended_unix_ms) line += ' ' + local_time(*attempt.ended_unix_ms);
+  if (!attempt.reason.empty()) line += ": " + attempt.reason;
+  return visible_line(line) + '\n';
+}
+
+std::string what_is_next(const Store& store, const RunRecord& run) {
+  if (has_open_job(store, run)) {
+    return fmt::format("It {} in {}, so a call of fsdp-run does not run it again.",
+                       run.status == RunStatus::kRunning ? "runs" : "waits",
+                       visible_line(job_text(*newest_job(store, run))));
+  }
+  if (!run.current) {
+    return "It left its experiment's list: the file has other runs now.";
+  }
+  switch (run.status) {
+    case RunStatus::kFinished:
+    case RunStatus::kOutOfMemory:
+      return "It has a result, so a call of fsdp-run skips it; --rerun runs it again.";
+    case RunStatus::kRunning:
+    case RunStatus::kQueued:
+      return "It is under way, or its runner was killed: see fsdp-run status.";
+    default:
+      return "It has no result, so the next call of fsdp-run runs it.";
+  }
+}
+
+// As CUDA_VISIBLE_DEVICES has them: those that the newest attempt used, else the first ones.
+std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec& spec) {
+  if (spec.device != DeviceKind::kCuda) return "";
+  std::vector<std::string> gpus;
+  const std::vector<RunStarted> ranks = store.rank_facts(run.id, run.attempt);
+  for (int64_t rank = 0; rank < spec.strategy.ranks; ++rank) {
+    const auto facts = std::ranges::find(ranks, rank, &RunStarted::rank);
+    const bool is_known = facts != ranks.end() && facts->gpu.starts_with("gpu:");
+    gpus.push_back(is_known ? facts->gpu.substr(4) : std::to_string(rank));
+  }
+  return fmt::to_string(fmt::join(gpus, ","));
+}
+
+// Of the same experiment and, if there is one, of the same point, the newest last.
+std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
+  std::vector<RunRecord> earlier = store.runs();
+  std::erase_if(earlier, [&](const RunRecord& other) {
+    return other.experiment != run.experiment || other.id >= run.id;
+  });
+  const auto is_of_another_point = [&](const RunRecord& other) { return other.point != run.point; };
+  if (!std::ranges::all_of(earlier, is_of_another_point)) {
+    std::erase_if(earlier, is_of_another_point);
+  }
+  std::ranges::sort(earlier, {}, &RunRecord::id);
+  if (std::ssize(earlier) > kMostComparedRuns) {
+    earlier.erase(earlier.begin(), earlier.end() - kMostComparedRuns);
+  }
+  return earlier;
+}
+
+// How it stands and what the next call of fsdp-run does with it, with its job and its attempts.
+std::string explain_status(const Store& store, const RunRecord& run,
+                           const std::filesystem::path& results) {
+  std::string text(name_of(run.status));
+  if (!run.reason.empty()) text += ": " + visible_line(run.reason);
+  text.append("\n").append(what_is_next(store, run)).append("\n");
+  const std::vector<AttemptRecord> attempts = store.attempts(run.id);
+  if (attempts.empty()) text += "  no attempt was started\n";
+  for (const AttemptRecord& attempt : attempts) text += attempt_line(store, run, attempt);
+  if (const auto job = newest_job(store, run)) {
+    text += "The output of " +
+            visible_line(job_text(*job) + ": " + job_output(*job, results).string()) + '\n';
+  }
+  return text;
+}
+
+// The end of the log of the rank that failed first; empty when no attempt did, or there is no log.
+std::string explain_failure(const Store& store, const RunRecord& run,
+                            const std::filesystem::path& results) {
+  const std::vector<AttemptRecord> attempts = store.attempts(run.id);
+  const auto failed = std::find_if(attempts.rbegin(), attempts.rend(), [](const auto& attempt) {
+    return attempt.reason_rank.has_value();
+  });
+  if (failed == attempts.rend()) return "";
+  const auto log =
+      RunPaths(results / run.folder).log(failed->attempt, static_cast<int>(*failed->reason_rank));
+  std::ifstream file(log);
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(line);
+    if (lines.size() > kLogLines) lines.pop_front();
+  }
+  std::string text =
+      fmt::format("First cause, in attempt {}: {}\n  the end of {}:\n", failed->attempt,
+                  visible_line(failed->reason), visible_line(log.string()));
+  for (const std::string& line : lines) text += "  | " + visible_line(line) + '\n';
+  return text + '\n';
+}
+
+// What its identity is made of, and the first key that differs from the nearest earlier run of the
+// experiment: one of the same point, else the one with the fewest differences.
+std::string explain_identity(const Store& store, const RunRecord& run) {
+  const Keys keys = identity_of(store, run);
+  std::string text = fmt::format("Identity {}, made of the keys that differ from the defaults:\n",
+                                 visible_line(run.hash));
+  for (const auto& [key, value] : keys) text += visible_line("  " + key + ": " + value) + '\n';
+  text += fmt::format("and of the contents of its input files (digest {}):\n",
+                      visible_line(run.data_digest));
+  for (const auto& file : input_files(store.spec(run.id))) {
+    text += visible_line("  " + file.string()) + '\n';
+  }
+  std::optional<RunRecord> nearest;
+  std::vector<std::string> least;
+  for (RunRecord& other : earlier_runs(store, run)) {
+    std::vector<std::string> found = differences(identity_of(store, other), keys);
+    if (nearest && found.size() > least.size()) continue;
+    nearest = std::move(other);
+    least = std::move(found);
+  }
+  if (!nearest) return text + "It is the first of its experiment.\n";
+  text += fmt::format("The nearest earlier run is {} ({}, {}), which differs in ", nearest->id,
+                      visible_line(nearest->point), name_of(nearest->status));
+  if (least.empty()) {
+    const bool same_data = nearest->data_digest == run.data_digest;
+    return text + (same_data ? "its name alone.\n" : "the contents of its input files.\n");
+  }
+  return text + fmt::format("{}; the first: {}.\n", counted(std::ssize(least), "key"),
+                            visible_line(least.front()));
+}
+
+// A shell's command that starts one rank as the runner did: rank `rank` of the newest attempt, in
+// an attempt folder of its own. Empty when the run's folder has no run.yaml yet.
+std::string reproduction(const Store& store, const RunRecord& run, int rank,
+                         const std::filesystem::path& results,
+                         const std::filesystem::path& trainer) {
+  const RunPaths paths(std::filesystem::absolute(results / run.folder).lexically_normal());
+  if (!std::filesystem::exists(paths.spec())) return "";
+  const RunSpec spec = store.spec(run.id);
+  std::map<std::string, std::string> variables;
+  const auto recorded = parse_foreign_json(store.provenance(run.id, run.attempt).environment);
+  for (const auto& [name, value] : recorded.items()) variables[name] = value.get<std::string>();
+  const RankPlace place{.ranks = static_cast<size_t>(spec.strategy.ranks),
+                        .port = kPortByHand,
+                        .visible_gpus = visible_gpus(store, run, spec)};
+  for (const auto& [name, value] : rank_variables(place, static_cast<size_t>(rank))) {
+    variables[name] = value;
+  }
+  std::string command;
+  for (const auto& [name, value] : variables) command += name + '=' + shell_quoted(value) + ' ';
+  command += shell_quoted(trainer.string()) + " --spec " + shell_quoted(paths.spec().string());
+  return visible_line(command) + " --attempt " + std::to_string(first_free_attempt(paths));
+}
+
 ExitCode explain(const ExplainArguments& arguments) {
-  require_results(arguments.results);
-  Store store(arguments.results, StoreUse::kExisting);
+  Store store = existing_results(arguments.results);
   refresh_open_jobs(store, arguments.results);
   const RunRecord run = find_run(store, arguments.word);
-  std::string text =
-      "Run " + run_label(run) + ": " + explain_status(store, run, arguments.results) + '\n';
-  const std::string failure = explain_failure(store, run, arguments.results);
-  if (!failure.empty()) text += failure + '\n';
-  text += explain_identity(store, run) + '\n';
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
   const int64_t rank = attempts.empty() ? 0 : attempts.back().reason_rank.value_or(0);
   const std::string command = reproduction(store, run, static_cast<int>(rank), arguments.results,
                                            find_trainer(arguments.trainer));
-  if (command.empty()) {
-    text += "It was not started yet, so there is nothing to reproduce.\n";
-  } else {
-    text += "To start rank " + std::to_string(rank) +
-            " by hand (several ranks wait for each other: start each one, with its RANK and "
-            "LOCAL_RANK):\n" +
-            command + '\n';
-  }
+  std::string text = fmt::format(
+      "Run {}: {}\n{}{}\n", run_label(run), explain_status(store, run, arguments.results),
+      explain_failure(store, run, arguments.results), explain_identity(store, run));
+  text += command.empty() ? "It was not started yet, so there is nothing to reproduce.\n"
+                          : fmt::format(
+                                "To start rank {} by hand (several ranks wait for each "
+                                "other: start each one, with its RANK and LOCAL_RANK):\n"
+                                "{}\n",
+                                rank, command);
   std::cout << text;
   return ExitCode::kOk;
 }
 
 }  // namespace
 
-CommandFunction add_explain_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand(
-      "explain", "Say why a run ran, was skipped or failed, and how to repeat it by hand");
+CommandFunction add_explain_command(CLI::App& command) {
   const auto arguments = std::make_shared<ExplainArguments>();
   command.footer(R"(Examples:
   fsdp-run explain 4xFSDP
   fsdp-run explain lab/4xFSDP --results /tmp/try)");
-  command.add_option("RUN", arguments->word, kRunWordHelp)->required()->option_text(" ");
+  command.add_option("RUN", arguments->word, kRunWordHelp)->required();
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return explain(*arguments); };

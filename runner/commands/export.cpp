@@ -22,34 +22,26 @@ namespace {
 struct ExportArguments {
   std::vector<std::string> words;  // none: every run
   std::filesystem::path to;
-  std::string format = "csv";
+  ExportFormat format = ExportFormat::kCsv;
   bool force = false;
   std::filesystem::path results = "results";
 };
 
-bool is_export(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / "runs.csv") ||
-         std::filesystem::exists(folder / "runs.jsonl");
-}
-
 void check_place(const ExportArguments& arguments) {
   const std::filesystem::path& to = arguments.to;
   if (!std::filesystem::exists(to)) return;
-  if (!std::filesystem::is_directory(to)) {
-    throw ConfigError("--to", "", to.string() + " is not a folder");
-  }
+  const auto refuse = [&](const char* problem) {
+    throw ConfigError("--to", "", to.string() + problem);
+  };
+  if (!std::filesystem::is_directory(to)) refuse(" is not a folder");
   if (std::filesystem::is_empty(to)) return;
-  if (!is_export(to) || has_results(to)) {
-    throw ConfigError("--to", "",
-                      to.string() +
-                          " holds other things than an export; name a folder "
-                          "that is empty or not there");
+  const bool is_export =
+      std::filesystem::exists(to / "runs.csv") || std::filesystem::exists(to / "runs.jsonl");
+  if (!is_export || has_results(to)) {
+    refuse(" holds other things than an export; name a folder that is empty or not there");
   }
   if (!arguments.force) {
-    throw ConfigError("--to", "",
-                      to.string() +
-                          " holds an export; --force replaces all of it, or "
-                          "name another folder");
+    refuse(" holds an export; --force replaces all of it, or name another folder");
   }
 }
 
@@ -82,13 +74,12 @@ std::optional<std::string> variable_if_set(const char* name) {
 }
 
 ExitCode export_command(const ExportArguments& arguments) {
-  require_results(arguments.results);
   check_place(arguments);
-  Store store(arguments.results, StoreUse::kExisting);
+  Store store = existing_results(arguments.results);
   const std::vector<ComparisonRow> rows = chosen_runs(store, arguments.words);
   PublishedFolder place(arguments.to);
   export_runs(store, rows, place.folder(),
-              {.format = *enum_from_name<ExportFormat>(arguments.format),
+              {.format = arguments.format,
                .results = arguments.results,
                .wandb = {.entity = variable_if_set("WANDB_ENTITY"),
                          .project = variable_if_set("WANDB_PROJECT")}});
@@ -104,22 +95,16 @@ ExitCode export_command(const ExportArguments& arguments) {
 
 }  // namespace
 
-CommandFunction add_export_command(CLI::App& app) {
-  constexpr auto kFormats = enum_names(ExportFormat{});
-  CLI::App& command = *app.add_subcommand(
-      "export", "Write runs as CSV, JSON lines, or for TensorBoard or Weights & Biases");
+CommandFunction add_export_command(CLI::App& command) {
   const auto arguments = std::make_shared<ExportArguments>();
   command.footer(R"(Examples:
   fsdp-run export --to lab-csv lab
   fsdp-run export --to curves --format tensorboard 4xDDP 4xFSDP)");
-  command
-      .add_option("WHAT", arguments->words,
-                  "Experiments (name or file) and runs (number, point, hash); default: all")
-      ->option_text(" ");
-  command.add_option("--to", arguments->to, "Folder to write")->required()->option_text("DIR");
-  command.add_option("--format", arguments->format, "csv, jsonl, tensorboard or wandb")
-      ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
-      ->option_text("FORMAT=csv");
+  command.add_option("WHAT", arguments->words,
+                     "Experiments (name or file) and runs (number, point, hash); default: all");
+  add_option(command, "--to DIR", arguments->to, "Folder to write")->required();
+  add_named_option(command, "--format FORMAT=csv", arguments->format,
+                   "csv, jsonl, tensorboard or wandb");
   command.add_flag("--force", arguments->force, "Replace an export that is there");
   add_results_option(command, arguments->results);
   return [arguments] { return export_command(*arguments); };

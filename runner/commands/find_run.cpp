@@ -1,7 +1,11 @@
 #include "runner/commands/find_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <ranges>
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
@@ -34,15 +38,6 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
   return found;
 }
 
-[[noreturn]] void refuse_unknown_experiment(const Store& store, const std::string& word) {
-  std::vector<std::string> names;
-  for (const ExperimentRecord& record : store.experiments()) names.push_back(record.name);
-  throw ConfigError("", "",
-                    "'" + word + "' is neither a file nor an experiment in the results" +
-                        (names.empty() ? "" : ", which hold: " + joined(names)) +
-                        suggestion(word, names));
-}
-
 [[noreturn]] void refuse_unknown(const std::vector<RunRecord>& runs, const std::string& word) {
   if (runs.empty()) throw ConfigError("", word, "there is no run in the results yet");
   std::vector<std::string> points;
@@ -55,38 +50,35 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
 
 [[noreturn]] void refuse_ambiguous(const std::vector<RunRecord>& found, const std::string& word) {
   std::vector<std::string> labels;
-  for (const RunRecord& run : found) {
-    if (labels.size() == kMostCandidates) break;
+  for (const RunRecord& run : std::views::take(found, kMostCandidates)) {
     labels.push_back(run_label(run));
   }
-  std::string list = joined(labels);
-  if (found.size() > labels.size()) {
-    list += " and " + std::to_string(found.size() - labels.size()) + " more";
-  }
-  throw ConfigError("", word,
-                    "names " + counted(std::ssize(found), "run") + ": " + list +
-                        "; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a hash");
+  const size_t more = found.size() - labels.size();
+  throw ConfigError(
+      "", word,
+      fmt::format("names {}: {}{}; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a "
+                  "hash",
+                  counted(std::ssize(found), "run"), joined(labels),
+                  more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
 enum class Called { kExactly, kOrMerged };
 
-std::vector<std::string> experiments_called(const Store& store, const std::string& name,
-                                            Called called) {
-  std::vector<std::string> names;
-  for (const ExperimentRecord& record : store.experiments()) {
-    const bool is_merged = called == Called::kOrMerged && record.name.ends_with('/' + name);
-    if (record.name == name || is_merged) names.push_back(record.name);
-  }
-  return names;
-}
-
 // By name or by file.
 std::vector<std::string> experiments_named(const Store& store, const std::string& word,
                                            Called called) {
-  std::vector<std::string> names = experiments_called(store, word, called);
+  const auto with_name = [&](const std::string& name) {
+    std::vector<std::string> names;
+    for (const ExperimentRecord& record : store.experiments()) {
+      const bool is_merged = called == Called::kOrMerged && record.name.ends_with('/' + name);
+      if (record.name == name || is_merged) names.push_back(record.name);
+    }
+    return names;
+  };
+  std::vector<std::string> names = with_name(word);
   if (!names.empty() || !std::filesystem::is_regular_file(word)) return names;
   const std::string name = Experiment::load(word).name();
-  names = experiments_called(store, name, called);
+  names = with_name(name);
   if (names.empty()) {
     throw ConfigError(word, "",
                       "the results hold no run of '" + name +
@@ -106,7 +98,14 @@ std::vector<std::string> find_experiments(const Store& store,
   std::vector<std::string> found;
   for (const std::string& word : words) {
     const std::vector<std::string> named = find_experiments(store, word);
-    if (named.empty()) refuse_unknown_experiment(store, word);
+    if (named.empty()) {
+      std::vector<std::string> names;
+      for (const ExperimentRecord& record : store.experiments()) names.push_back(record.name);
+      throw ConfigError("", "",
+                        fmt::format("'{}' is neither a file nor an experiment in the results{}{}{}",
+                                    word, names.empty() ? "" : ", which hold: ", joined(names),
+                                    suggestion(word, names)));
+    }
     for (const std::string& name : named) {
       if (std::ranges::find(found, name) == found.end()) found.push_back(name);
     }
@@ -129,9 +128,9 @@ std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& 
 }
 
 std::string run_label(const RunRecord& run) {
-  return std::to_string(run.id) + " (" +
-         visible_line(run.experiment + '/' + run.point + ", " + run.hash.substr(0, kShortestHash)) +
-         ')';
+  return fmt::format("{} ({})", run.id,
+                     visible_line(fmt::format("{}/{}, {}", run.experiment, run.point,
+                                              run.hash.substr(0, kShortestHash))));
 }
 
 RunRecord find_run(const Store& store, const std::string& word) {

@@ -1,38 +1,18 @@
 #include "runner/commands/help.h"
 
-#include <sstream>
+#include "runner/report/terminal_text.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kWidth = 80;
+constexpr size_t kHelpWidth = 80;
 constexpr size_t kMeaningColumn = 26;
 
 // `name`, and `meaning` beside it, or below where the name is long.
 std::string entry(const std::string& name, const std::string& meaning) {
-  std::string text = "  " + name;
-  size_t column = text.size();
-  if (column + 2 > kMeaningColumn) {
-    text += '\n';
-    column = 0;
-  }
-  text.append(kMeaningColumn - column, ' ');
-  column = kMeaningColumn;
-  bool is_first = true;
-  std::istringstream words(meaning);
-  for (std::string word; words >> word;) {
-    if (!is_first && column + 1 + word.size() > kWidth) {
-      text += '\n' + std::string(kMeaningColumn, ' ');
-      column = kMeaningColumn;
-    } else if (!is_first) {
-      text += ' ';
-      ++column;
-    }
-    text += word;
-    column += word.size();
-    is_first = false;
-  }
-  return text + '\n';
+  const std::string before = "  " + name;
+  if (before.size() + 2 <= kMeaningColumn) return wrapped(before, meaning, kMeaningColumn, kHelpWidth);
+  return before + '\n' + wrapped("", meaning, kMeaningColumn, kHelpWidth);
 }
 
 }  // namespace
@@ -68,24 +48,14 @@ std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
 }
 
 std::string HelpFormatter::make_description(const CLI::App* app) const {
-  std::string text = app->get_description();
-  size_t line_start = 0;
-  while (text.size() - line_start > kWidth) {
-    const size_t space = text.rfind(' ', line_start + kWidth);
-    if (space == std::string::npos || space <= line_start) break;
-    text[space] = '\n';
-    line_start = space + 1;
-  }
-  return text.empty() ? text : text + '\n';
+  const std::string text = app->get_description();
+  return text.empty() ? text : wrapped("", text, 0, kHelpWidth);
 }
 
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group().empty() || option->get_lnames().empty()) continue;
-    names.push_back("--" + option->get_lnames().front());
-  }
-  return names;
+std::vector<const CLI::Option*> shown_options(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) {
+    return !option->get_group().empty() && !option->get_lnames().empty();
+  });
 }
 
 }  // namespace fsdp

@@ -19,7 +19,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override;
 };
 
-// Every option of `command` that its help shows, by its long name: "--only".
-std::vector<std::string> option_names(const CLI::App& command);
+// Every option of `command` that its help shows; all have a long name.
+std::vector<const CLI::Option*> shown_options(const CLI::App& command);
 
 }  // namespace fsdp

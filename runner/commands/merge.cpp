@@ -1,5 +1,7 @@
 #include "runner/store/merge.h"
 
+#include <fmt/format.h>
+
 #include <iostream>
 #include <map>
 #include <memory>
@@ -20,13 +22,6 @@ struct MergeArguments {
   std::filesystem::path results = "results";
 };
 
-// "class/alice" and "class/alice/results" are alice's.
-std::string name_of_folder(const std::filesystem::path& folder) {
-  std::filesystem::path path = std::filesystem::canonical(folder);
-  if (path.filename() == "results") path = path.parent_path();
-  return path.filename().string();
-}
-
 MergeSource source_of(const std::string& word) {
   const size_t equals = word.find('=');
   const bool is_named = equals != std::string::npos && !std::filesystem::exists(word);
@@ -36,7 +31,9 @@ MergeSource source_of(const std::string& word) {
     throw ConfigError(
         "", word, "there is no results.sqlite in " + folder.string() + " or its folder results");
   }
-  std::string name = is_named ? word.substr(0, equals) : name_of_folder(folder);
+  std::filesystem::path whose = std::filesystem::canonical(folder);  // alice/results are alice's
+  if (whose.filename() == "results") whose = whose.parent_path();
+  std::string name = is_named ? word.substr(0, equals) : whose.filename().string();
   if (name.empty() || name.find('/') != std::string::npos) {
     throw ConfigError("", word, "is not a name and a folder; write NAME=DIR, NAME without a '/'");
   }
@@ -67,18 +64,16 @@ ExitCode merge(const MergeArguments& arguments) {
   const std::vector<MergeSource> sources = sources_of(arguments);
   const std::vector<MergedSource> merged = merge_results(arguments.results, sources);
   for (size_t i = 0; i < sources.size(); ++i) {
-    std::cout << visible_line(sources[i].name) << ": "
-              << counted(merged[i].experiments, "experiment") << ", "
-              << counted(merged[i].runs, "run") << ", " << merged[i].new_runs << " of them new\n";
+    std::cout << fmt::format("{}: {}, {}, {} of them new\n", visible_line(sources[i].name),
+                             counted(merged[i].experiments, "experiment"),
+                             counted(merged[i].runs, "run"), merged[i].new_runs);
   }
   return ExitCode::kOk;
 }
 
 }  // namespace
 
-CommandFunction add_merge_command(CLI::App& app) {
-  CLI::App& command =
-      *app.add_subcommand("merge", "Bring several results folders into one database");
+CommandFunction add_merge_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run merge class/* --results all     each experiment as NAME/EXPERIMENT
   fsdp-run merge alice=/home/a/results bob=/home/b/results --results all
@@ -89,8 +84,7 @@ The folders are only read; logs and checkpoints stay in them.)");
   command
       .add_option("DIR", arguments->folders,
                   "Results folders, or what holds one called results;\nNAME=DIR says whose it is")
-      ->required()
-      ->option_text(" ");
+      ->required();
   add_results_option(command, arguments->results);
   return [arguments] { return merge(*arguments); };
 }

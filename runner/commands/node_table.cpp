@@ -1,4 +1,5 @@
-#include "runner/commands/node_table.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +7,7 @@
 #include <tuple>
 
 #include "contract/text/utf8.h"
+#include "runner/commands/run_statuses.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
@@ -68,12 +70,10 @@ std::vector<TextColumn> node_columns() {
 
 std::string gpu_text(const DeviceSample& gpu) {
   constexpr size_t kPercent = 5;  // "100 %"
-  std::string text = visible_line(gpu.device) + ' ' +
-                     display_right(percent(gpu.utilization_percent), kPercent) + " busy " +
-                     gibibytes(gpu.memory_used_bytes) + '/' + gibibytes(gpu.memory_total_bytes) +
-                     " GiB";
   const auto part = part_percent(gpu.memory_used_bytes, gpu.memory_total_bytes);
-  return part ? text + ' ' + percent(part) : text;
+  return fmt::format("{} {:>{}} busy {}/{} GiB{}", visible_line(gpu.device),
+                     percent(gpu.utilization_percent), kPercent, gibibytes(gpu.memory_used_bytes),
+                     gibibytes(gpu.memory_total_bytes), part ? ' ' + percent(part) : "");
 }
 
 // Below the node's line, in columns of equal width.
@@ -102,33 +102,28 @@ std::vector<std::string> gpu_lines(const NodeState& state, size_t width) {
 }  // namespace
 
 std::vector<NodeState> node_states(const Store& store, std::span<const RunState> runs) {
-  std::map<std::string, NodeState> by_host;
-  // gpu:2 before gpu:10.
-  std::map<std::tuple<std::string, size_t, std::string>, std::pair<int64_t, DeviceSample>> newest;
+  // By host, gpu:2 before gpu:10.
+  std::map<std::tuple<std::string, size_t, std::string>, Recorded<DeviceSample>> newest;
   for (const RunState& run : runs) {
     if (run.row.status != RunStatus::kRunning || !run.row.attempt) continue;
     for (const auto& sample :
          store.newest_device_samples(run.row.run, static_cast<int>(*run.row.attempt))) {
-      const DeviceSample& body = sample.body;
-      auto& [time, kept] = newest[{body.host, body.device.size(), body.device}];
-      if (sample.time_unix_ms < time) continue;
-      time = sample.time_unix_ms;
-      kept = body;
+      auto& kept = newest[{sample.body.host, sample.body.device.size(), sample.body.device}];
+      if (sample.time_unix_ms >= kept.time_unix_ms) kept = sample;
     }
   }
+  std::vector<NodeState> states;
   for (const auto& [key, sample] : newest) {
-    const auto& [time, body] = sample;
-    NodeState& state = by_host[body.host];
-    state.host = body.host;
-    state.sampled_unix_ms = std::max(state.sampled_unix_ms, time);
+    const DeviceSample& body = sample.body;
+    if (states.empty() || states.back().host != body.host) states.push_back({.host = body.host});
+    NodeState& state = states.back();
+    state.sampled_unix_ms = std::max(state.sampled_unix_ms, sample.time_unix_ms);
     if (body.device == "cpu") {
       state.node = body;
     } else {
       state.gpus.push_back(body);
     }
   }
-  std::vector<NodeState> states;
-  for (auto& [host, state] : by_host) states.push_back(std::move(state));
   return states;
 }
 

@@ -9,35 +9,28 @@
 namespace fsdp {
 
 void add_choice_options(CLI::App& command, Choice& choice) {
-  command.add_option("FILE", choice.file, "The experiment, a YAML file")
-      ->required()
-      ->option_text(" ");
-  command.add_option("--set", choice.expand.set, "Override a key of every run; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("PATH=VALUE");
-  command.add_option("--only", choice.expand.only, "Only this point; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("POINT");
-  command.add_option("--profile", choice.expand.profile, "A profile of the file, or auto")
-      ->option_text("NAME=auto");
-  command.add_option("--gpus", choice.gpus, "GPUs to use: 0,1 or UUIDs (default: all visible)")
-      ->option_text("LIST");
-  constexpr auto kLaunchers = enum_names(LauncherKind{});
+  command.add_option("FILE", choice.file, "The experiment, a YAML file")->required();
+  add_option(command, "--set PATH=VALUE", choice.expand.set,
+             "Override a key of every run; may be repeated")
+      ->allow_extra_args(false);
+  add_option(command, "--only POINT", choice.expand.only, "Only this point; may be repeated")
+      ->allow_extra_args(false);
+  add_option(command, "--profile NAME=auto", choice.expand.profile,
+             "A profile of the file, or auto");
+  add_option(command, "--gpus LIST", choice.gpus,
+             "GPUs to use: 0,1 or UUIDs (default: all visible)");
+  const auto set_launcher = [&choice](const std::string& name) {
+    choice.expand.on_cluster = name == "slurm";
+  };
   command
-      .add_option_function<std::string>(
-          "--launcher",
-          [&choice](const std::string& name) {
-            choice.launcher = enum_from_name<LauncherKind>(name).value();
-            choice.expand.on_cluster = choice.launcher == LauncherKind::kSlurm;
-          },
-          "local: on this host; slurm: as jobs")
-      ->check(CLI::IsMember(std::vector<std::string>(kLaunchers.begin(), kLaunchers.end())))
+      .add_option_function<std::string>("--launcher", set_launcher,
+                                        "local: on this host; slurm: as jobs")
+      ->check(CLI::IsMember({"local", "slurm"}))
       ->option_text("KIND=local");
 }
 
 void add_results_option(CLI::App& command, std::filesystem::path& results) {
-  command.add_option("--results", results, "Folder of results.sqlite and runs/")
-      ->option_text("DIR=results");
+  add_option(command, "--results DIR=results", results, "Folder of results.sqlite and runs/");
 }
 
 bool has_results(const std::filesystem::path& results) {
@@ -56,8 +49,8 @@ std::filesystem::path find_trainer(const std::filesystem::path& option) {
   return trainer;
 }
 
-void require_results(const std::filesystem::path& results) {
-  if (has_results(results)) return;
+Store existing_results(const std::filesystem::path& results) {
+  if (has_results(results)) return Store(results, StoreUse::kExisting);
   throw ConfigError("--results", "",
                     "there is no results.sqlite in " + results.string() +
                         "; run an experiment first, or name another folder");

@@ -26,30 +26,20 @@ size_t stdout_columns() {
   return columns;
 }
 
-Report read_report(Store& store, const std::vector<std::string>& experiments, std::string title,
-                   const ReportOptions& options) {
-  Report report{.title = std::move(title),
-                .rows = {},
-                .row_kind = options.row_kind,
-                .rank_rows = {},
-                .view = options.view,
-                .results = options.results,
-                .notes = {},
-                .colour = options.colour};
-  const bool per_rank = options.row_kind == RowKind::kRank;
+void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
+               std::optional<int64_t> since_unix_ms) {
   const std::vector<std::string> every{""};
   for (const std::string& experiment : experiments.empty() ? every : experiments) {
     std::ranges::move(store.comparison(experiment), std::back_inserter(report.rows));
-    if (!per_rank) continue;
+    if (report.row_kind != RowKind::kRank) continue;
     std::ranges::move(store.comparison_per_rank(experiment), std::back_inserter(report.rank_rows));
   }
-  if (options.since_unix_ms) {
+  if (since_unix_ms) {
     std::erase_if(report.rows, [&](const ComparisonRow& run) {
-      return run.started_unix_ms.value_or(0) < *options.since_unix_ms;
+      return run.started_unix_ms.value_or(0) < *since_unix_ms;
     });
   }
   report.notes = doubling_notes(report.rows);
-  return report;
 }
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #include "runner/store/prune.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
+#include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
-#include "runner/commands/since.h"
 #include "runner/sweep/experiment_lock.h"
 
 namespace fsdp {
@@ -51,55 +52,43 @@ std::string size_text(int64_t bytes) {
   auto value = static_cast<double>(bytes);
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text;
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 std::string item_name(const PruneItem& item) {
   if (!item.run) return item.folder.string() + ", left by a prune that was stopped";
   const std::string label = run_label(*item.run);
   if (!item.checkpoint_step) return label;
-  return label + ", checkpoint of step " + std::to_string(*item.checkpoint_step);
+  return fmt::format("{}, checkpoint of step {}", label, *item.checkpoint_step);
 }
 
 std::string line_of(const PruneItem& item) {
-  std::string line = size_text(item.size_bytes);
-  line.insert(0, std::max<size_t>(line.size(), 10) - line.size(), ' ');
-  line += "  " + item_name(item);
+  std::string line = fmt::format("{:>10}  {}", size_text(item.size_bytes), item_name(item));
   if (!item.run || item.checkpoint_step) return line;
-  line += ", " + std::string(name_of(item.run->status));
+  line += fmt::format(", {}", name_of(item.run->status));
   if (item.folder.empty()) line += "; its files, if any, stay in " + item.run->folder.string();
   return line;
 }
 
-std::string line_of_kept(const ResumedFrom& kept_for) {
-  return "left alone: " + kept_for.checkpoint.string() + ", from which " + run_label(kept_for.by) +
-         " resumes";
-}
+using Locks = std::map<std::string, std::unique_ptr<ExperimentLock>>;
 
-// Holds the locks of the experiments that nobody works on; forgets the runs of the others.
-class FreeExperiments {
- public:
-  FreeExperiments(const Store& store, const std::filesystem::path& results, PruneWish& wish) {
-    for (const RunRecord& run : store.runs()) {
-      if (!wish.runs.contains(run.id)) continue;
-      if (!locks_.contains(run.experiment)) take(results, run.experiment);
-      if (!locks_.at(run.experiment)) wish.runs.erase(run.id);
-    }
-  }
-
- private:
-  void take(const std::filesystem::path& results, const std::string& experiment) {
+// Takes the locks of the experiments that nobody works on; forgets the runs of the others.
+Locks lock_free_experiments(const Store& store, const std::filesystem::path& results,
+                            PruneWish& wish) {
+  Locks locks;
+  for (const RunRecord& run : store.runs()) {
+    if (!wish.runs.contains(run.id)) continue;
+    const auto [lock, is_new] = locks.try_emplace(run.experiment);
     std::string owner;
-    locks_[experiment] = ExperimentLock::if_free(results, experiment, owner);
-    if (locks_[experiment]) return;
-    std::cerr << visible_line("left alone: '" + experiment + "', another fsdp-run (" + owner)
+    if (is_new) lock->second = ExperimentLock::if_free(results, run.experiment, owner);
+    if (lock->second) continue;
+    wish.runs.erase(run.id);
+    if (!is_new) continue;
+    std::cerr << visible_line("left alone: '" + run.experiment + "', another fsdp-run (" + owner)
               << ") is at work on it\n";
   }
-
-  std::map<std::string, std::unique_ptr<ExperimentLock>> locks_;
-};
+  return locks;
+}
 
 bool is_confirmed(const PruneArguments& arguments) {
   if (arguments.yes) return true;
@@ -116,19 +105,22 @@ bool is_confirmed(const PruneArguments& arguments) {
 
 ExitCode prune_command(PruneArguments arguments) {
   check(arguments);
-  require_results(arguments.results);
+  Store store = existing_results(arguments.results);
   PruneWish& wish = arguments.wish;
   if (!arguments.older_than.empty()) {
     wish.older_than_unix_ms = moment_unix_ms(arguments.older_than, now_unix_ms(), "--older-than");
   }
-  Store store(arguments.results, StoreUse::kExisting);
   wish.runs = find_runs(store, arguments.words);
-  std::optional<FreeExperiments> held;
-  if (!arguments.dry_run) held.emplace(store, arguments.results, wish);
+  Locks held;
+  if (!arguments.dry_run) held = lock_free_experiments(store, arguments.results, wish);
   std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
   std::erase_if(items, [](const PruneItem& item) {
-    if (item.kept_for) std::cerr << visible_line(line_of_kept(*item.kept_for)) << '\n';
-    return item.kept_for.has_value();
+    if (!item.kept_for) return false;
+    std::cerr << visible_line(fmt::format("left alone: {}, from which {} resumes",
+                                          item.kept_for->checkpoint.string(),
+                                          run_label(item.kept_for->by)))
+              << '\n';
+    return true;
   });
   if (items.empty()) {
     std::cout << "nothing to remove\n";
@@ -155,8 +147,7 @@ ExitCode prune_command(PruneArguments arguments) {
 
 }  // namespace
 
-CommandFunction add_prune_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("prune", "Remove old runs or checkpoints; asks first");
+CommandFunction add_prune_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run prune --older-than 30d          runs, with their files and figures
   fsdp-run prune lab --not-current         what is no longer in lab's list
@@ -165,23 +156,17 @@ CommandFunction add_prune_command(CLI::App& app) {
   const auto arguments = std::make_shared<PruneArguments>();
   PruneWish& wish = arguments->wish;
   const auto at_least_one = CLI::Range(1, 1'000'000, "at least 1");
-  command
-      .add_option("WHAT", arguments->words,
-                  "Experiments (name or file) and runs (number,\npoint, hash); default: all")
-      ->option_text(" ");
-  command
-      .add_option("--older-than", arguments->older_than,
-                  "Only runs started before: 30d, 12h, 2026-01-31")
-      ->option_text("TIME");
+  command.add_option("WHAT", arguments->words,
+                     "Experiments (name or file) and runs (number,\npoint, hash); default: all");
+  add_option(command, "--older-than TIME", arguments->older_than,
+             "Only runs started before: 30d, 12h, 2026-01-31");
   command.add_flag("--not-current", wish.not_current,
                    "Only runs that left their experiment's list");
   command.add_flag("--checkpoints", wish.checkpoints, "Only the checkpoints; figures stay");
-  command.add_option("--keep-last", wish.keep_last, "Keep the N newest checkpoints of a run")
-      ->check(at_least_one)
-      ->option_text("N");
-  command.add_option("--keep-best", wish.keep_best, "Keep the N of least validation loss")
-      ->check(at_least_one)
-      ->option_text("N");
+  add_option(command, "--keep-last N", wish.keep_last, "Keep the N newest checkpoints of a run")
+      ->check(at_least_one);
+  add_option(command, "--keep-best N", wish.keep_best, "Keep the N of least validation loss")
+      ->check(at_least_one);
   command.add_flag("--dry-run", arguments->dry_run, "Show what would be removed");
   command.add_flag("--yes", arguments->yes, "Do not ask");
   add_results_option(command, arguments->results);

@@ -1,16 +1,26 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "contract/record/unix_time.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
 #include "runner/commands/commands.h"
+#include "runner/commands/find_run.h"
+#include "runner/commands/jobs_of_runs.h"
+#include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
-#include "runner/commands/refresh.h"
-#include "runner/commands/report_answer.h"
-#include "runner/commands/since.h"
+#include "runner/commands/print_report.h"
+#include "runner/commands/run_details.h"
 #include "runner/host/whole_file.h"
-#include "runner/report/columns.h"
+#include "runner/report/formats.h"
+#include "runner/report/published_figures.h"
 
 namespace fsdp {
 namespace {
@@ -28,38 +38,102 @@ constexpr const char* kExamples = R"(Examples:
 )";
 
 struct ReportArguments {
-  std::string format = "table";
+  std::vector<std::string> experiments;  // names or files; none: every one in the results
+  std::vector<std::string> compare;      // none, or two runs
+  std::filesystem::path reference;       // empty, or a file of published figures
   std::string since;
+  std::optional<int64_t> since_unix_ms;
   std::filesystem::path output;
-  bool per_run = false;
-  bool per_series = false;
-  bool per_rank = false;
-  Question question;
+  Format format = Format::kTable;
+  Report report;
 };
 
-std::optional<RowKind> row_kind(const ReportArguments& arguments) {
-  if (arguments.per_rank) return RowKind::kRank;
-  if (arguments.per_run) return RowKind::kRun;
-  if (arguments.per_series) return RowKind::kSeries;
-  return std::nullopt;
+using Answer = std::pair<std::string, ExitCode>;
+
+// The title of the experiment, where it is one.
+std::string title_of(const std::vector<std::string>& names, const Store& store) {
+  if (names.size() != 1) return "";
+  const std::vector<ExperimentRecord> known = store.experiments();
+  return std::ranges::find(known, names.front(), &ExperimentRecord::name)->title;
 }
 
-ExitCode report(ReportArguments arguments) {
-  ReportOptions& options = arguments.question.options;
-  if (options.view.columns == std::vector<std::string>{"help"}) {
+Answer comparison(ReportArguments& arguments, Store& store) {
+  Report& report = arguments.report;
+  const std::vector<std::string> names = find_experiments(store, arguments.experiments);
+  report.title = title_of(names, store);
+  read_rows(report, store, names, arguments.since_unix_ms);
+  PreparedReport prepared = prepare(arguments.format, report);
+  if (arguments.format == Format::kHtml) {
+    report.html = read_html_detail(store, shown_runs(prepared));  // `prepared` refers to `report`
+  }
+  return {render(arguments.format, std::move(prepared)), ExitCode::kOk};
+}
+
+Answer beside_reference(ReportArguments& arguments, Store& store) {
+  Report& report = arguments.report;
+  const Reference reference = read_reference(arguments.reference);
+  std::vector<std::string> words = arguments.experiments;
+  if (words.empty()) words.push_back(reference.experiment);
+  const std::vector<std::string> names = find_experiments(store, words);
+  if (names.size() != 1) {
+    throw ConfigError("--reference", "",
+                      "is laid beside one experiment; allowed: one of " + joined(names));
+  }
+  report.title = reference.title;
+  read_rows(report, store, names, arguments.since_unix_ms);
+  if (arguments.format == Format::kHtml) {
+    report.html = read_html_detail(store, shown_runs(prepare(arguments.format, report)));
+  }
+  const auto [text, passed] = render_reference(arguments.format, report, reference);
+  return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
+}
+
+ComparisonRow find_row(Store& store, const std::string& word) {
+  const RunRecord run = find_run(store, word);
+  const std::vector<ComparisonRow> rows = store.comparison(run.experiment);
+  const auto row = std::ranges::find(rows, run.id, &ComparisonRow::run);
+  if (row != rows.end()) return *row;
+  throw ConfigError("--compare", "",
+                    fmt::format("the run {} is no longer in its experiment's table; allowed are "
+                                "those of `fsdp-run report {} --per-run --columns run,point`",
+                                run_label(run), run.experiment));
+}
+
+Answer side_by_side(const ReportArguments& arguments, Store& store) {
+  Report report;  // all columns that differ, whatever the view is
+  report.results = arguments.report.results;
+  report.colour = arguments.report.colour;
+  for (const std::string& word : arguments.compare) report.rows.push_back(find_row(store, word));
+  const ComparisonRow& first = report.rows[0];
+  const ComparisonRow& second = report.rows[1];
+  if (first.run == second.run) {
+    throw ConfigError("--compare", "", "both words mean the run " + first.point);
+  }
+  report.notes.push_back(
+      fmt::format("Columns in which the two differ. `fsdp-run diff {} {}` shows the keys that "
+                  "differ.",
+                  first.run, second.run));
+  if (arguments.format == Format::kHtml) {
+    report.html = read_html_detail(store, std::array{&first, &second});
+  }
+  return {render_differences(arguments.format, report), ExitCode::kOk};
+}
+
+ExitCode report_command(ReportArguments& arguments) {
+  Report& report = arguments.report;
+  if (report.view.columns == std::vector<std::string>{"help"}) {
     std::cout << columns_reference();
     return ExitCode::kOk;
   }
-  options.format = *enum_from_name<Format>(arguments.format);
-  options.row_kind = row_kind(arguments);
-  options.colour = arguments.output.empty() && stdout_has_colour();
+  report.colour = arguments.output.empty() && stdout_has_colour();
   if (!arguments.since.empty()) {
-    options.since_unix_ms = moment_unix_ms(arguments.since, now_unix_ms(), "--since");
+    arguments.since_unix_ms = moment_unix_ms(arguments.since, now_unix_ms(), "--since");
   }
-  require_results(options.results);
-  Store store(options.results, StoreUse::kExisting);
-  refresh_open_jobs(store, options.results);
-  const auto [text, code] = answer(arguments.question, store);
+  Store store = existing_results(report.results);
+  refresh_open_jobs(store, report.results);
+  const auto [text, code] = !arguments.compare.empty()     ? side_by_side(arguments, store)
+                            : !arguments.reference.empty() ? beside_reference(arguments, store)
+                                                           : comparison(arguments, store);
   if (arguments.output.empty()) {
     std::cout << text << std::flush;
   } else {
@@ -69,68 +143,61 @@ ExitCode report(ReportArguments arguments) {
 }
 
 void add_view_options(CLI::App& command, View& view) {
-  command
-      .add_option("--columns", view.columns,
-                  "These, in this order; +NAME: beside the usual ones; help lists all")
+  add_option(command, "--columns A,B,...", view.columns,
+             "These, in this order; +NAME: beside the usual ones; help lists all")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->option_text("A,B,...");
-  command.add_option("--sort", view.sort, "By this column; -COLUMN: the largest first")
-      ->option_text("COLUMN");
-  command
-      .add_option("--where", view.where,
-                  "\"COLUMN OP VALUE\", OP one of = != < <= > >= ~ (holds); may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("CONDITION");
-  command.add_option("--baseline", view.baseline, "What ratios are to (default: the first row)")
-      ->option_text("POINT");
-  command.add_option("--group", view.group, "A block of rows, with its own baseline, per value")
-      ->option_text("COLUMN");
+      ->allow_extra_args(false);
+  add_option(command, "--sort COLUMN", view.sort, "By this column; -COLUMN: the largest first");
+  add_option(command, "--where CONDITION", view.where,
+             "\"COLUMN OP VALUE\", OP one of = != < <= > >= ~ (holds); may be repeated")
+      ->allow_extra_args(false);
+  add_option(command, "--baseline POINT", view.baseline,
+             "What ratios are to (default: the first row)");
+  add_option(command, "--group COLUMN", view.group,
+             "A block of rows, with its own baseline, per value");
+}
+
+// Options of what a row is, of which one may be given.
+void add_row_options(CLI::App& command, std::optional<RowKind>& kind) {
+  const auto add = [&](const char* name, RowKind value, const char* description) {
+    return command.add_flag_callback(
+        name, [&kind, value] { kind = value; }, description);
+  };
+  CLI::Option* per_run =
+      add("--per-run", RowKind::kRun, "A row per run, repeats too (default of csv and json)");
+  CLI::Option* per_series =
+      add("--per-series", RowKind::kSeries, "A row for all repeats of a point (default of others)");
+  add("--per-rank", RowKind::kRank, "Memory and time of each rank")
+      ->excludes(per_run)
+      ->excludes(per_series);
+  per_run->excludes(per_series);
 }
 
 }  // namespace
 
-CommandFunction add_report_command(CLI::App& app) {
-  constexpr auto kFormats = enum_names(Format{});
-  CLI::App& command = *app.add_subcommand("report", "Print the table of earlier runs");
+CommandFunction add_report_command(CLI::App& command) {
   const auto arguments = std::make_shared<ReportArguments>();
-  command
-      .add_option("EXPERIMENT", arguments->question.experiments,
-                  "Names or files (default: every one there)")
-      ->option_text("...");
-  command.add_option("--format", arguments->format, "table, markdown, csv, json, latex or html")
-      ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
-      ->option_text("FORMAT=table");
-  command.add_option("--output", arguments->output, "Write it there")->option_text("FILE");
-  add_view_options(command, arguments->question.options.view);
-  command
-      .add_option("--reference", arguments->question.reference,
-                  "Published figures beside the measured ones; exit status 1 when one is outside "
-                  "its tolerance, or none could be judged")
-      ->option_text("FILE");
-  command
-      .add_option("--compare", arguments->question.compare,
-                  "Two runs side by side, by number, point or hash: what differs, and the ratio")
-      ->expected(2)
-      ->option_text("RUN RUN");
-  command
-      .add_option("--since", arguments->since,
-                  "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d")
-      ->option_text("TIME");
-  CLI::Option* per_run = command.add_flag("--per-run", arguments->per_run,
-                                          "A row per run, repeats too (default of csv and json)");
-  CLI::Option* per_series =
-      command.add_flag("--per-series", arguments->per_series,
-                       "A row for all repeats of a point (default of others)");
-  command.add_flag("--per-rank", arguments->per_rank, "Memory and time of each rank")
-      ->excludes(per_run)
-      ->excludes(per_series)
-      ->option_text(" ");
-  per_run->excludes(per_series)->option_text(" ");
-  per_series->option_text(" ");
-  add_results_option(command, arguments->question.options.results);
+  Report& report = arguments->report;
+  report.results = "results";
   command.footer(kExamples);
-  return [arguments] { return report(*arguments); };
+  command
+      .add_option("EXPERIMENT", arguments->experiments, "Names or files (default: every one there)")
+      ->option_text("...");
+  add_named_option(command, "--format FORMAT=table", arguments->format,
+                   "table, markdown, csv, json, latex or html");
+  add_option(command, "--output FILE", arguments->output, "Write it there");
+  add_view_options(command, report.view);
+  add_option(command, "--reference FILE", arguments->reference,
+             "Published figures beside the measured ones; exit status 1 when one is outside "
+             "its tolerance, or none could be judged");
+  add_option(command, "--compare RUN RUN", arguments->compare,
+             "Two runs side by side, by number, point or hash: what differs, and the ratio")
+      ->expected(2);
+  add_option(command, "--since TIME", arguments->since,
+             "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d");
+  add_row_options(command, report.row_kind);
+  add_results_option(command, report.results);
+  return [arguments] { return report_command(*arguments); };
 }
 
 }  // namespace fsdp

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,12 +78,13 @@ std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {
 
 void print_table(Store& store, const Experiment& experiment, const RunArguments& options,
                  ExitCode code) {
-  ReportOptions report{.results = options.results,
-                       .format = options.json ? Format::kJson : Format::kTable,
-                       .colour = stdout_has_colour()};
+  Report report;
+  report.title = experiment.title();
+  report.results = options.results;
+  report.colour = stdout_has_colour();
   if (options.per_rank) report.row_kind = RowKind::kRank;
-  std::string text =
-      render(report.format, read_report(store, {experiment.name()}, experiment.title(), report));
+  read_rows(report, store, {experiment.name()});
+  std::string text = render(options.json ? Format::kJson : Format::kTable, report);
   if (!options.json) {
     std::cout << text << std::flush;
     return;
@@ -150,29 +152,56 @@ void end_at_signals_of_batch_systems() {
   }
 }
 
+// All that is known before anything is created or started.
+struct Preparation {
+  explicit Preparation(const RunArguments& options)
+      : host(find_host(options.choice.gpus)),
+        experiment(Experiment::load(options.choice.file)),
+        git(absolute_file(experiment).parent_path()),
+        expansion(experiment.expand(options.choice.expand, host.resources)) {
+    check_inputs_of(expansion);
+    if (options.choice.expand.on_cluster) check_for_slurm(options, expansion);
+    trainer = find_trainer(options.trainer);
+    check_results_path(options.results);
+    if (has_results(options.results)) results.emplace(options.results);
+    if (results) results->require_own(experiment.name());
+    chosen = planned_runs(experiment, expansion.runs, digest);
+    left_out = left_out_runs(experiment, expansion.left_out, digest);
+    provenance = provenance_of(experiment, digest(trainer));
+  }
+
+  Host host;
+  Experiment experiment;
+  GitQuery git;
+  Expansion expansion;
+  std::filesystem::path trainer;
+  std::optional<Store> results;  // where there are any already
+  std::vector<HashedFile> computed;
+  const FileDigest digest = digest_of(results, computed);
+  std::vector<Store::PlannedRun> chosen, left_out;
+  Provenance provenance;
+};
+
+// The results, made where there are none, and their log.
+Store& open_store(Preparation& prepared, const RunArguments& options) {
+  if (!prepared.results) prepared.results.emplace(options.results);
+  log_to_file(std::filesystem::absolute(options.results) / "fsdp-run.log", options.log_level);
+  log(LogLevel::kInfo, "start",
+      fmt::format("experiment {}, {}, process {} on {}", prepared.experiment.name(),
+                  absolute_file(prepared.experiment).string(), getpid(), prepared.host.name));
+  for (const HashedFile& file : prepared.computed) {
+    if (file.is_settled) prepared.results->remember_digest(file.state, file.digest);
+  }
+  return *prepared.results;
+}
+
 ExitCode run(const RunArguments& options) {
   end_at_signals_of_batch_systems();
   // Now: whatever a build puts in its place while jobs are followed, the path is the same.
   const std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
-  const Host host = find_host(options.choice.gpus);
-  const Experiment experiment = Experiment::load(options.choice.file);
-  GitQuery git(absolute_file(experiment).parent_path());
-  const bool on_slurm = options.choice.launcher == LauncherKind::kSlurm;
-  Expansion expansion = experiment.expand(options.choice.expand, host.resources);
-  check_inputs_of(expansion);
-  if (on_slurm) check_for_slurm(options, expansion);
-  const std::filesystem::path trainer = find_trainer(options.trainer);
-
-  check_results_path(options.results);
+  Preparation prepared(options);
+  const Experiment& experiment = prepared.experiment;
   std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
-  std::optional<Store> results;   // nothing is created before all is planned
-  if (has_results(options.results)) results.emplace(options.results);
-  if (results) results->require_own(experiment.name());
-  std::vector<HashedFile> computed;
-  const FileDigest digest = digest_of(results, computed);
-  std::vector<Store::PlannedRun> chosen = planned_runs(experiment, expansion.runs, digest);
-  std::vector<Store::PlannedRun> left_out = left_out_runs(experiment, expansion.left_out, digest);
-  Provenance provenance = provenance_of(experiment, digest(trainer));
 
   const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
   Progress& progress = *shown;
@@ -181,57 +210,54 @@ ExitCode run(const RunArguments& options) {
     progress.say(line);
   };
   const ExperimentLock lock(options.results, experiment.name(), say);
-  if (!results) results.emplace(options.results);
-  log_to_file(std::filesystem::absolute(options.results) / "fsdp-run.log", options.log_level);
-  log(LogLevel::kInfo, "start",
-      "experiment " + experiment.name() + ", " + absolute_file(experiment).string() + ", process " +
-          std::to_string(getpid()) + " on " + host.name);
-  Store& store = *results;
-  for (const HashedFile& file : computed) {
-    if (file.is_settled) store.remember_digest(file.state, file.digest);
-  }
+  Store& store = open_store(prepared, options);
   warn_of_another_file(store, experiment, options.results, progress);
-  if (!expansion.profile_reason.empty()) progress.say("profile " + expansion.profile_reason);
+  if (!prepared.expansion.profile_reason.empty()) {
+    progress.say("profile " + prepared.expansion.profile_reason);
+  }
   recover_attempts(store, options.results, experiment.name(), say);
   import_attempts_by_hand(store, options.results, experiment.name(), say);
-  const auto kind_of_device = [&, gpus = device_kinds(host.gpus)](const RunSpec& spec) {
+
+  const bool on_slurm = options.choice.expand.on_cluster;
+  const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
   };
-  RunPlanner planner(store, experiment, digest,
+  RunPlanner planner(store, experiment, prepared.digest,
                      {.device_kind = kind_of_device, .rerun = options.rerun, .say = say});
   const RunListeners listeners{store, progress,
                                std::filesystem::absolute(options.results).lexically_normal()};
+  Provenance& provenance = prepared.provenance;
   std::optional<SlurmRunner> slurm;
   if (on_slurm) {
-    add_git_state(provenance, git);
-    slurm.emplace(listeners, submission_of(options, experiment, runner, trainer, provenance),
+    add_git_state(provenance, prepared.git);
+    slurm.emplace(listeners,
+                  submission_of(options, experiment, runner, prepared.trainer, provenance),
                   options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
-  std::vector<RunToLaunch> runs = planner.plan(record_of(experiment, expansion.profile), expansion,
-                                               std::move(chosen), std::move(left_out));
+  std::vector<RunToLaunch> runs =
+      planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
+                   std::move(prepared.chosen), std::move(prepared.left_out));
   check_checkpoints_are_free(store, options.results, runs);
   if (planner.with_result() > 0) {
     progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");
   }
-  ExitCode code{};
-  if (slurm) {
-    code = slurm->run(std::move(runs));
-  } else {
-    if (!runs.empty()) add_git_state(provenance, git);
-    code = run_here(std::move(runs), planner, listeners, host, options.max_parallel,
-                    {.results = options.results,
-                     .trainer = trainer,
-                     .log_level = options.log_level,
-                     .host = host.name,
-                     .provenance = provenance,
-                     .time_limit = time_limit(options),
-                     .device_kind = kind_of_device,
-                     .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
-                       return planner.after(ended, status);
-                     }});
-  }
+  if (!slurm && !runs.empty()) add_git_state(provenance, prepared.git);
+  const ExitCode code =
+      slurm ? slurm->run(std::move(runs))
+            : run_here(std::move(runs), planner, listeners, prepared.host,
+                       {.max_parallel = options.max_parallel, .share = options.share},
+                       {.results = options.results,
+                        .trainer = prepared.trainer,
+                        .log_level = options.log_level,
+                        .host = prepared.host.name,
+                        .provenance = provenance,
+                        .time_limit = time_limit(options),
+                        .device_kind = kind_of_device,
+                        .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+                          return planner.after(ended, status);
+                        }});
   progress.close();
   if (!options.slurm.detach) print_table(store, experiment, options, code);
   return code;
@@ -239,8 +265,7 @@ ExitCode run(const RunArguments& options) {
 
 }  // namespace
 
-CommandFunction add_run_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("run", "Run an experiment; the word may be left out");
+CommandFunction add_run_command(CLI::App& command) {
   const auto options = std::make_shared<RunArguments>();
   command.footer(R"(Examples:
   fsdp-run experiments/lab.yaml --only 4xFSDP --rerun
@@ -250,6 +275,8 @@ CommandFunction add_run_command(CLI::App& app) {
   add_choice_options(command, options->choice);
   add_results_option(command, options->results);
   command.add_flag("--rerun", options->rerun, "Run also what has a result");
+  command.add_flag("--share", options->share,
+                   "Run also where others use the devices; marks the rows");
   command.add_flag("--dry-run", options->dry_run, "Print each run's specification, do nothing");
   command.add_flag("--per-rank", options->per_rank, "Memory and time of each rank in the table");
   command
@@ -282,7 +309,7 @@ CommandFunction add_run_command(CLI::App& app) {
   command.add_option("--query-interval", options->slurm.query_interval_s)->group("");
   return [options] {
     if (options->slurm.detach || options->slurm.follow) {
-      options->choice.launcher = LauncherKind::kSlurm;
+      options->choice.expand.on_cluster = true;
     }
     return options->dry_run ? dry_run(*options) : run(*options);
   };

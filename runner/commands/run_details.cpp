@@ -9,11 +9,10 @@ namespace {
 
 // Of rank 0, because every rank reports the same loss; from the run's first step on.
 template <typename Body>
-Curve loss_curve(const Store& store, const ComparisonRow& run,
-                 std::vector<Recorded<Body>> (Store::*events)(int64_t, int) const) {
+Curve loss_curve(const Store& store, const ComparisonRow& run) {
   std::vector<CurvePoint> points;
   for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
-    for (const Recorded<Body>& event : (store.*events)(run.run, stretch.attempt)) {
+    for (const Recorded<Body>& event : store.events<Body>(run.run, stretch.attempt)) {
       if (event.rank != 0 || event.body.step > stretch.last_step) continue;
       points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
     }
@@ -21,18 +20,11 @@ Curve loss_curve(const Store& store, const ComparisonRow& run,
   return thinned(std::move(points));
 }
 
-using Device = std::pair<std::string, std::string>;  // host and name on it
-
-std::set<Device> own_gpus(const std::vector<RunStarted>& ranks) {
-  std::set<Device> gpus;
-  for (const RunStarted& rank : ranks) gpus.emplace(rank.host, rank.gpu);
-  return gpus;
-}
-
 // A curve per device that gives its utilization, in the order of hosts and names.
 std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSample>>& samples,
-                                          int64_t started_unix_ms, const std::set<Device>& own) {
-  std::map<Device, std::vector<CurvePoint>> points;
+                                          int64_t started_unix_ms,
+                                          const std::vector<RunStarted>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::vector<CurvePoint>> points;
   for (const Recorded<DeviceSample>& sample : samples) {
     const double seconds =
         (static_cast<double>(sample.time_unix_ms) - static_cast<double>(started_unix_ms)) / 1000;
@@ -42,10 +34,11 @@ std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSampl
   std::vector<UtilizationCurve> curves;
   for (auto& [device, series] : points) {
     if (std::ranges::none_of(series, [](auto& point) { return point.y.has_value(); })) continue;
-    curves.push_back({.host = device.first,
-                      .device = device.second,
-                      .own = own.contains(device),
-                      .percent = thinned(std::move(series))});
+    const auto& [host, name] = device;
+    const bool own = std::ranges::any_of(
+        ranks, [&](const RunStarted& rank) { return rank.host == host && rank.gpu == name; });
+    curves.push_back(
+        {.host = host, .device = name, .own = own, .percent = thinned(std::move(series))});
   }
   return curves;
 }
@@ -59,16 +52,15 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
   const int attempt = static_cast<int>(*run.attempt);
   detail.provenance = store.provenance(run.run, attempt);
   detail.rank_facts = store.rank_facts(run.run, attempt);
-  for (const auto& checkpoint : store.checkpoints(run.run, attempt)) {
+  for (const auto& checkpoint : store.events<CheckpointDone>(run.run, attempt)) {
     detail.checkpoints.push_back(checkpoint.body.path);
   }
-  detail.training_loss = loss_curve(store, run, &Store::steps);
-  detail.validation_loss = loss_curve(store, run, &Store::evaluations);
-  const auto shown =
-      std::ranges::find(detail.attempts, attempt, [](auto& record) { return record.attempt; });
+  detail.training_loss = loss_curve<StepDone>(store, run);
+  detail.validation_loss = loss_curve<EvaluationDone>(store, run);
+  const auto shown = std::ranges::find(detail.attempts, attempt, &AttemptRecord::attempt);
   if (shown != detail.attempts.end()) {
-    detail.utilization = utilization(store.device_samples(run.run, attempt), shown->started_unix_ms,
-                                     own_gpus(detail.rank_facts));
+    detail.utilization = utilization(store.events<DeviceSample>(run.run, attempt),
+                                     shown->started_unix_ms, detail.rank_facts);
   }
   return detail;
 }

@@ -1,25 +1,87 @@
 #include "runner/commands/run_here.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
+#include <system_error>
 #include <utility>
 
+#include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/jobs/open_jobs.h"
+#include "runner/launch/device_claim.h"
 #include "runner/launch/gpus.h"
 #include "runner/launch/local_launcher.h"
+#include "runner/sweep/stop_signals.h"
 
 namespace fsdp {
 namespace {
 
-// Those of the host that nobody holds, enough for each of the runs.
-std::vector<Gpu> gpus_for(const std::vector<RunToLaunch>& runs, const Host& host) {
+constexpr std::chrono::seconds kClaimInterval{1};
+
+// The ranks of the widest of the runs that are on GPUs; 0: none is.
+int64_t gpus_needed(const std::vector<RunToLaunch>& runs) {
   int64_t needed = 0;
   for (const RunToLaunch& run : runs) {
     if (run.spec.device == DeviceKind::kCuda) needed = std::max(needed, run.spec.strategy.ranks);
   }
-  return needed == 0 ? host.gpus : unheld_gpus(host.gpus, static_cast<size_t>(needed));
+  return needed;
 }
+
+DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host) {
+  DeviceNames names;
+  const auto is_on_cpu = [](const RunToLaunch& run) { return run.spec.device == DeviceKind::kCpu; };
+  if (std::ranges::any_of(runs, is_on_cpu)) names = own_cores();
+  if (gpus_needed(runs) == 0) return names;
+  for (const Gpu& gpu : host.gpus) names.insert(gpu.uuid);
+  return names;
+}
+
+// What this host's runners have claimed. Waits until no other one has any of the devices, unless
+// they are to be shared.
+class Claim {
+ public:
+  explicit Claim(Progress& progress) : progress_(progress) {}
+
+  // False: asked to stop meanwhile.
+  bool take(const DeviceNames& devices, const std::string& who, bool share) {
+    StopSignals stop_signals;
+    for (std::string holders, said; !try_to_take(devices, who, share, holders);) {
+      if (std::exchange(said, holders) != holders) {
+        say("waits for " + holders + ": it measures on the same devices (--share: run beside it)");
+      }
+      if (stop_signals.take(kClaimInterval) != 0) return false;
+    }
+    return true;
+  }
+
+  int64_t other_runners() const { return claim_ ? claim_->other_runners() : 0; }
+
+ private:
+  bool try_to_take(const DeviceNames& devices, const std::string& who, bool share,
+                   std::string& holders) {
+    try {
+      if (auto claim = DeviceClaim::take(devices, who, share, holders)) {
+        claim_.emplace(std::move(*claim));
+      }
+    } catch (const std::system_error& error) {
+      progress_.warn(std::string("other runners on these devices cannot be seen: ") + error.what());
+      return true;
+    }
+    if (claim_ && !holders.empty()) say("beside " + holders + ": timings are disturbed");
+    return claim_.has_value();
+  }
+
+  void say(const std::string& line) {
+    log(LogLevel::kInfo, "devices", line);
+    progress_.say(line);
+  }
+
+  Progress& progress_;
+  std::optional<DeviceClaim> claim_;
+};
 
 void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const RunPlanner& planner,
                             const Store& store, Progress& progress) {
@@ -36,12 +98,22 @@ void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const RunPlanner& pl
 }  // namespace
 
 ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
-                  const RunListeners& listeners, const Host& host, int max_parallel,
+                  const RunListeners& listeners, const Host& host, const DeviceOptions& options,
                   SweepSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
-  LocalLauncher launcher({.gpus = gpus_for(runs, host),
+  if (runs.empty()) return ExitCode::kOk;
+  Claim claim(listeners.progress);
+  const std::string who =
+      fmt::format("process {}, fsdp-run of '{}'", getpid(), runs.front().record.experiment);
+  if (!claim.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
+  settings.other_runners = [&] { return claim.other_runners(); };
+
+  const auto needed = static_cast<size_t>(gpus_needed(runs));
+  const bool may_be_held = needed == 0 || options.share;
+  LocalLauncher launcher({.gpus = may_be_held ? host.gpus : unheld_gpus(host.gpus, needed),
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
-                          .max_parallel = max_parallel});
+                          .max_parallel = options.max_parallel,
+                          .share = options.share});
   Sweep sweep(listeners.store, launcher, listeners.progress, std::move(settings));
   return sweep.run(std::move(runs));
 }

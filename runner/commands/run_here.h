@@ -10,10 +10,15 @@
 
 namespace fsdp {
 
+struct DeviceOptions {
+  int max_parallel = 1;  // runs at a time
+  bool share = false;    // with other runners
+};
+
 // What `run` does with the runs of an experiment on this host. Those that are in jobs of Slurm are
 // left to them.
 ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
-                  const RunListeners& listeners, const Host& host, int max_parallel,
+                  const RunListeners& listeners, const Host& host, const DeviceOptions& options,
                   SweepSettings settings);
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #include "runner/commands/run_statuses.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -8,9 +9,11 @@
 #include <utility>
 
 #include "contract/spec/yaml_value.h"
+#include "contract/text/utf8.h"
 #include "runner/commands/local_time.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
+#include "runner/report/doubling_notes.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 #include "runner/report/text_table.h"
@@ -26,12 +29,6 @@ bool is_gone(const StatusRow& row, const std::string& this_host) {
          kill(static_cast<pid_t>(row.runner_process_id), 0) != 0 && errno == ESRCH;
 }
 
-double median_step_time_ms(const std::vector<StepDone>& steps) {
-  std::vector<double> times;
-  for (const StepDone& step : steps) times.push_back(step.step_time_ms);
-  return median(std::move(times));
-}
-
 void read_newest_figures(const Store& store, RunState& state) {
   StatusRow& row = state.row;
   const auto attempt = static_cast<int>(*row.attempt);
@@ -39,7 +36,9 @@ void read_newest_figures(const Store& store, RunState& state) {
   if (steps.empty()) return;
   row.steps_done = steps.back().step;
   row.loss_last = steps.back().loss;
-  row.step_time_ms_median = median_step_time_ms(steps);
+  std::vector<double> times_ms;
+  for (const StepDone& step : steps) times_ms.push_back(step.step_time_ms);
+  row.step_time_ms_median = median(std::move(times_ms));
   row.memory_allocated_bytes_max = 0;
   for (const RunStarted& rank : store.rank_facts(row.run, attempt)) {
     for (const StepDone& step :
@@ -57,7 +56,7 @@ void read_newest_figures(const Store& store, RunState& state) {
 
 std::string steps_cell(const StatusRow& row) {
   if (!row.steps_planned) return "-";
-  return std::to_string(row.steps_done.value_or(0)) + '/' + std::to_string(*row.steps_planned);
+  return fmt::format("{}/{}", row.steps_done.value_or(0), *row.steps_planned);
 }
 
 std::string time_left_cell(const RunState& run) {
@@ -93,6 +92,31 @@ Cells cells_of(const RunState& run) {
           nodes_cell(row)};
 }
 
+using Series = std::vector<const ComparisonRow*>;
+
+std::string outlook(const Series& series) {
+  const ComparisonRow& last = **std::ranges::max_element(
+      series, {}, [](const ComparisonRow* row) { return *row->family_value; });
+  const auto open = std::ranges::find_if(
+      series, [](const ComparisonRow* row) { return is_under_way(row->status); });
+  const auto does_not_fit =
+      std::ranges::find(series, RunStatus::kOutOfMemory, &ComparisonRow::status);
+  if (open == series.end() &&
+      (does_not_fit != series.end() || last.status != RunStatus::kFinished)) {
+    return "";
+  }
+  const ComparisonRow& known = open == series.end() ? last : **open;
+  const std::string value =
+      visible_line(fmt::format("{}: {}: {}={}", known.experiment, name_without_value(known),
+                               known.family_key, *known.family_value));
+  return value +
+         (open == series.end()
+              ? " fits; the next call of fsdp-run with --launcher slurm submits the next value, if "
+                "there is one\n"
+              : ": the next value is submitted when this one's result is known, by the runner that "
+                "follows the jobs or else by the next call of fsdp-run with --launcher slurm\n");
+}
+
 }  // namespace
 
 std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows,
@@ -125,29 +149,26 @@ std::string status_counts(std::span<const StatusRow> rows) {
         RunStatus::kCancelled, RunStatus::kUnknown, RunStatus::kRunning, RunStatus::kQueued,
         RunStatus::kPlanned}) {
     if (counts[status] == 0) continue;
-    text += std::exchange(separator, ", ") + std::to_string(counts[status]) + ' ' +
-            std::string(name_of(status));
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "), counts[status], name_of(status));
   }
   return text;
 }
 
 std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t most) {
-  if (rows.size() <= most) return {rows.begin(), rows.end()};
-  std::vector<size_t> order(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) order[i] = i;
-  const auto interest = [&](size_t i) {
-    const StatusRow& row = rows[i];
+  std::vector<const StatusRow*> order;
+  for (const StatusRow& row : rows) order.push_back(&row);
+  const auto interest = [](const StatusRow* row) {
     // Runs that run, those that wait in a job, and then by when they ended.
-    const int is_open = row.status == RunStatus::kRunning  ? 2
-                        : row.status == RunStatus::kQueued ? 1
-                                                           : 0;
-    return std::pair(is_open, row.ended_unix_ms.value_or(0));
+    const int is_open = row->status == RunStatus::kRunning  ? 2
+                        : row->status == RunStatus::kQueued ? 1
+                                                            : 0;
+    return std::pair(is_open, row->ended_unix_ms.value_or(0));
   };
   std::ranges::stable_sort(order, std::greater(), interest);
-  order.resize(most);
-  std::ranges::sort(order);
+  order.resize(std::min(most, order.size()));
+  std::ranges::sort(order);  // as they stand in `rows`
   std::vector<StatusRow> chosen;
-  for (const size_t i : order) chosen.push_back(rows[i]);
+  for (const StatusRow* row : order) chosen.push_back(*row);
   return chosen;
 }
 
@@ -171,6 +192,21 @@ std::vector<std::string> status_table(std::span<const RunState> runs, size_t wid
     return colour && column == kStatus ? colour_of(runs[row].row.status) : std::string_view();
   };
   return laid_out(columns, std::move(rows), width, style).lines();
+}
+
+std::string doubling_outlook(std::span<const ComparisonRow> rows) {
+  std::map<std::pair<std::string, int64_t>, Series> all;
+  for (const ComparisonRow& row : rows) {
+    if (row.family_value) all[{row.experiment, row.position}].push_back(&row);
+  }
+  std::string text;
+  for (const auto& [key, series] : all) {
+    const bool is_of_jobs = std::ranges::any_of(series, [](const ComparisonRow* row) {
+      return row->status == RunStatus::kQueued || !row->slurm_job.empty();
+    });
+    if (is_of_jobs) text += outlook(series);
+  }
+  return text;
 }
 
 }  // namespace fsdp

@@ -11,8 +11,6 @@
 namespace fsdp {
 namespace {
 
-constexpr size_t kMostPending = 1 << 16;
-
 // The length of the first character when it may be one of which only the beginning is there.
 size_t unfinished_at_end(std::string_view text) {
   constexpr size_t kLongestBeginning = 3;
@@ -28,9 +26,11 @@ size_t unfinished_at_end(std::string_view text) {
 
 }  // namespace
 
-bool SafeStreams::Buffer::show(size_t length) {
+bool SafeStreams::Buffer::show(size_t kept) {
+  const std::string pending = std::move(*this).str();  // which leaves it empty
+  std::string_view rest = std::string_view(pending).substr(0, pending.size() - kept);
+  sputn(rest.end(), static_cast<std::streamsize>(kept));
   std::string text;
-  std::string_view rest = std::string_view(pending_).substr(0, length);
   for (;;) {
     const size_t escape = rest.find('\033');
     text += visible_lines(rest.substr(0, escape));
@@ -40,7 +40,6 @@ bool SafeStreams::Buffer::show(size_t length) {
     text += colour.empty() ? visible_line(rest.substr(0, 1)) : colour;
     rest.remove_prefix(std::max<size_t>(colour.size(), 1));
   }
-  pending_.erase(0, length);
   return write_as_it_is(text);
 }
 
@@ -49,26 +48,12 @@ bool SafeStreams::Buffer::write_as_it_is(std::string_view bytes) {
 }
 
 bool SafeStreams::Buffer::finish() {
-  const bool is_shown = show(pending_.size());
+  const bool is_shown = show(0);
   return shown_->pubsync() == 0 && is_shown;
 }
 
-int SafeStreams::Buffer::overflow(int character) {
-  if (character == traits_type::eof()) return 0;
-  const char byte = traits_type::to_char_type(character);
-  return xsputn(&byte, 1) == 1 ? character : traits_type::eof();
-}
-
-std::streamsize SafeStreams::Buffer::xsputn(const char* text, std::streamsize count) {
-  pending_.append(text, static_cast<size_t>(count));
-  if (pending_.size() < kMostPending) return count;
-  const size_t line_end = pending_.rfind('\n');
-  const size_t whole = line_end == std::string::npos ? pending_.size() : line_end + 1;
-  return show(whole) ? count : 0;
-}
-
 int SafeStreams::Buffer::sync() {
-  const bool is_shown = show(pending_.size() - unfinished_at_end(pending_));
+  const bool is_shown = show(unfinished_at_end(view()));
   return shown_->pubsync() == 0 && is_shown ? 0 : -1;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <streambuf>
-#include <string>
+#include <sstream>
 #include <string_view>
 
 namespace fsdp {
@@ -19,24 +18,23 @@ class SafeStreams {
   static void write_program_output(std::string_view bytes);
 
  private:
-  class Buffer : public std::streambuf {
+  // Keeps what is written until it is flushed.
+  class Buffer : public std::stringbuf {
    public:
-    explicit Buffer(std::streambuf* shown) : shown_(shown) {}
+    explicit Buffer(std::streambuf* shown) : std::stringbuf(std::ios::out), shown_(shown) {}
     // Also a character of which the rest never came.
     bool finish();
     bool write_as_it_is(std::string_view bytes);
     std::streambuf* shown() const { return shown_; }
 
    protected:
-    int overflow(int character) override;
-    std::streamsize xsputn(const char* text, std::streamsize count) override;
     int sync() override;
 
    private:
-    bool show(size_t length);
+    // All but the last bytes, so many.
+    bool show(size_t kept);
 
     std::streambuf* shown_;
-    std::string pending_;
   };
 
   Buffer output_;

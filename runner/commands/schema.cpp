@@ -1,12 +1,11 @@
 #include <iostream>
 
 #include "runner/commands/commands.h"
-#include "runner/experiment/keys_page.h"
+#include "runner/experiment/experiment_keys.h"
 
 namespace fsdp {
 
-CommandFunction add_schema_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("schema", "Document every key of an experiment");
+CommandFunction add_schema_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run schema | less
   fsdp-run schema | grep -A3 strategy)");

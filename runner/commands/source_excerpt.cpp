@@ -1,12 +1,12 @@
 #include "runner/commands/source_excerpt.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <optional>
-#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -79,21 +79,8 @@ std::vector<std::string> shown(std::string_view text, size_t column) {
   return characters;
 }
 
-// As many of the characters as fit into `columns`, taken in the order of the range.
-template <typename Range>
-std::vector<std::string> fitting(const Range& characters, size_t columns) {
-  std::vector<std::string> kept;
-  for (const std::string& character : characters) {
-    const size_t width = display_width(character);
-    if (width > columns) break;
-    columns -= width;
-    kept.push_back(character);
-  }
-  return kept;
-}
-
 std::string joined_text(const std::vector<std::string>& characters) {
-  return std::accumulate(characters.begin(), characters.end(), std::string());
+  return fmt::to_string(fmt::join(characters, ""));
 }
 
 // Drops what is far from the byte `at`, so that a line of any length is dealt with at once.
@@ -114,17 +101,17 @@ std::string source_excerpt(const std::string& place_text) {
   if (!line) return "";
   size_t at = std::min(place->column - 1, line->size());
   drop_far_parts(*line, at);
-  const auto before = shown(std::string_view(*line).substr(0, at), 0);
-  const auto after = shown(std::string_view(*line).substr(at), display_width(joined_text(before)));
+  auto before = shown(std::string_view(*line).substr(0, at), 0);
+  auto after = shown(std::string_view(*line).substr(at), display_width(joined_text(before)));
+  const size_t all_before = before.size(), all_after = after.size();
+  while (display_width(joined_text(before)) > kColumnsBefore) before.erase(before.begin());
+  while (display_width(joined_text(after)) > kColumnsAfter) after.pop_back();
 
-  auto start = fitting(std::views::reverse(before), kColumnsBefore);
-  std::ranges::reverse(start);
-  const auto end = fitting(after, kColumnsAfter);
-  const std::string left = (start.size() < before.size() ? "…" : "") + joined_text(start);
-  const std::string right = joined_text(end) + (end.size() < after.size() ? "…" : "");
-  const std::string number = display_right(std::to_string(place->line), kNumberColumns);
-  return number + " | " + left + right + '\n' + display_right("", display_width(number)) + " | " +
-         display_right("", display_width(left)) + "^\n";
+  const std::string left = (before.size() < all_before ? "…" : "") + joined_text(before);
+  const std::string right = joined_text(after) + (after.size() < all_after ? "…" : "");
+  const std::string number = fmt::format("{:>{}}", place->line, kNumberColumns);
+  return fmt::format("{} | {}{}\n{:{}} | {:{}}^\n", number, left, right, "", number.size(), "",
+                     display_width(left));
 }
 
 }  // namespace fsdp

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -7,12 +9,10 @@
 #include "contract/record/unix_time.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/doubling_outlook.h"
 #include "runner/commands/find_run.h"
-#include "runner/commands/node_table.h"
+#include "runner/commands/jobs_of_runs.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
-#include "runner/commands/refresh.h"
 #include "runner/commands/run_statuses.h"
 
 namespace fsdp {
@@ -26,8 +26,8 @@ struct StatusArguments {
   bool all = false;
 };
 
-void append_lines(std::string& text, const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) text += line + '\n';
+std::string text_of(const std::vector<std::string>& lines) {
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
 // What is to be done about runs in jobs that wait; the other reasons are Slurm's words in the
@@ -55,22 +55,21 @@ std::vector<ComparisonRow> comparison_of(const Store& store, std::span<const Sta
 }
 
 ExitCode status(const StatusArguments& arguments) {
-  require_results(arguments.results);
-  Store store(arguments.results, StoreUse::kExisting);
+  Store store = existing_results(arguments.results);
   refresh_open_jobs_now_and_then(store, arguments.results);
   std::vector<StatusRow> rows;
   if (arguments.experiments.empty()) rows = store.statuses("");
   for (const std::string& experiment : find_experiments(store, arguments.experiments)) {
     std::ranges::move(store.statuses(experiment), std::back_inserter(rows));
   }
-  std::string text = status_counts(rows) + "\n\n";
   const std::vector<StatusRow> shown = arguments.all ? rows : rows_of_interest(rows, kMostRows);
   const int64_t now = now_unix_ms();
   const size_t width = stdout_columns();
   const std::vector<RunState> states = current_states(store, shown, now);
-  append_lines(text, status_table(states, width, stdout_has_colour()));
+  std::string text = fmt::format("{}\n\n{}", status_counts(rows),
+                                 text_of(status_table(states, width, stdout_has_colour())));
   if (shown.size() < rows.size()) {
-    text += "and " + std::to_string(rows.size() - shown.size()) + " more; --all shows every one\n";
+    text += fmt::format("and {} more; --all shows every one\n", rows.size() - shown.size());
   }
   if (std::ranges::any_of(states, &RunState::runner_is_gone)) {
     text +=
@@ -83,27 +82,21 @@ ExitCode status(const StatusArguments& arguments) {
   const std::string outlook = doubling_outlook(comparison_of(store, rows));
   if (!outlook.empty()) text += '\n' + outlook;
   const std::vector<NodeState> nodes = node_states(store, states);
-  if (!nodes.empty()) {
-    text += '\n';
-    append_lines(text, node_table(nodes, width, now));
-  }
+  if (!nodes.empty()) text += '\n' + text_of(node_table(nodes, width, now));
   std::cout << text;
   return ExitCode::kOk;
 }
 
 }  // namespace
 
-CommandFunction add_status_command(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("status", "Show how runs stand, also while they run");
+CommandFunction add_status_command(CLI::App& command) {
   const auto arguments = std::make_shared<StatusArguments>();
   command.footer(R"(Examples:
   fsdp-run status                          of all experiments in results/
   fsdp-run status lab --all
   watch -n 2 fsdp-run status)");
-  command
-      .add_option("EXPERIMENT", arguments->experiments,
-                  "Of these: names or files (default: of all)")
-      ->option_text(" ");
+  command.add_option("EXPERIMENT", arguments->experiments,
+                     "Of these: names or files (default: of all)");
   command.add_flag("--all", arguments->all, "Every run; else those that run or ended last");
   add_results_option(command, arguments->results);
   return [arguments] { return status(*arguments); };

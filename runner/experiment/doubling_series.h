@@ -5,12 +5,43 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "runner/experiment/doubled_key.h"
-#include "runner/experiment/doubling.h"
 #include "runner/experiment/experiment.h"
+#include "runner/experiment/sweep.h"
 
 namespace fsdp {
+
+// The smallest valid value that is at least `value`, if there is one.
+using NextValid = std::function<std::optional<int64_t>(int64_t value)>;
+
+// The search for the largest value of a key that fits. Pure: knows no runs.
+//
+// Begins at `from`, which is valid, and doubles what fits (to the next valid value). A value that
+// fits says that all smaller ones do, a value that does not that no larger one does.
+class Doubling {
+ public:
+  Doubling(DoublingRange range, NextValid next_valid)
+      : range_(range), next_valid_(std::move(next_valid)) {}
+
+  void fits(int64_t value);
+  void does_not_fit(int64_t value);
+
+  // The value to try next, between what is known to fit and what is known not to; none: the search
+  // is over.
+  std::optional<int64_t> next() const;
+  // The values that follow as long as all fit, the next one first; at most `count`.
+  std::vector<int64_t> while_all_fit(size_t count) const;
+
+ private:
+  std::optional<int64_t> valid_from(int64_t value) const;
+  std::vector<int64_t> valid_between(int64_t low, int64_t high) const;
+
+  DoublingRange range_;
+  NextValid next_valid_;
+  std::optional<int64_t> largest_that_fits_;
+  std::optional<int64_t> smallest_that_does_not_;
+};
 
 // The runs of one point and combination whose sweep doubles a key: one for each value, made when it
 // is known that it is wanted. All have the same position.

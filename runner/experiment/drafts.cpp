@@ -1,5 +1,7 @@
 #include "runner/experiment/drafts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,75 +11,47 @@
 namespace fsdp {
 namespace {
 
-// Calls visit(origin) for every combination of every point, in the order of the file.
-template <typename Visit>
-void visit_combinations(const ExperimentFile& file, Visit visit) {
-  for (const Point& point : file.points) {
-    for (const SweepBlock& block : file.sweep_of(point)) {
-      for (const Combination& combination : block.combinations) {
-        visit(RunOrigin{&point, &block, &combination});
-      }
-    }
-  }
-}
-
-// Throws when there are too many runs. Returns the number of combinations.
-size_t count_combinations(const ExperimentFile& file) {
-  size_t combinations = 0;
+// Every combination of every point, in the order of the file. Throws when there are too many runs.
+std::vector<RunOrigin> origins_of(const ExperimentFile& file) {
+  std::vector<RunOrigin> origins;
   size_t runs = 0;
   for (const Point& point : file.points) {
     for (const SweepBlock& block : file.sweep_of(point)) {
-      combinations += block.combinations.size();
       runs += block.combinations.size() * static_cast<size_t>(block.repeats.count);
-      if (runs <= kMaximumRuns) continue;
-      throw ConfigError(
-          block.place.empty() ? point.place : block.place, "",
-          "the experiment has more runs than allowed: at most " + std::to_string(kMaximumRuns));
+      if (runs > kMaximumRuns) {
+        throw ConfigError(
+            block.place.empty() ? point.place : block.place, "",
+            fmt::format("the experiment has more runs than allowed: at most {}", kMaximumRuns));
+      }
+      for (const Combination& combination : block.combinations) {
+        origins.push_back({&point, &block, &combination});
+      }
     }
   }
-  return combinations;
+  return origins;
+}
+
+bool is_of_block(const Exclusion* exclusion, const SweepBlock& block) {
+  return std::ranges::any_of(block.exclusions,
+                             [&](const Exclusion& each) { return &each == exclusion; });
 }
 
 // Whether there is a profile with which `exclusion`, which is none of --set's concern, leaves
 // something out.
-bool ever_matches(const Exclusion& exclusion, const ExperimentFile& file) {
+bool ever_matches(const Exclusion* exclusion, const std::shared_ptr<const ExperimentFile>& file) {
   std::vector<const Profile*> profiles;
-  for (const Profile& profile : file.profiles) profiles.push_back(&profile);
+  for (const Profile& profile : file->profiles) profiles.push_back(&profile);
   if (profiles.empty()) profiles.push_back(nullptr);
-  bool is_matched = false;
   for (const Profile* profile : profiles) {
-    const Layers layers(file, profile, {});
-    visit_combinations(file, [&](const RunOrigin& origin) {
-      const auto& exclusions = origin.block->exclusions;
-      const bool is_of_block =
-          &exclusion >= exclusions.data() && &exclusion < exclusions.data() + exclusions.size();
-      if (is_matched || !is_of_block) return;
-      for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
-        if (exclusion.matches(origin.point->name, draft_of(origin, layers, {device}).spec)) {
-          is_matched = true;
-        }
-      }
-    });
-  }
-  return is_matched;
-}
-
-void check_exclusions_match(const ExperimentFile& file,
-                            const std::unordered_set<const Exclusion*>& matched) {
-  const auto check = [&](const SweepBlocks& blocks) {
-    for (const SweepBlock& block : blocks) {
-      for (const Exclusion& exclusion : block.exclusions) {
-        if (matched.contains(&exclusion) || ever_matches(exclusion, file)) continue;
-        throw ConfigError(exclusion.place(), "sweep.exclude",
-                          "leaves out nothing: no run of this block has all of these values; "
-                          "correct it, or take it away");
+    for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+      const Layers layers(file, profile, {}, {device});
+      for (const RunOrigin& origin : origins_of(*file)) {
+        if (!is_of_block(exclusion, *origin.block)) continue;
+        if (exclusion->matches(origin.point->name, draft_of(origin, layers).spec)) return true;
       }
     }
-  };
-  check(file.sweep);
-  for (const Point& point : file.points) {
-    if (point.sweep) check(*point.sweep);
   }
+  return false;
 }
 
 void check_names_differ(const std::vector<Draft>& drafts) {
@@ -87,8 +61,9 @@ void check_names_differ(const std::vector<Draft>& drafts) {
       const auto [owner, is_new] = owners.emplace(draft.name(repeat), &draft);
       if (is_new) continue;
       throw ConfigError(draft.place(), "",
-                        "two runs are named '" + owner->first + "'; the first comes from " +
-                            owner->second->place() + "; leave one out, or rename a point");
+                        fmt::format("two runs are named '{}'; the first comes from {}; leave one "
+                                    "out, or rename a point",
+                                    owner->first, owner->second->place()));
     }
   }
 }
@@ -109,33 +84,64 @@ void check_doubled_names_differ(const std::vector<Draft>& drafts) {
     const auto owner = owners.find(name_before_value(draft));
     if (owner == owners.end() || owner->second == &draft) continue;
     throw ConfigError(draft.place(), "",
-                      "'" + draft.series + "' may also be met by the doubling at " +
-                          owner->second->doubled()->place + "; leave one out, or rename a point");
+                      fmt::format("'{}' may also be met by the doubling at {}; leave one out, or "
+                                  "rename a point",
+                                  draft.series, owner->second->doubled()->place));
+  }
+}
+
+void fill_in(RunSpec& spec, AutomaticValues automatic) {
+  if (spec.device == DeviceKind::kAuto) {
+    const bool asks_for_gpus = automatic.on_cluster && spec.slurm.gpus_per_node > 0;
+    spec.device = asks_for_gpus ? DeviceKind::kCuda : automatic.device;
+  }
+  if (automatic.on_cluster && wants_checkpoints(spec) && !spec.resume.is_given()) {
+    spec.resume.is_auto = true;
   }
 }
 
 }  // namespace
 
-void AutomaticValues::fill_in(RunSpec& spec) const {
-  if (spec.device == DeviceKind::kAuto) {
-    spec.device = on_cluster && spec.slurm.gpus_per_node > 0 ? DeviceKind::kCuda : device;
-  }
-  if (on_cluster && wants_checkpoints(spec) && !spec.resume.is_given()) spec.resume.is_auto = true;
+// The first to be applied first.
+template <typename Visit>
+void Layers::visit(const RunOrigin& origin, std::optional<int64_t> doubled,
+                   const Visit& visit) const {
+  visit(file_->base);
+  if (profile_) visit(profile_->set);
+  visit(origin.point->overrides);
+  for (const size_t number : *origin.combination) visit(origin.block->values[number].overrides);
+  if (const auto& key = origin.block->doubled) visit(key->with(doubled.value_or(key->range.from)));
+  visit(set_);
 }
 
-Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticValues automatic,
-               std::optional<int64_t> doubled) {
+SpecDraft Layers::spec_draft_of(const RunOrigin& origin, std::optional<int64_t> doubled) const {
+  SpecDraft draft;
+  visit(origin, doubled, [&](const Overrides& layer) { draft.apply(layer); });
+  return draft;
+}
+
+std::string Layers::place(const RunOrigin& origin, std::string key) const {
+  std::string last;
+  while (!key.empty() && last.empty()) {
+    visit(origin, {}, [&](const Overrides& layer) {
+      if (std::string place = layer.place(key); !place.empty()) last = std::move(place);
+    });
+    const size_t dot = key.rfind('.');
+    key.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return last.empty() ? file_->path.string() : last;
+}
+
+Draft draft_of(const RunOrigin& origin, const Layers& layers, std::optional<int64_t> doubled) {
   const SpecDraft given = layers.spec_draft_of(origin, doubled);
-  Draft draft{.origin = origin,
-              .series = origin.point->name + origin.block->suffix(*origin.combination),
-              .spec = given.plain(),
-              .problem = std::nullopt};
+  Draft draft{.origin = origin, .series = "", .spec = given.plain()};
+  draft.series = draft.name_without_doubled();
   if (const auto& key = draft.doubled()) {
     draft.series += key->suffix(doubled.value_or(key->range.from));
   }
   try {
     draft.spec = given.evaluated();
-    automatic.fill_in(draft.spec);
+    fill_in(draft.spec, layers.automatic);
     draft.spec = resolved(draft.spec);
   } catch (const ConfigError& error) {
     const std::string place =
@@ -146,7 +152,7 @@ Draft draft_of(const RunOrigin& origin, const Layers& layers, AutomaticValues au
 }
 
 std::string Draft::name(int64_t repeat) const {
-  return repeats() > 1 ? series + " #" + std::to_string(repeat + 1) : series;
+  return repeats() > 1 ? fmt::format("{} #{}", series, repeat + 1) : series;
 }
 
 std::string Draft::name_without_doubled() const {
@@ -158,14 +164,13 @@ std::string Draft::place() const {
   return place.empty() ? origin.point->place : place;
 }
 
-std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers,
-                              AutomaticValues automatic) {
+std::vector<Draft> draft_runs(const std::shared_ptr<const ExperimentFile>& file,
+                              const Layers& layers) {
   std::vector<Draft> drafts;
-  drafts.reserve(count_combinations(file));
   std::unordered_set<const Exclusion*> matched;
   const Exclusion* last_matched = nullptr;
-  visit_combinations(file, [&](const RunOrigin& origin) {
-    Draft draft = draft_of(origin, layers, automatic);
+  for (const RunOrigin& origin : origins_of(*file)) {
+    Draft draft = draft_of(origin, layers);
     bool is_excluded = false;
     for (const Exclusion& exclusion : origin.block->exclusions) {
       if (!exclusion.matches(origin.point->name, draft.spec)) continue;
@@ -174,8 +179,13 @@ std::vector<Draft> draft_runs(const ExperimentFile& file, const Layers& layers,
       is_excluded = true;
     }
     if (!is_excluded) drafts.push_back(std::move(draft));
-  });
-  check_exclusions_match(file, matched);
+  }
+  for (const Exclusion* exclusion : file->exclusions()) {
+    if (matched.contains(exclusion) || ever_matches(exclusion, file)) continue;
+    throw ConfigError(exclusion->place(), "sweep.exclude",
+                      "leaves out nothing: no run of this block has all of these values; "
+                      "correct it, or take it away");
+  }
   check_names_differ(drafts);
   check_doubled_names_differ(drafts);
   if (drafts.empty()) {
@@ -192,22 +202,24 @@ void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& l
     if (draft->origin.point != point) alike.clear();  // a point's drafts are neighbours
     point = draft->origin.point;
     std::vector<const Draft*>& others = alike[differences_from_default(draft->spec)];
-    for (const Draft* other : others) {
-      if (other->spec != draft->spec) continue;
-      const std::string are_same =
-          "the runs '" + other->series + "' and '" + draft->series + "' are the same";
-      for (const size_t number : *draft->origin.combination) {
-        const std::string& key = draft->origin.block->values[number].key;
-        if (const std::string set = layers.place_in_set(key); !set.empty()) {
-          throw ConfigError(set, key,
-                            "overrides what the sweep varies, so that " + are_same +
-                                "; choose from the sweep with --only");
-        }
-      }
-      throw ConfigError(draft->place(), "",
-                        are_same + "; the first comes from " + other->place() + "; leave one out");
+    const auto same = std::ranges::find(others, draft->spec, &Draft::spec);
+    if (same == others.end()) {
+      others.push_back(draft);
+      continue;
     }
-    others.push_back(draft);
+    const std::string are_same =
+        fmt::format("the runs '{}' and '{}' are the same", (*same)->series, draft->series);
+    for (const size_t number : *draft->origin.combination) {
+      const std::string& key = draft->origin.block->values[number].key;
+      if (const std::string set = layers.place_in_set(key); !set.empty()) {
+        throw ConfigError(set, key,
+                          "overrides what the sweep varies, so that " + are_same +
+                              "; choose from the sweep with --only");
+      }
+    }
+    throw ConfigError(
+        draft->place(), "",
+        fmt::format("{}; the first comes from {}; leave one out", are_same, (*same)->place()));
   }
 }
 

@@ -1,21 +1,14 @@
-#include "runner/experiment/exclusion.h"
-
 #include <algorithm>
 
 #include "contract/text/config_error.h"
+#include "runner/experiment/sweep.h"
 
 namespace fsdp {
 namespace {
 
 // The values of `entry` as entries of their own: those of a list, or the one value.
 std::vector<YamlEntry> values_of(const YamlEntry& entry) {
-  if (!entry.value.IsSequence()) return {entry};
-  if (entry.value.size() == 0) refuse_value(entry, "is an empty list; allowed: at least one value");
-  std::vector<YamlEntry> values;
-  for (const YAML::Node& value : entry.value) {
-    values.push_back({entry.key, value, entry.path, entry.origin});
-  }
-  return values;
+  return entry.value.IsSequence() ? items_of(entry, "value") : std::vector{entry};
 }
 
 }  // namespace
@@ -30,7 +23,7 @@ Exclusion::Exclusion(const YamlEntry& entry) : place_(entry.value_place()) {
       continue;
     }
     for (const YamlEntry& name : values_of(key)) {
-      points_.push_back({read_text(name), name.value_place()});
+      points_.emplace(read_text(name), name.value_place());
     }
   }
 }
@@ -53,18 +46,16 @@ void Exclusion::read_key(const YamlEntry& entry) {
 }
 
 void Exclusion::check_points(const std::vector<std::string>& names) const {
-  for (const NamedPoint& point : points_) {
-    if (std::ranges::find(names, point.name) != names.end()) continue;
-    throw ConfigError(point.place, "point",
-                      "'" + point.name + "' is no point; allowed: " + joined(names) +
-                          suggestion(point.name, names));
+  for (const auto& [name, place] : points_) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    throw ConfigError(
+        place, "point",
+        "'" + name + "' is no point; allowed: " + joined(names) + suggestion(name, names));
   }
 }
 
 bool Exclusion::matches(const std::string& point, const RunSpec& spec) const {
-  if (!points_.empty() && std::ranges::find(points_, point, &NamedPoint::name) == points_.end()) {
-    return false;
-  }
+  if (!points_.empty() && !points_.contains(point)) return false;
   return std::ranges::all_of(keys_, [&](const std::vector<Overrides>& values) {
     return std::ranges::any_of(values, [&](const Overrides& value) { return value.matches(spec); });
   });

@@ -1,14 +1,15 @@
 #include "runner/experiment/experiment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <unordered_set>
 
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
-#include "runner/experiment/experiment_file.h"
-#include "runner/experiment/layers.h"
 
 namespace fsdp {
 namespace {
@@ -28,46 +29,37 @@ Overrides read_set_options(const std::vector<std::string>& options) {
   return overrides;
 }
 
-// Whether --only chooses a run, by its own name, its series' or its point's.
-class OnlyOption {
- public:
-  // Throws ConfigError when it names what is not there.
-  OnlyOption(const std::vector<std::string>& names, const std::vector<Draft>& drafts)
-      : names_(names.begin(), names.end()) {
-    if (names.empty()) return;
-    std::vector<std::string> points, all;
-    for (const Draft& draft : drafts) {
-      const std::string& point = draft.origin.point->name;
-      if (points.empty() || points.back() != point) points.push_back(point);
-      all.push_back(draft.series);
-      if (draft.doubled()) all.push_back(draft.name_without_doubled());
-      for (int64_t i = 0; i < draft.repeats(); ++i) all.push_back(draft.name(i));
-    }
-    all.insert(all.begin(), points.begin(), points.end());
-    for (const std::string& name : names) {
-      if (std::ranges::find(all, name) != all.end()) continue;
-      throw ConfigError(
-          "--only", name,
-          "no point has this name; allowed: " + joined(points) + suggestion(name, all));
-    }
-  }
+using Names = std::unordered_set<std::string>;
 
-  bool chooses(const Draft& draft, int64_t repeat) const {
-    return names_.empty() || names_.contains(draft.origin.point->name) ||
-           names_.contains(draft.series) || names_.contains(draft.name(repeat)) ||
-           (draft.doubled() && names_.contains(draft.name_without_doubled()));
-  }
+// By which --only may choose a run: its series' and its own, and its point's.
+std::vector<std::string> names_of(const Draft& draft, int64_t repeat) {
+  return {draft.series, draft.name_without_doubled(), draft.name(repeat), draft.origin.point->name};
+}
 
-  bool chooses_any_of(const Draft& draft) const {
+// `only` is empty where all are chosen.
+bool is_chosen(const Draft& draft, int64_t repeat, const Names& only) {
+  const auto is_named = [&](const std::string& name) { return only.contains(name); };
+  return only.empty() || std::ranges::any_of(names_of(draft, repeat), is_named);
+}
+
+// Throws ConfigError when --only names what is not there.
+void check_only(const std::vector<std::string>& only, const std::vector<Draft>& drafts) {
+  if (only.empty()) return;
+  std::vector<std::string> points, all;
+  for (const Draft& draft : drafts) {
+    const std::string& point = draft.origin.point->name;
+    if (points.empty() || points.back() != point) points.push_back(point);
     for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
-      if (chooses(draft, repeat)) return true;
+      std::ranges::move(names_of(draft, repeat), std::back_inserter(all));
     }
-    return false;
   }
-
- private:
-  std::unordered_set<std::string> names_;
-};
+  all.insert(all.begin(), points.begin(), points.end());
+  for (const std::string& name : only) {
+    if (std::ranges::find(all, name) != all.end()) continue;
+    throw ConfigError("--only", name,
+                      "no point has this name; allowed: " + joined(points) + suggestion(name, all));
+  }
+}
 
 void check_doubled_key(const Draft& draft, const Layers& layers) {
   const DoubledKey& doubled = *draft.doubled();
@@ -86,24 +78,17 @@ void check_doubled_key(const Draft& draft, const Layers& layers) {
 }
 
 // Throws the problem of a draft that is chosen. What is left out may be wrong.
-void check_chosen(const std::vector<Draft>& drafts, const OnlyOption& only, const Layers& layers) {
+void check_chosen(const std::vector<Draft>& drafts, const Names& only, const Layers& layers) {
   std::vector<const Draft*> chosen;
   for (const Draft& draft : drafts) {
-    if (!only.chooses_any_of(draft)) continue;
+    int64_t repeat = 0;
+    while (repeat < draft.repeats() && !is_chosen(draft, repeat, only)) ++repeat;
+    if (repeat == draft.repeats()) continue;
     if (draft.problem) throw *draft.problem;
     if (draft.doubled()) check_doubled_key(draft, layers);
     chosen.push_back(&draft);
   }
   check_specs_differ(chosen, layers);
-}
-
-void add_to_seed(Run& run, const Layers& layers, const RunOrigin& origin) {
-  int64_t& seed = run.spec.train.seed;
-  if (seed > kLargestSeed - run.repeat) {
-    throw ConfigError(layers.place(origin, "train.seed"), "train.seed",
-                      std::to_string(seed) + " is too large to add the repeat's number to it");
-  }
-  seed += run.repeat;
 }
 
 // What a section `slurm` asks for. GPUs whose memory is not known have enough.
@@ -128,14 +113,13 @@ Resources requested_by(const Profile& profile, const ExperimentFile& file, const
 // How to have no more ranks than GPUs.
 std::string remedy_for_ranks(const Resources& resources, const SlurmSpec& slurm) {
   if (resources.are_requested) {
-    return "slurm.nodes " + std::to_string(slurm.nodes) + " x slurm.gpus_per_node " +
-           std::to_string(slurm.gpus_per_node) + " ask for " + std::to_string(resources.gpu_count) +
-           "; raise one of these, or set device: cpu";
+    return fmt::format(
+        "slurm.nodes {} x slurm.gpus_per_node {} ask for {}; raise one of these, or set device: "
+        "cpu",
+        slurm.nodes, slurm.gpus_per_node, resources.gpu_count);
   }
-  const std::string limit = std::to_string(resources.gpu_count);
-  return "there are " + limit +
-         "; allowed: " + (resources.gpu_count > 0 ? "at most " + limit + ", or " : "") +
-         "device: cpu";
+  if (resources.gpu_count == 0) return "there are 0; allowed: device: cpu";
+  return fmt::format("there are {0}; allowed: at most {0}, or device: cpu", resources.gpu_count);
 }
 
 void check_ranks(const Run& run, const Resources& resources, const Layers& layers,
@@ -143,15 +127,21 @@ void check_ranks(const Run& run, const Resources& resources, const Layers& layer
   const int64_t ranks = run.spec.strategy.ranks;
   if (run.spec.device != DeviceKind::kCuda || ranks <= resources.gpu_count) return;
   throw ConfigError(layers.place(origin, "strategy.ranks"), "strategy.ranks",
-                    std::to_string(ranks) + (ranks == 1 ? " rank needs " : " ranks need ") +
-                        counted(ranks, "GPU") + ", but " +
-                        remedy_for_ranks(resources, run.spec.slurm) + " (in '" + run.series + "')");
+                    fmt::format("{} {} {}, but {} (in '{}')", counted(ranks, "rank"),
+                                ranks == 1 ? "needs" : "need", counted(ranks, "GPU"),
+                                remedy_for_ranks(resources, run.spec.slurm), run.series));
 }
 
 Run run_of(Draft draft, int64_t repeat, int64_t position, const Layers& layers) {
   std::string name = draft.name(repeat);
   Run run{std::move(name), std::move(draft.series), repeat, std::move(draft.spec), position};
-  if (draft.origin.block->repeats.change_seed) add_to_seed(run, layers, draft.origin);
+  if (!draft.origin.block->repeats.change_seed) return run;
+  int64_t& seed = run.spec.train.seed;
+  if (seed > kLargestSeed - repeat) {
+    throw ConfigError(layers.place(draft.origin, "train.seed"), "train.seed",
+                      fmt::format("{} is too large to add the repeat's number to it", seed));
+  }
+  seed += repeat;
   return run;
 }
 
@@ -164,13 +154,11 @@ std::optional<int64_t> last_value(const std::string& key, const RunSpec& given) 
 // The series that `first` begins. `check` throws ConfigError for a run that cannot be launched.
 std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigin& origin,
                                                 std::shared_ptr<const Layers> layers,
-                                                AutomaticValues automatic,
                                                 std::function<void(const Run&)> check) {
   const DoubledKey& key = *origin.block->doubled;
   const auto last = last_value(key.key, layers->spec_of(origin));
-  automatic.device = first.spec.device;
   const auto make = [=, repeat = first.repeat, position = first.position](int64_t value) {
-    Draft draft = draft_of(origin, *layers, automatic, value);
+    Draft draft = draft_of(origin, *layers, value);
     if (draft.problem) throw *draft.problem;
     Run run = run_of(std::move(draft), repeat, position, *layers);
     check(run);
@@ -181,7 +169,7 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
 
 // The GPUs that there are, or that a profile named outright is made for.
 AutomaticValues automatic_values(const Profile* profile, const Resources& host, bool on_cluster) {
-  const bool wants_gpus = profile && profile->requirement.gpus;
+  const bool wants_gpus = profile && profile->gpus;
   const bool has_gpus = !on_cluster && host.gpu_count > 0;
   return {.device = has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu,
           .on_cluster = on_cluster};
@@ -189,31 +177,8 @@ AutomaticValues automatic_values(const Profile* profile, const Resources& host, 
 
 }  // namespace
 
-struct Experiment::Contents {
-  ExperimentFile file;
-};
-
-Experiment::Experiment(std::unique_ptr<Contents> contents) : contents_(std::move(contents)) {}
-Experiment::~Experiment() = default;
-Experiment::Experiment(Experiment&&) noexcept = default;
-
-Experiment Experiment::load(const std::filesystem::path& file) {
-  return Experiment(std::make_unique<Contents>(Contents{read_experiment_file(file)}));
-}
-
-Experiment Experiment::from_text(const std::filesystem::path& file, std::string text) {
-  return Experiment(
-      std::make_unique<Contents>(Contents{experiment_file_from(file, std::move(text))}));
-}
-
-const std::string& Experiment::name() const { return contents_->file.name; }
-const std::string& Experiment::title() const { return contents_->file.title; }
-Comparison Experiment::compare() const { return contents_->file.compare; }
-const std::filesystem::path& Experiment::file() const { return contents_->file.path; }
-const std::string& Experiment::text() const { return contents_->file.text; }
-
 Expansion Experiment::expand(const ExpandOptions& options, const Resources& host) const {
-  const ExperimentFile& file = contents_->file;
+  const ExperimentFile& file = *file_;
   const Overrides set = read_set_options(options.set);
   const bool on_cluster = options.on_cluster;
   const auto resources_of = [&](const Profile& profile) {
@@ -221,10 +186,11 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   };
   const auto [profile, reason] =
       choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
-  const auto layers = std::make_shared<Layers>(file, profile, set);
-  const AutomaticValues automatic = automatic_values(profile, host, on_cluster);
-  std::vector<Draft> drafts = draft_runs(file, *layers, automatic);
-  const OnlyOption only(options.only, drafts);
+  const auto layers =
+      std::make_shared<Layers>(file_, profile, set, automatic_values(profile, host, on_cluster));
+  std::vector<Draft> drafts = draft_runs(file_, *layers);
+  check_only(options.only, drafts);
+  const Names only(options.only.begin(), options.only.end());
   check_chosen(drafts, only, *layers);
 
   Expansion expansion;
@@ -238,18 +204,18 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
       const auto position = static_cast<int64_t>(origins.size());
       origins.push_back(origin);
       if (draft.problem) continue;
-      const bool is_chosen = only.chooses(draft, repeat);
-      const auto check = [=, check = options.check_gpus && is_chosen](const Run& run) {
+      const bool chosen = is_chosen(draft, repeat, only);
+      const auto check = [=, check = options.check_gpus && chosen](const Run& run) {
         const Resources resources = on_cluster ? requested(run.spec.slurm) : host;
         if (check) check_ranks(run, resources, *layers, origin);
       };
       Run run = run_of(repeat + 1 == repeats ? std::move(draft) : draft, repeat, position, *layers);
       check(run);
       if (origin.block->doubled) {
-        const auto series = series_of(run, origin, layers, automatic, check);
+        const auto series = series_of(run, origin, layers, check);
         run = doubled_run(series, origin.block->doubled->range.from);
       }
-      (is_chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
+      (chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
     }
   }
   expansion.place = [layers, origins = std::move(origins)](const Run& run, const std::string& key) {

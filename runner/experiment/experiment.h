@@ -29,6 +29,7 @@ enum class Comparison { kLoss, kThroughput };
 constexpr auto enum_names(Comparison) { return std::array{"loss"sv, "throughput"sv}; }
 
 class DoublingSeries;
+struct ExperimentFile;
 
 // One point of the experiment with one combination of the sweep's values, or one repeat of it.
 struct Run {
@@ -58,7 +59,7 @@ struct Expansion {
   std::vector<Run> runs;       // where a key is doubled, the run of its first value
   std::vector<Run> left_out;   // those that `only` leaves out, but for any that cannot be resolved
   // Where the run's key, or the nearest section around it, was given last: file:line:column, --set,
-  // else the file. As long as the experiment is there.
+  // else the file.
   std::function<std::string(const Run&, const std::string& key)> place;
 };
 
@@ -68,8 +69,6 @@ class Experiment {
   static Experiment load(const std::filesystem::path& file);
   // The same as if `file` held `text`.
   static Experiment from_text(const std::filesystem::path& file, std::string text);
-  ~Experiment();
-  Experiment(Experiment&&) noexcept;
 
   const std::string& name() const;
   const std::string& title() const;
@@ -79,16 +78,14 @@ class Experiment {
 
   // Overrides in this order: base, the profile's set, the point, the profile's overrides of that
   // point, the sweep's combination, --set (whose relative paths start at the working directory).
-  // Combinations are left out by what they are then.
-  // Runs that `only` leaves out are not checked. Throws ConfigError with the place of the value at
-  // fault.
-  // `host` is what this host has.
+  // Combinations are left out by what they are then. Runs that `only` leaves out are not checked.
+  // Throws ConfigError with the place of the value at fault. `host` is what this host has.
   Expansion expand(const ExpandOptions& options, const Resources& host) const;
 
  private:
-  struct Contents;
-  explicit Experiment(std::unique_ptr<Contents> contents);
-  std::unique_ptr<Contents> contents_;
+  explicit Experiment(std::shared_ptr<const ExperimentFile> file) : file_(std::move(file)) {}
+
+  std::shared_ptr<const ExperimentFile> file_;
 };
 
 // Digest of a file's bytes; a caller may remember digests between calls.

@@ -24,23 +24,20 @@ struct Point {
 struct ExperimentFile {
   std::filesystem::path path;
   std::string text;
-  std::string name;
-  std::string title;
-  Overrides base;
-  std::vector<Profile> profiles;
-  std::string profiles_place;
-  std::vector<Point> points;
+  std::string name{};
+  std::string title{};
+  Overrides base{};
+  std::vector<Profile> profiles{};
+  std::string profiles_place{};
+  std::vector<Point> points{};
   SweepBlocks sweep{SweepBlock{}};
   Comparison compare = Comparison::kLoss;
 
   const SweepBlocks& sweep_of(const Point& point) const {
     return point.sweep ? *point.sweep : sweep;
   }
+  // Of all sweeps.
+  std::vector<const Exclusion*> exclusions() const;
 };
-
-// Throws ConfigError on whatever is malformed.
-ExperimentFile read_experiment_file(const std::filesystem::path& path);
-// The same as if the file `path` held `text`.
-ExperimentFile experiment_file_from(const std::filesystem::path& path, std::string text);
 
 }  // namespace fsdp

@@ -1,72 +1,147 @@
 #include "runner/experiment/experiment_keys.h"
 
-namespace fsdp {
+#include <fmt/format.h>
 
-const std::vector<ExperimentKey>& experiment_keys() {
-  static const std::vector<ExperimentKey> kKeys = {
-      {"experiment", "text; required", "The experiment's name."},
-      {"title", "text", "One line for reports."},
-      {"compare", "loss, throughput; default: loss",
-       "What the points are compared by. With throughput, different batches and step counts are "
-       "meant so, and reports do not warn of them."},
-      {"profiles", "a map from names to profiles",
-       "What differs between kinds of hardware; --profile auto takes the first whose requirement "
-       "is "
-       "met."},
-      {"profiles.NAME.requires", "a map", "What must be there; absent: nothing."},
-      {"profiles.NAME.requires.gpus", "an integer, at least 1 and at most 100000",
-       "Number of GPUs."},
-      {"profiles.NAME.requires.gpu_memory_gib", "a number, greater than 0",
-       "Memory of the smallest GPU."},
-      {"profiles.NAME.set", "a map of a run's keys", "Overrides of base."},
-      {"base", "a map of a run's keys", "What all runs share."},
-      {"points", "a list of maps of a run's keys",
-       "The runs to compare, in this order; absent: one point, named as the experiment."},
-      {"points.name", "text; required", "The point's name; the point's other keys override base."},
-      {"points.sweep", "as the experiment's sweep, or none",
-       "This point's sweep, instead of the experiment's; none: the point runs once."},
-      {"sweep", "a map, or a list of maps",
-       "Several runs of each point. A list holds blocks, whose runs come one block after another; "
-       "a block's product and zip are combined, what is written first outermost."},
-      {"sweep.product", "a map from dotted keys to lists of values",
-       "Every combination of the values; the last key varies fastest."},
-      {"sweep.zip", "a map from dotted keys to lists of values of equal length",
-       "The lists advance together: the first values, the second values, and so on."},
-      {"sweep.include", "a list of maps from dotted keys to a value",
-       "Further combinations, after those of product and zip."},
-      {"sweep.exclude",
-       "a list of maps from a run's keys, or point, to a value or a list of values",
-       "What is left out: combinations whose run has, for every key of one map, one of its values. "
-       "Keys are looked up in the complete run, whatever gave them."},
-      {"sweep.double", "a map from one key that holds an integer to where it begins and ends",
-       "The key's largest value that fits: each combination is run with the first value, then with "
-       "twice that, until a run ends out_of_memory. With batch.total, the total is kept and values "
-       "that do not divide it are passed over. What has run out of memory is remembered."},
-      {"sweep.double.KEY.from", "an integer; required", "The first value."},
-      {"sweep.double.KEY.to", "an integer, at least from",
-       "The largest value; on the CPU without memory_limit_gib, required."},
-      {"sweep.double.KEY.refine", "true, false; default: false",
-       "Then run what is between the largest value that fits and the smallest that does not, half "
-       "way each time, down to neighbouring values."},
-      {"sweep.repeats", "an integer, at least 1, or a map",
-       "How many times each combination is run; alone, each point."},
-      {"sweep.repeats.count", "an integer, at least 1; required", "How many times."},
-      {"sweep.repeats.change_seed", "true, false; default: false",
-       "Whether repeat N, counted from 0, has N added to train.seed; false: all have the same "
-       "seed, and should have the same losses."},
-  };
-  return kKeys;
+#include <algorithm>
+
+#include "contract/spec/run_spec_keys.h"
+
+namespace fsdp {
+namespace {
+
+// A key of an experiment file; the keys of a run's specification are RunSpec's.
+struct ExperimentKey {
+  std::string_view path;  // dotted; capitals stand for a name of the user's
+  std::string_view type;
+  std::string_view documentation;
+};
+
+// Every key of an experiment file: what the loader knows and what the reference says.
+constexpr ExperimentKey kKeys[] = {
+    {"experiment", "text; required", "The experiment's name."},
+    {"title", "text", "One line for reports."},
+    {"compare", "loss, throughput; default: loss",
+     "What the points are compared by. With throughput, different batches and step counts are "
+     "meant so, and reports do not warn of them."},
+    {"profiles", "a map from names to profiles",
+     "What differs between kinds of hardware; --profile auto takes the first whose requirement "
+     "is "
+     "met."},
+    {"profiles.NAME.requires", "a map", "What must be there; absent: nothing."},
+    {"profiles.NAME.requires.gpus", "an integer, at least 1 and at most 100000", "Number of GPUs."},
+    {"profiles.NAME.requires.gpu_memory_gib", "a number, greater than 0",
+     "Memory of the smallest GPU."},
+    {"profiles.NAME.set", "a map of a run's keys", "Overrides of base."},
+    {"base", "a map of a run's keys", "What all runs share."},
+    {"points", "a list of maps of a run's keys",
+     "The runs to compare, in this order; absent: one point, named as the experiment."},
+    {"points.name", "text; required", "The point's name; the point's other keys override base."},
+    {"points.sweep", "as the experiment's sweep, or none",
+     "This point's sweep, instead of the experiment's; none: the point runs once."},
+    {"sweep", "a map, or a list of maps",
+     "Several runs of each point. A list holds blocks, whose runs come one block after another; "
+     "a block's product and zip are combined, what is written first outermost."},
+    {"sweep.product", "a map from dotted keys to lists of values",
+     "Every combination of the values; the last key varies fastest."},
+    {"sweep.zip", "a map from dotted keys to lists of values of equal length",
+     "The lists advance together: the first values, the second values, and so on."},
+    {"sweep.include", "a list of maps from dotted keys to a value",
+     "Further combinations, after those of product and zip."},
+    {"sweep.exclude", "a list of maps from a run's keys, or point, to a value or a list of values",
+     "What is left out: combinations whose run has, for every key of one map, one of its values. "
+     "Keys are looked up in the complete run, whatever gave them."},
+    {"sweep.double", "a map from one key that holds an integer to where it begins and ends",
+     "The key's largest value that fits: each combination is run with the first value, then with "
+     "twice that, until a run ends out_of_memory. With batch.total, the total is kept and values "
+     "that do not divide it are passed over. What has run out of memory is remembered."},
+    {"sweep.double.KEY.from", "an integer; required", "The first value."},
+    {"sweep.double.KEY.to", "an integer, at least from",
+     "The largest value; on the CPU without memory_limit_gib, required."},
+    {"sweep.double.KEY.refine", "true, false; default: false",
+     "Then run what is between the largest value that fits and the smallest that does not, half "
+     "way each time, down to neighbouring values."},
+    {"sweep.repeats", "an integer, at least 1, or a map",
+     "How many times each combination is run; alone, each point."},
+    {"sweep.repeats.count", "an integer, at least 1; required", "How many times."},
+    {"sweep.repeats.change_seed", "true, false; default: false",
+     "Whether repeat N, counted from 0, has N added to train.seed; false: all have the same "
+     "seed, and should have the same losses."},
+};
+
+std::string hint_for_unknown(std::string_view section, const std::string& name,
+                             const std::vector<std::string>& allowed) {
+  if (section.empty() && is_key_of_a_run(name)) {
+    return "; '" + name + "' is a run's key, and stands below 'base'";
+  }
+  if (section == "sweep" && is_key_of_a_run(name)) return "; its values stand below 'product'";
+  return suggestion(name, allowed);
 }
+
+std::string entry_text(std::string_view key, std::string_view type,
+                       std::string_view documentation) {
+  return fmt::format("  {}: {}\n      {}\n", key, type, documentation);
+}
+
+template <typename Part>
+void append_fields(std::string& out, const Part& part, const std::string& prefix) {
+  Part::visit_fields(part, [&](const char* name, const auto& member, const char* documentation,
+                               const Range& range, auto...) {
+    using Member = std::remove_cvref_t<decltype(member)>;
+    const std::string key = prefix + name;
+    if constexpr (Fields<Member>) {
+      out += entry_text(
+          key, HasShortForm<Member> ? "a map, or in short the value of its first key" : "a map",
+          documentation);
+      append_fields(out, member, key + '.');
+    } else {
+      out += entry_text(key, allowed_values<Member>(range) + "; default: " + yaml_text(member),
+                        documentation);
+    }
+  });
+}
+
+}  // namespace
 
 std::vector<std::string> experiment_key_names(std::string_view section) {
   const std::string prefix = section.empty() ? "" : std::string(section) + '.';
   std::vector<std::string> names;
-  for (const ExperimentKey& key : experiment_keys()) {
+  for (const ExperimentKey& key : kKeys) {
     if (!key.path.starts_with(prefix)) continue;
     const std::string_view name = key.path.substr(prefix.size());
     if (name.find('.') == std::string_view::npos) names.emplace_back(name);
   }
   return names;
+}
+
+const YamlEntry* Section::find(std::string_view name) const {
+  const auto found =
+      std::ranges::find(entries, name, [](const YamlEntry& entry) { return entry.key.Scalar(); });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+Section read_section(const YamlEntry& entry, std::string_view section) {
+  const std::string prefix = entry.path.empty() ? "" : entry.path + '.';
+  const std::vector<std::string> allowed = experiment_key_names(section);
+  Section read{entries(entry.value, entry.origin, prefix, entry.value_place())};
+  for (const YamlEntry& key : read.entries) {
+    const std::string& name = key.key.Scalar();
+    if (std::ranges::find(allowed, name) != allowed.end()) continue;
+    refuse_unknown_key(key, allowed, hint_for_unknown(section, name, allowed));
+  }
+  return read;
+}
+
+std::string experiment_reference() {
+  std::string text = "An experiment file\n\n";
+  for (const ExperimentKey& key : kKeys) text += entry_text(key.path, key.type, key.documentation);
+  text +=
+      "\nA run's keys, nested or dotted; later ones win: base, the profile's set, the point, the\n"
+      "sweep's values, --set. A value may follow from other keys of the run: ${strategy.ranks}, or "
+      "a\n"
+      "product or quotient of such references and numbers, ${batch.size_per_rank} * 1e-4. In\n"
+      "[...] and {...} it stands in quotes.\n\n";
+  append_fields(text, RunSpec{}, "");
+  return text;
 }
 
 }  // namespace fsdp

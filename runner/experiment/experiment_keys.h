@@ -4,19 +4,32 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/spec/yaml_value.h"
+
 namespace fsdp {
 
-// A key of an experiment file; the keys of a run's specification are RunSpec's.
-struct ExperimentKey {
-  std::string_view path;  // dotted; capitals stand for a name of the user's
-  std::string_view type;
-  std::string_view documentation;
+// A map of an experiment file, all of whose keys are known.
+struct Section {
+  std::vector<YamlEntry> entries;  // in their order
+
+  // Null where the key is not given.
+  const YamlEntry* find(std::string_view name) const;
+
+  // Leaves `member` as it is where the key is not given.
+  template <typename T>
+  void read(std::string_view name, T& member, const Range& range) const {
+    if (const YamlEntry* entry = find(name)) read_value(member, *entry, range);
+  }
 };
 
-// Every key of an experiment file: what the loader knows and what the reference says.
-const std::vector<ExperimentKey>& experiment_keys();
+// Reads the map of `entry`, which may have the keys right below `section`. Throws ConfigError.
+Section read_section(const YamlEntry& entry, std::string_view section);
 
 // The names of the keys right below `section` ("profiles.NAME"; empty: the top of the file).
 std::vector<std::string> experiment_key_names(std::string_view section);
+
+// The documentation of every key of an experiment file, as text: key, type, default, allowed values
+// and a sentence. Made from the definitions that the loader uses.
+std::string experiment_reference();
 
 }  // namespace fsdp

@@ -27,19 +27,6 @@ void forget(Section& section, Effect most) {
       });
 }
 
-// Carried out anyhow.
-RunSpec identifying(RunSpec spec) {
-  forget(spec, Effect::kHowOnly);
-  return spec;
-}
-
-// What decides the losses and, within the precision, nothing that does not.
-RunSpec deciding_losses(RunSpec spec) {
-  spec.batch.total = total_batch(spec);  // whatever it is given by
-  forget(spec, Effect::kNotLosses);
-  return spec;
-}
-
 std::string digests_of_inputs(const RunSpec& spec, const FileDigest& digest) {
   std::string digests;
   for (const std::filesystem::path& file : input_files(spec)) digests += digest(file) + '\n';
@@ -53,14 +40,18 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
 }
 
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
-  RunSpec deciding = deciding_losses(spec);
+  RunSpec deciding = spec;
+  deciding.batch.total = total_batch(spec);  // whatever it is given by
+  forget(deciding, Effect::kNotLosses);
   const std::string keys = differences_from_default(deciding);
   deciding.resume = spec.resume;  // its contents, not its place
   return text_digest(keys + digests_of_inputs(deciding, digest));
 }
 
 std::string identity_keys(const RunSpec& spec) {
-  return differences_from_default(identifying(spec));
+  RunSpec identifying = spec;
+  forget(identifying, Effect::kHowOnly);
+  return differences_from_default(identifying);
 }
 
 std::string run_hash(const RunSpec& spec, const FileDigest& digest) {

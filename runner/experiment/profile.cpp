@@ -1,5 +1,7 @@
 #include "runner/experiment/profile.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "contract/spec/yaml_value.h"
@@ -8,32 +10,31 @@
 namespace fsdp {
 namespace {
 
-std::string who_has(const Resources& resources) {
-  return resources.are_requested ? "asks Slurm for " : "this host has ";
+std::string_view who_has(const Resources& resources) {
+  return resources.are_requested ? "asks Slurm for" : "this host has";
 }
 
 // "a100x4 needs 4 GPUs, this host has 0"; empty when the requirement is met.
 std::string shortfall(const Profile& profile, const Resources& resources) {
-  const auto& [gpus, gpu_memory_gib] = profile.requirement;
-  if (gpus && resources.gpu_count < *gpus) {
-    return profile.name + " needs " + counted(*gpus, "GPU") + ", " + who_has(resources) +
-           std::to_string(resources.gpu_count);
+  const std::string memory =
+      resources.gpu_count > 0 ? shortest(resources.gpu_memory_gib) + " GiB" : "none";
+  if (profile.gpus && resources.gpu_count < *profile.gpus) {
+    return fmt::format("{} needs {}, {} {}", profile.name, counted(*profile.gpus, "GPU"),
+                       who_has(resources), resources.gpu_count);
   }
-  if (gpu_memory_gib && resources.gpu_memory_gib < *gpu_memory_gib) {
-    return profile.name + " needs GPUs of " + shortest(*gpu_memory_gib) + " GiB, " +
-           who_has(resources) +
-           (resources.gpu_count > 0 ? shortest(resources.gpu_memory_gib) + " GiB" : "none");
+  if (profile.gpu_memory_gib && resources.gpu_memory_gib < *profile.gpu_memory_gib) {
+    return fmt::format("{} needs GPUs of {} GiB, {} {}", profile.name,
+                       shortest(*profile.gpu_memory_gib), who_has(resources), memory);
   }
   return "";
 }
 
 // Why the first profile is taken: "this host has 4 GPUs of 79.2 GiB".
 std::string merit(const Profile& profile, const Resources& resources) {
-  const auto& [gpus, gpu_memory_gib] = profile.requirement;
-  if (!gpus && !gpu_memory_gib) return "it requires nothing";
-  const bool tells_memory = gpu_memory_gib && std::isfinite(resources.gpu_memory_gib);
-  return who_has(resources) + counted(resources.gpu_count, "GPU") +
-         (tells_memory ? " of " + shortest(resources.gpu_memory_gib) + " GiB" : "");
+  if (!profile.gpus && !profile.gpu_memory_gib) return "it requires nothing";
+  const bool tells_memory = profile.gpu_memory_gib && std::isfinite(resources.gpu_memory_gib);
+  return fmt::format("{} {}{}", who_has(resources), counted(resources.gpu_count, "GPU"),
+                     tells_memory ? " of " + shortest(resources.gpu_memory_gib) + " GiB" : "");
 }
 
 ProfileChoice choose_first_met(const std::vector<Profile>& profiles,
@@ -57,8 +58,7 @@ ProfileChoice choose_first_met(const std::vector<Profile>& profiles,
 ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
                              const ResourcesOf& resources_of, const std::string& place) {
   if (name == "auto") {
-    if (profiles.empty()) return {};
-    return choose_first_met(profiles, resources_of, place);
+    return profiles.empty() ? ProfileChoice{} : choose_first_met(profiles, resources_of, place);
   }
   std::vector<std::string> names = {"auto"};
   for (const Profile& profile : profiles) {

@@ -10,23 +10,18 @@
 
 namespace fsdp {
 
-// What a profile needs of the hardware.
-struct ProfileRequirement {
-  std::optional<int64_t> gpus;
-  std::optional<double> gpu_memory_gib;
-};
-
 // What differs on one kind of hardware.
 struct Profile {
   std::string name;
-  ProfileRequirement requirement;
-  Overrides set;
+  std::optional<int64_t> gpus{};  // that it requires
+  std::optional<double> gpu_memory_gib{};
+  Overrides set{};
 };
 
 // A profile and why it was taken, for the user. `profile` is null when the experiment has none.
 struct ProfileChoice {
   const Profile* profile = nullptr;
-  std::string reason;
+  std::string reason{};
 };
 
 // What there would be for the runs of a profile.

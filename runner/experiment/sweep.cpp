@@ -1,11 +1,12 @@
 #include "runner/experiment/sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <unordered_set>
 
-#include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
 #include "contract/text/utf8.h"
 #include "runner/experiment/experiment_keys.h"
 
@@ -16,6 +17,12 @@ namespace {
 using Row = std::vector<YamlEntry>;
 // Rows of which a combination has one.
 using Axis = std::vector<Row>;
+
+// A key with several values.
+struct ValueList {
+  YamlEntry entry;
+  std::vector<YamlEntry> items;
+};
 
 // A list's item as the value of the list's key.
 YamlEntry item_of(const YamlEntry& list, const YAML::Node& value) {
@@ -36,59 +43,55 @@ SweepValue read_sweep_value(const YamlEntry& entry) {
                             "', dotted, with a list of values");
   }
   SweepValue value{.key = entry.path,
-                   .label = entry.path.substr(entry.path.rfind('.') + 1),
-                   .text = "",
-                   .place = entry.value_place(),
-                   .overrides = {}};
+                   .label = label_of(entry.path),
+                   .text = text_of(entry.value),
+                   .place = entry.value_place()};
   value.overrides.add(entry);
-  value.text = text_of(entry.value);
   if (holds_control_characters(value.text)) {
     refuse_value(entry, "holds a control character, and would be part of a run's name");
   }
   return value;
 }
 
-// The keys of `product` or `zip`, each with its list of values.
-std::vector<YamlEntry> read_lists(const YamlEntry& form) {
+// The keys of `product` or `zip`.
+std::vector<ValueList> read_lists(const YamlEntry& form) {
   require_map(form, "dotted keys to lists of values");
-  std::vector<YamlEntry> lists;
+  std::vector<ValueList> lists;
   for (const YamlEntry& list : entries(form.value, form.origin, "", form.value_place())) {
     require_list(list, "values");
-    if (list.value.size() == 0) refuse_value(list, "is an empty list; allowed: at least one value");
-    lists.push_back(list);
+    lists.push_back({list, items_of(list, "value")});
   }
-  if (lists.empty())
+  if (lists.empty()) {
     refuse_value(form, "is empty; allowed: at least one key with a list of values");
+  }
   return lists;
 }
 
-Axis read_product_key(const YamlEntry& list) {
+Axis read_product_key(const ValueList& list) {
   Axis axis;
   std::unordered_set<std::string> texts;
-  for (const YAML::Node& value : list.value) {
-    const YamlEntry item = item_of(list, value);
+  for (const YamlEntry& item : list.items) {
     axis.push_back({item});
-    if (!value.IsScalar() && !value.IsNull()) continue;  // refused when it is read
-    if (!texts.insert(text_of(value)).second) {
-      refuse_value(item, "'" + text_of(value) + "' comes twice; allowed: once");
+    if (!item.value.IsScalar() && !item.value.IsNull()) continue;  // refused when it is read
+    if (!texts.insert(text_of(item.value)).second) {
+      refuse_value(item, "'" + text_of(item.value) + "' comes twice; allowed: once");
     }
   }
   return axis;
 }
 
 Axis read_zip(const YamlEntry& form) {
-  const std::vector<YamlEntry> lists = read_lists(form);
-  const size_t length = lists.front().value.size();
-  for (const YamlEntry& list : lists) {
-    if (list.value.size() == length) continue;
-    refuse_value(list, "has " + counted(static_cast<int64_t>(list.value.size()), "value") +
-                           ", but '" + lists.front().path + "' has " + std::to_string(length) +
-                           "; lists that are advanced together have equally many");
-  }
-  Axis axis;
-  for (size_t i = 0; i < length; ++i) {
-    Row& row = axis.emplace_back();
-    for (const YamlEntry& list : lists) row.push_back(item_of(list, list.value[i]));
+  const std::vector<ValueList> lists = read_lists(form);
+  const ValueList& first = lists.front();
+  Axis axis(first.items.size());
+  for (const auto& [entry, items] : lists) {
+    if (items.size() != axis.size()) {
+      refuse_value(entry,
+                   fmt::format("has {}, but '{}' has {}; lists that are advanced together "
+                               "have equally many",
+                               counted(std::ssize(items), "value"), first.entry.path, axis.size()));
+    }
+    for (size_t i = 0; i < axis.size(); ++i) axis[i].push_back(items[i]);
   }
   return axis;
 }
@@ -96,12 +99,10 @@ Axis read_zip(const YamlEntry& form) {
 // Each row has the keys of one item.
 Axis read_include(const YamlEntry& form) {
   require_list(form, "maps of dotted keys to a value");
-  if (form.value.size() == 0) refuse_value(form, "is an empty list; allowed: at least one map");
   Axis axis;
-  for (const YAML::Node& node : form.value) {
-    const YamlEntry item = item_of(form, node);
+  for (const YamlEntry& item : items_of(form, "map")) {
     require_map(item, "dotted keys to a value");
-    axis.push_back(entries(node, form.origin, "", item.value_place()));
+    axis.push_back(entries(item.value, item.origin, "", item.value_place()));
     if (axis.back().empty()) refuse_value(item, "is empty; allowed: at least one key with a value");
   }
   return axis;
@@ -109,35 +110,25 @@ Axis read_include(const YamlEntry& form) {
 
 std::vector<Exclusion> read_exclude(const YamlEntry& form) {
   require_list(form, "maps of what is left out");
-  if (form.value.size() == 0) refuse_value(form, "is an empty list; allowed: at least one map");
   std::vector<Exclusion> exclusions;
-  for (const YAML::Node& node : form.value) exclusions.emplace_back(item_of(form, node));
+  for (const YamlEntry& item : items_of(form, "map")) exclusions.emplace_back(item);
   return exclusions;
 }
 
 Repeats read_repeats(const YamlEntry& form) {
+  constexpr const char* kSection = "sweep.repeats";
   Repeats repeats;
   const Range range = from_to(1, kMaximumRuns);
   if (!form.value.IsMap()) {
-    read_value(repeats.count, form, range,
-               allowed_values<int64_t>(range) + ", or a map of " +
-                   joined(experiment_key_names("sweep.repeats")));
+    read_value(
+        repeats.count, form, range,
+        allowed_values<int64_t>(range) + ", or a map of " + joined(experiment_key_names(kSection)));
     return repeats;
   }
-  bool has_count = false;
-  for (const YamlEntry& key :
-       entries(form.value, form.origin, form.path + '.', form.value_place())) {
-    if (key.key.Scalar() == "count") {
-      read_value(repeats.count, key, range);
-      has_count = true;
-    } else if (key.key.Scalar() == "change_seed") {
-      repeats.change_seed = read_bool(key);
-    } else {
-      const std::vector<std::string> names = experiment_key_names("sweep.repeats");
-      refuse_unknown_key(key, names, suggestion(key.key.Scalar(), names));
-    }
-  }
-  if (!has_count) refuse_value(form, "has no count; allowed: count: N");
+  const Section keys = read_section(form, kSection);
+  keys.read("count", repeats.count, range);
+  keys.read("change_seed", repeats.change_seed, any_value());
+  if (!keys.find("count")) refuse_value(form, "has no count; allowed: count: N");
   return repeats;
 }
 
@@ -159,11 +150,10 @@ void check_axes_agree(const std::vector<Axis>& axes) {
 }
 
 // Every combination of one of `outer` and one row of `axis`, whose values are added to the block's.
-std::vector<Combination> crossed(std::vector<Combination> outer, const Axis& axis,
+std::vector<Combination> crossed(const std::vector<Combination>& outer, const Axis& axis,
                                  const YamlEntry& form, SweepBlock& block) {
   if (axis.size() > kMaximumRuns / outer.size()) {
-    refuse_value(form,
-                 "has more combinations than allowed: at most " + std::to_string(kMaximumRuns));
+    refuse_value(form, fmt::format("has more combinations than allowed: at most {}", kMaximumRuns));
   }
   std::vector<Combination> rows;
   for (const Row& row : axis) {
@@ -177,8 +167,7 @@ std::vector<Combination> crossed(std::vector<Combination> outer, const Axis& axi
   combinations.reserve(outer.size() * rows.size());
   for (const Combination& before : outer) {
     for (const Combination& row : rows) {
-      combinations.push_back(before);
-      combinations.back().insert(combinations.back().end(), row.begin(), row.end());
+      std::ranges::copy(row, std::back_inserter(combinations.emplace_back(before)));
     }
   }
   return combinations;
@@ -187,33 +176,27 @@ std::vector<Combination> crossed(std::vector<Combination> outer, const Axis& axi
 // The doubled key as an axis of one value, for what is checked of all axes.
 Axis axis_of_double(const YamlEntry& form) {
   const YamlEntry range = entries(form.value, form.origin, "", form.value_place()).front();
-  return {{YamlEntry{range.key, range.value["from"], range.path, range.origin}}};
+  return {{item_of(range, range.value["from"])}};
 }
 
 SweepBlock read_block(const YamlEntry& entry) {
-  const std::vector<std::string> forms = experiment_key_names("sweep");
-  require_map(entry, "one or more of: " + joined(forms));
-  const auto written = entries(entry.value, entry.origin, "sweep.", entry.value_place());
-  if (written.empty()) refuse_value(entry, "is empty; allowed: one or more of: " + joined(forms));
-  SweepBlock block;
-  block.place = entry.value_place();
+  const std::string forms = joined(experiment_key_names("sweep"));
+  require_map(entry, "one or more of: " + forms);
+  const Section section = read_section(entry, "sweep");
+  if (section.entries.empty()) refuse_value(entry, "is empty; allowed: one or more of: " + forms);
+  SweepBlock block{.place = entry.value_place()};
   std::vector<Axis> axes;
   std::vector<Axis> doubled;  // none or one
-  Axis items;
-  std::vector<Combination> included;
-  for (const YamlEntry& form : written) {
+  const auto add_axis = [&](const YamlEntry& form, Axis axis) {
+    block.combinations = crossed(block.combinations, axis, form, block);
+    axes.push_back(std::move(axis));
+  };
+  for (const YamlEntry& form : section.entries) {
     const std::string& name = form.key.Scalar();
-    const auto add_axis = [&](Axis axis) {
-      block.combinations = crossed(std::move(block.combinations), axis, form, block);
-      axes.push_back(std::move(axis));
-    };
     if (name == "product") {
-      for (const YamlEntry& list : read_lists(form)) add_axis(read_product_key(list));
+      for (const ValueList& list : read_lists(form)) add_axis(form, read_product_key(list));
     } else if (name == "zip") {
-      add_axis(read_zip(form));
-    } else if (name == "include") {
-      items = read_include(form);
-      included = crossed({{}}, items, form, block);
+      add_axis(form, read_zip(form));
     } else if (name == "exclude") {
       block.exclusions = read_exclude(form);
     } else if (name == "repeats") {
@@ -221,39 +204,33 @@ SweepBlock read_block(const YamlEntry& entry) {
     } else if (name == "double") {
       block.doubled = read_doubled_key(form);
       doubled.push_back(axis_of_double(form));
-    } else {
-      refuse_unknown_key(
-          form, forms,
-          is_key_of_a_run(name) ? "; its values stand below 'product'" : suggestion(name, forms));
     }
   }
-  if (axes.empty() && !included.empty()) block.combinations.clear();
+  const bool is_included_only = axes.empty();
   std::ranges::copy(doubled, std::back_inserter(axes));
   check_axes_agree(axes);
-  if (!items.empty()) doubled.push_back(std::move(items));
-  check_axes_agree(doubled);
-  std::ranges::move(included, std::back_inserter(block.combinations));
+  if (const YamlEntry* include = section.find("include")) {
+    if (is_included_only) block.combinations.clear();
+    doubled.push_back(read_include(*include));
+    std::ranges::move(crossed({{}}, doubled.back(), *include, block),
+                      std::back_inserter(block.combinations));
+    check_axes_agree(doubled);
+  }
   return block;
 }
 
 void lengthen_ambiguous_labels(SweepBlocks& blocks) {
-  struct Labelled {
-    const std::string& key;
-    std::string& label;
+  const auto visit_labels = [&](const auto& visit) {
+    for (SweepBlock& block : blocks) {
+      for (SweepValue& value : block.values) visit(value.label, value.key);
+      if (block.doubled) visit(block.doubled->label, block.doubled->key);
+    }
   };
-  std::vector<Labelled> all;
-  for (SweepBlock& block : blocks) {
-    for (SweepValue& value : block.values) all.push_back({value.key, value.label});
-    if (block.doubled) all.push_back({block.doubled->key, block.doubled->label});
-  }
-  std::vector<std::pair<std::string, std::string>> keys;  // label, key
-  for (const Labelled& each : all) keys.emplace_back(each.label, each.key);
-  std::ranges::sort(keys);
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  for (const Labelled& each : all) {
-    const auto is_namesake = [&](const auto& key) { return key.first == each.label; };
-    if (std::ranges::count_if(keys, is_namesake) > 1) each.label = each.key;
-  }
+  std::map<std::string, std::set<std::string>> keys;
+  visit_labels([&](std::string& label, const std::string& key) { keys[label].insert(key); });
+  visit_labels([&](std::string& label, const std::string& key) {
+    if (keys.at(label).size() > 1) label = key;
+  });
 }
 
 }  // namespace
@@ -261,7 +238,7 @@ void lengthen_ambiguous_labels(SweepBlocks& blocks) {
 std::string SweepBlock::suffix(const Combination& combination) const {
   std::string text;
   for (const size_t number : combination) {
-    text += ' ' + values[number].label + '=' + values[number].text;
+    text += fmt::format(" {}={}", values[number].label, values[number].text);
   }
   return text;
 }
@@ -272,15 +249,22 @@ const std::string& SweepBlock::place_of(const Combination& combination) const {
 
 SweepBlocks read_sweep(const YamlEntry& entry) {
   SweepBlocks blocks;
-  if (!entry.value.IsSequence()) {
-    blocks.push_back(read_block(entry));
+  if (entry.value.IsSequence()) {
+    for (const YamlEntry& item : items_of(entry, "block")) blocks.push_back(read_block(item));
   } else {
-    if (entry.value.size() == 0)
-      refuse_value(entry, "is an empty list; allowed: at least one block");
-    for (const YAML::Node& node : entry.value) blocks.push_back(read_block(item_of(entry, node)));
+    blocks.push_back(read_block(entry));
   }
   lengthen_ambiguous_labels(blocks);
   return blocks;
+}
+
+std::string label_of(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+std::vector<YamlEntry> items_of(const YamlEntry& list, const std::string& one) {
+  if (list.value.size() == 0) refuse_value(list, "is an empty list; allowed: at least one " + one);
+  std::vector<YamlEntry> items;
+  for (const YAML::Node& value : list.value) items.push_back(item_of(list, value));
+  return items;
 }
 
 }  // namespace fsdp

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "contract/spec/overrides.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/experiment/doubled_key.h"
-#include "runner/experiment/exclusion.h"
 
 namespace fsdp {
 
@@ -21,11 +20,54 @@ struct SweepValue {
   std::string label;  // the key's last component, or all of it where that would be ambiguous
   std::string text;   // as written
   std::string place;
-  Overrides overrides;
+  Overrides overrides{};
 };
 
 // Numbers of a block's values, outer to inner.
 using Combination = std::vector<size_t>;
+
+// What a run must be for its combination to be left out: every key given has one of the values
+// given for it.
+class Exclusion {
+ public:
+  // Reads one map of a sweep's `exclude`. Throws ConfigError.
+  explicit Exclusion(const YamlEntry& entry);
+
+  bool matches(const std::string& point, const RunSpec& spec) const;
+
+  const std::string& place() const { return place_; }
+  // Throws ConfigError when it names a point that is none of `names`.
+  void check_points(const std::vector<std::string>& names) const;
+
+ private:
+  void read_key(const YamlEntry& entry);
+
+  std::string place_;
+  std::map<std::string, std::string> points_;  // with their places; empty: any point
+  std::vector<std::vector<Overrides>> keys_;   // per key: its values
+};
+
+struct DoublingRange {
+  int64_t from = 1;
+  std::optional<int64_t> to;  // the largest to try; absent: until one does not fit
+  bool refine = false;        // bisect down to neighbouring valid values
+};
+
+// The integer key of a run's specification that a sweep doubles.
+struct DoubledKey {
+  std::string key;    // dotted
+  std::string label;  // as SweepValue's
+  std::string place;  // of its range
+  DoublingRange range;
+
+  // The layer that gives the key this value. Throws ConfigError when it may not have it.
+  Overrides with(int64_t value) const;
+  // " size_per_rank=8": what the value adds to a run's name.
+  std::string suffix(int64_t value) const;
+};
+
+// Reads a sweep's `double`. Throws ConfigError.
+DoubledKey read_doubled_key(const YamlEntry& entry);
 
 struct Repeats {
   int64_t count = 1;
@@ -34,13 +76,13 @@ struct Repeats {
 
 // One block of a sweep: the combinations that every point is run with, each `repeats.count` times.
 struct SweepBlock {
-  std::string place;
-  std::vector<SweepValue> values;
+  std::string place{};
+  std::vector<SweepValue> values{};
   // In the order of the runs. Without any form that gives values: one combination of nothing.
   std::vector<Combination> combinations = {{}};
-  std::vector<Exclusion> exclusions;
-  Repeats repeats;
-  std::optional<DoubledKey> doubled;  // each combination is run with several values of it
+  std::vector<Exclusion> exclusions{};
+  Repeats repeats{};
+  std::optional<DoubledKey> doubled{};  // each combination is run with several values of it
 
   // " size_per_rank=2 every=0": what the combination adds to a point's name.
   std::string suffix(const Combination& combination) const;
@@ -53,5 +95,12 @@ using SweepBlocks = std::vector<SweepBlock>;
 
 // Reads a `sweep`: one block or a list of them. Throws ConfigError.
 SweepBlocks read_sweep(const YamlEntry& entry);
+
+// The last component of a dotted key.
+std::string label_of(const std::string& key);
+
+// The items of a list, each as a value of the list's key. Throws ConfigError when there is none:
+// `one` is what is allowed, "value".
+std::vector<YamlEntry> items_of(const YamlEntry& list, const std::string& one);
 
 }  // namespace fsdp

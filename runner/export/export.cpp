@@ -7,22 +7,14 @@
 namespace fsdp {
 namespace {
 
-Origin origin_of(const Store& store, const ComparisonRow& row) {
+Origin origin_of(const Store& store, const ComparisonRow& run) {
   Origin origin;
-  if (!row.attempt) return origin;
-  const int attempt = static_cast<int>(*row.attempt);
-  const Provenance provenance = store.provenance(row.run, attempt);
-  origin.runner_version = provenance.runner_version;
-  origin.cpu_name = provenance.cpu_name;
-  origin.cpu_cores = provenance.cpu_cores;
-  origin.memory_total_bytes = provenance.memory_total_bytes;
-  origin.environment = provenance.environment;
-  origin.experiment_text_digest = provenance.experiment_text_digest;
-  const std::vector<RunStarted> ranks = store.rank_facts(row.run, attempt);
-  if (ranks.empty()) return origin;
-  origin.nccl_version = ranks.front().nccl_version;
-  origin.power_limit_watts = ranks.front().power_limit_watts;
-  origin.sm_clock_mhz_max = ranks.front().sm_clock_mhz_max;
+  origin.provenance.environment.clear();  // of what has not run, not even that it had none
+  if (!run.attempt) return origin;
+  const int attempt = static_cast<int>(*run.attempt);
+  origin.provenance = store.provenance(run.run, attempt);
+  const std::vector<RunStarted> ranks = store.rank_facts(run.run, attempt);
+  if (!ranks.empty()) origin.rank0 = ranks.front();
   return origin;
 }
 
@@ -32,17 +24,17 @@ std::filesystem::path folder_of(const ComparisonRow& row) {
          (file_name_of(row.point) + '-' + row.hash8);
 }
 
-void write_run(const Store& store, const ExportedRun& run, const std::filesystem::path& folder,
-               const ExportOptions& options) {
+void write_run(const Store& store, const ComparisonRow& run, const Origin& origin,
+               const std::filesystem::path& folder, const ExportOptions& options) {
   std::filesystem::create_directories(folder);
   switch (options.format) {
     case ExportFormat::kCsv:
     case ExportFormat::kJsonl:
-      return write_tables(store, run, folder, options.format);
+      return write_tables(store, run, folder, options.format == ExportFormat::kJsonl);
     case ExportFormat::kTensorboard:
       return write_tensorboard(store, run, folder);
     case ExportFormat::kWandb:
-      return write_wandb(store, run, folder, options);
+      return write_wandb(store, run, origin, folder, options);
   }
 }
 
@@ -52,14 +44,11 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options) {
   const bool as_json =
       options.format == ExportFormat::kJsonl || options.format == ExportFormat::kWandb;
-  TableFile<ComparisonRow, Origin> runs(folder / "runs",
-                                        as_json ? TableFormat::kJsonl : TableFormat::kCsv);
+  TableFile<ComparisonRow, Origin> runs(folder / "runs", as_json);
   for (const ComparisonRow& row : rows) {
     const Origin origin = origin_of(store, row);
     runs.add(row, origin);
-    if (!row.attempt) continue;
-    write_run(store, {.row = row, .origin = origin, .spec_text = store.spec_text(row.run)},
-              folder / folder_of(row), options);
+    if (row.attempt) write_run(store, row, origin, folder / folder_of(row), options);
   }
   runs.close();
   if (options.format == ExportFormat::kWandb) write_wandb_upload(folder);

@@ -10,12 +10,8 @@
 namespace fsdp {
 namespace {
 
-void add_if_known(Moment& moment, const std::string& name, const std::optional<double>& value) {
+void add_if_known(Moment& moment, const std::string& name, std::optional<double> value) {
   if (value && std::isfinite(*value)) moment.figures.emplace_back(name, *value);
-}
-
-void add_if_known(Moment& moment, const std::string& name, const std::optional<int64_t>& value) {
-  if (value) moment.figures.emplace_back(name, static_cast<double>(*value));
 }
 
 // `of_ranks` is one step of each rank that did it; loss and learning rate are the same on all.
@@ -29,14 +25,14 @@ Moment moment_of_step(const std::vector<const Recorded<StepDone>*>& of_ranks) {
     allocated_bytes = std::max(allocated_bytes, rank->body.memory_allocated_bytes_max);
     reserved_bytes = std::max(reserved_bytes, rank->body.memory_reserved_bytes_max);
   }
-  Moment moment{.step = first.body.step, .time_unix_ms = first.time_unix_ms, .figures = {}};
+  Moment moment{.step = first.body.step, .time_unix_ms = first.time_unix_ms};
   add_if_known(moment, "train/loss", first.body.loss);
-  add_if_known(moment, "train/learning_rate", std::optional(first.body.learning_rate));
+  add_if_known(moment, "train/learning_rate", first.body.learning_rate);
   add_if_known(moment, "train/gradient_norm", first.body.gradient_norm);
-  add_if_known(moment, "time/step_time_ms", std::optional(slowest->step_time_ms));
+  add_if_known(moment, "time/step_time_ms", slowest->step_time_ms);
   add_if_known(moment, "time/communication_time_ms", slowest->communication_time_ms);
-  add_if_known(moment, "memory/allocated_bytes_max", std::optional(allocated_bytes));
-  add_if_known(moment, "memory/reserved_bytes_max", std::optional(reserved_bytes));
+  add_if_known(moment, "memory/allocated_bytes_max", allocated_bytes);
+  add_if_known(moment, "memory/reserved_bytes_max", reserved_bytes);
   return moment;
 }
 
@@ -53,11 +49,11 @@ std::vector<Moment> moments_of_steps(const std::vector<Recorded<StepDone>>& step
 
 void add_evaluations(std::vector<Moment>& moments, const Store& store, int64_t run_id,
                      const Stretch& stretch) {
-  for (const Recorded<EvaluationDone>& evaluation : store.evaluations(run_id, stretch.attempt)) {
+  for (const Recorded<EvaluationDone>& evaluation :
+       store.events<EvaluationDone>(run_id, stretch.attempt)) {
     // Every rank reports the same.
     if (evaluation.rank != 0 || evaluation.body.step > stretch.last_step) continue;
-    Moment moment{
-        .step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms, .figures = {}};
+    Moment moment{.step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms};
     add_if_known(moment, "validation/loss", evaluation.body.loss);
     add_if_known(moment, "validation/token_accuracy", evaluation.body.token_accuracy);
     moments.push_back(std::move(moment));
@@ -76,12 +72,10 @@ void add_device_samples(std::vector<Moment>& moments, const std::vector<Moment>&
   for (const Recorded<DeviceSample>& sample : samples) hosts.insert(sample.body.host);
   for (const Recorded<DeviceSample>& sample : samples) {
     const DeviceSample& device = sample.body;
-    const std::string name =
-        "device/" +
-        visible_line((hosts.size() > 1 ? device.host + '/' : std::string()) + device.device) + '/';
+    const std::string place = hosts.size() > 1 ? device.host + '/' : "";
+    const std::string name = "device/" + visible_line(place + device.device) + '/';
     Moment moment{.step = step_done_by(steps, sample.time_unix_ms),
-                  .time_unix_ms = sample.time_unix_ms,
-                  .figures = {}};
+                  .time_unix_ms = sample.time_unix_ms};
     add_if_known(moment, name + "utilization_percent", device.utilization_percent);
     add_if_known(moment, name + "memory_used_bytes", device.memory_used_bytes);
     add_if_known(moment, name + "power_watts", device.power_watts);
@@ -96,10 +90,10 @@ std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt) 
   std::vector<Moment> moments;
   for (const Stretch& stretch : store.stretches(run_id, attempt)) {
     const std::vector<Moment> steps =
-        moments_of_steps(store.steps(run_id, stretch.attempt), stretch.last_step);
+        moments_of_steps(store.events<StepDone>(run_id, stretch.attempt), stretch.last_step);
     moments.insert(moments.end(), steps.begin(), steps.end());
     add_evaluations(moments, store, run_id, stretch);
-    add_device_samples(moments, steps, store.device_samples(run_id, stretch.attempt));
+    add_device_samples(moments, steps, store.events<DeviceSample>(run_id, stretch.attempt));
   }
   std::erase_if(moments, [](const Moment& moment) { return moment.figures.empty(); });
   std::ranges::stable_sort(moments, {}, &Moment::time_unix_ms);

@@ -15,7 +15,7 @@ namespace fsdp {
 struct Moment {
   int64_t step = 0;  // of a sample of a device: of the last step done by then, 0 before the first
   int64_t time_unix_ms = 0;
-  std::vector<std::pair<std::string, double>> figures;
+  std::vector<std::pair<std::string, double>> figures{};
 };
 
 // Steps, evaluations and samples of devices of the attempt, in the order of their time, and before

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 
 namespace fsdp {
 
@@ -10,13 +12,27 @@ namespace fsdp {
 // latest in close(), which is called once all is written.
 class OutputFile {
  public:
-  explicit OutputFile(std::filesystem::path path);
+  explicit OutputFile(std::filesystem::path path)
+      : path_(std::move(path)), stream_(path_, std::ios::binary) {
+    check();
+  }
 
-  void write(std::string_view bytes);
-  void close();
+  void write(std::string_view bytes) {
+    stream_ << bytes;
+    check();
+  }
+  void close() {
+    stream_.close();
+    check();
+  }
 
  private:
-  [[noreturn]] void fail() const;
+  void check() const {
+    if (stream_) return;
+    throw std::system_error(
+        errno, std::generic_category(),
+        path_.string() + " cannot be written; free its place or name another folder");
+  }
 
   std::filesystem::path path_;
   std::ofstream stream_;

@@ -8,70 +8,48 @@
 
 namespace fsdp {
 
-enum class TableFormat { kCsv, kJsonl };
-
 // A table whose rows are made of `Parts`, structs with visit_fields: a column per field. As CSV
 // with a line of names first, or as JSON, an object a line.
 template <Fields... Parts>
 class TableFile {
  public:
   // Adds .csv or .jsonl to `stem`.
-  TableFile(const std::filesystem::path& stem, TableFormat format)
-      : file_(stem.string() + (format == TableFormat::kCsv ? ".csv" : ".jsonl")), format_(format) {
-    if (format == TableFormat::kCsv) write_names();
+  TableFile(const std::filesystem::path& stem, bool as_json)
+      : file_(stem.string() + (as_json ? ".jsonl" : ".csv")), as_json_(as_json) {
+    if (!as_json)
+      write_csv([](std::string& line, const char* name, auto&) { line += name; }, Parts()...);
   }
 
   void add(const Parts&... parts) {
-    line_.clear();
-    first_ = true;
-    if (format_ == TableFormat::kJsonl) line_ += '{';
-    (append(parts), ...);
-    if (format_ == TableFormat::kJsonl) line_ += '}';
-    end_line();
+    if (as_json_) {
+      JsonObject row;
+      (row.add_fields(parts), ...);
+      file_.write(row.text() + '\n');
+    } else {
+      write_csv([](std::string& line, auto, auto& value) { append_csv(line, value); }, parts...);
+    }
   }
 
   void close() { file_.close(); }
 
  private:
-  void separate() {
-    if (!first_) line_ += ',';
-    first_ = false;
-  }
-
-  template <Fields Part>
-  void append(const Part& part) {
-    Part::visit_fields(part, [&](const char* name, const auto& member, auto&&...) {
-      separate();
-      if (format_ == TableFormat::kCsv) {
-        append_csv(line_, member);
-      } else {
-        append_json_string(line_, name);
-        line_ += ':';
-        append_json(line_, member);
-      }
-    });
-  }
-
-  void write_names() {
-    const auto append_names = [&]<Fields Part>(const Part& part) {
-      Part::visit_fields(part, [&](const char* name, auto&&...) {
-        separate();
-        line_ += name;
+  // A line of what `append` adds for each field.
+  template <typename Append>
+  void write_csv(const Append& append, const Parts&... parts) {
+    std::string line;
+    const auto append_part = [&]<Fields Part>(const Part& part) {
+      Part::visit_fields(part, [&](const char* name, const auto& value, auto&&...) {
+        append(line, name, value);
+        line += ',';
       });
     };
-    (append_names(Parts()), ...);
-    end_line();
-  }
-
-  void end_line() {
-    line_ += format_ == TableFormat::kCsv ? "\r\n" : "\n";
-    file_.write(line_);
+    (append_part(parts), ...);
+    line.pop_back();
+    file_.write(line + "\r\n");
   }
 
   OutputFile file_;
-  TableFormat format_;
-  std::string line_;
-  bool first_ = true;
+  bool as_json_;
 };
 
 }  // namespace fsdp

@@ -1,21 +1,9 @@
 #include "runner/export/tensorboard_file.h"
 
-#include <array>
 #include <bit>
 
 namespace fsdp {
 namespace {
-
-constexpr std::array<uint32_t, 256> make_crc_table() {
-  constexpr uint32_t kCastagnoliReversed = 0x82F63B78;
-  std::array<uint32_t, 256> table{};
-  for (uint32_t byte = 0; byte < table.size(); ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kCastagnoliReversed : 0);
-    table[byte] = crc;
-  }
-  return table;
-}
 
 template <typename Integer>
 std::string little_endian(Integer value) {
@@ -84,10 +72,11 @@ double seconds(int64_t time_unix_ms) { return static_cast<double>(time_unix_ms) 
 }  // namespace
 
 uint32_t crc32c(std::string_view bytes) {
-  static constexpr std::array<uint32_t, 256> kTable = make_crc_table();
+  constexpr uint32_t kCastagnoliReversed = 0x82F63B78;
   uint32_t crc = ~0U;
   for (const char byte : bytes) {
-    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kCastagnoliReversed : 0);
   }
   return ~crc;
 }

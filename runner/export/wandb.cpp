@@ -1,4 +1,5 @@
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "contract/record/run_paths.h"
@@ -24,65 +25,61 @@ for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json
             run.log_model(run_facts["checkpoint"], name=run_facts["init"]["id"])
 )python";
 
-// A variable of the environment that the attempt ran in.
-std::optional<std::string> variable_of(const Origin& origin, const std::string& name) {
-  const auto variables = parse_foreign_json(origin.environment);
-  const auto found = variables.find(name);
+// What the specification says, else the caller, else the environment that the attempt ran in.
+std::optional<std::string> first_given(const std::optional<std::string>& of_run,
+                                       const std::optional<std::string>& of_caller,
+                                       const Origin& origin, const char* variable) {
+  if (of_run || of_caller) return of_run ? of_run : of_caller;
+  const auto variables = parse_foreign_json(origin.provenance.environment);
+  const auto found = variables.find(variable);
   if (found == variables.end()) return std::nullopt;
   return found->get<std::string>();
 }
 
-std::optional<std::string> first_given(std::initializer_list<std::optional<std::string>> values) {
-  const auto given =
-      std::ranges::find_if(values, [](const auto& value) { return value.has_value(); });
-  return given == values.end() ? std::nullopt : *given;
-}
-
 // The newest complete checkpoint of the run; empty: none.
-std::filesystem::path newest_checkpoint(const Store& store, const ExportedRun& run,
+std::filesystem::path newest_checkpoint(const Store& store, const ComparisonRow& run,
                                         const std::filesystem::path& results) {
   std::filesystem::path newest;
-  for (const AttemptRecord& attempt : store.attempts(run.row.run)) {
-    for (const auto& checkpoint : store.checkpoints(run.row.run, attempt.attempt)) {
-      const auto folder =
-          std::filesystem::absolute(results / run.row.folder / checkpoint.body.path);
+  for (const AttemptRecord& attempt : store.attempts(run.run)) {
+    for (const auto& checkpoint : store.events<CheckpointDone>(run.run, attempt.attempt)) {
+      const auto folder = std::filesystem::absolute(results / run.folder / checkpoint.body.path);
       if (std::filesystem::exists(folder / kTrainerStateName)) newest = folder;
     }
   }
   return newest;
 }
 
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(bytes);
+  file.close();
+}
+
 template <typename Value>
 nlohmann::ordered_json json_of(const Value& value) {
-  std::string text;
-  append_json(text, value);
-  return nlohmann::ordered_json::parse(text);
+  return nlohmann::ordered_json::parse(json_text(value));
 }
 
 }  // namespace
 
-void write_wandb(const Store& store, const ExportedRun& run, const std::filesystem::path& folder,
-                 const ExportOptions& options) {
-  const ComparisonRow& row = run.row;
-  const RunSpec spec = store.spec(row.run);
+void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
+                 const std::filesystem::path& folder, const ExportOptions& options) {
+  const RunSpec spec = store.spec(run.run);
   const WandbSpec& names = spec.wandb;
-  const std::optional<std::string> entity =
-      first_given({names.entity, options.wandb.entity, variable_of(run.origin, "WANDB_ENTITY")});
-  const std::optional<std::string> project =
-      first_given({names.project, options.wandb.project, variable_of(run.origin, "WANDB_PROJECT"),
-                   safe_file_name(row.experiment)});
+  const auto entity = first_given(names.entity, options.wandb.entity, origin, "WANDB_ENTITY");
+  const auto project = first_given(names.project, options.wandb.project, origin, "WANDB_PROJECT");
 
   nlohmann::ordered_json config = json_of(spec);
-  config["comparison"] = json_of(row);
-  config["origin"] = json_of(run.origin);
+  config["comparison"] = json_of(run);
+  config["origin"] = json_of(origin);
   nlohmann::ordered_json about;
   auto& init = about["init"];
   if (entity) init["entity"] = *entity;
-  init["project"] = *project;
-  init["name"] = names.name.value_or(row.point);
-  init["group"] = row.experiment;
+  init["project"] = project.value_or(safe_file_name(run.experiment));
+  init["name"] = names.name.value_or(run.point);
+  init["group"] = run.experiment;
   // A second upload of the same attempt is refused instead of doubled.
-  init["id"] = row.hash8 + '-' + std::to_string(row.started_unix_ms.value_or(0));
+  init["id"] = fmt::format("{}-{}", run.hash8, run.started_unix_ms.value_or(0));
   init["resume"] = "never";
   init["config"] = std::move(config);
   about["checkpoint"] = nullptr;
@@ -90,29 +87,21 @@ void write_wandb(const Store& store, const ExportedRun& run, const std::filesyst
     const auto checkpoint = newest_checkpoint(store, run, options.results);
     if (!checkpoint.empty()) about["checkpoint"] = checkpoint.string();
   }
-  OutputFile about_file(folder / "wandb.json");
-  about_file.write(about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
-  about_file.close();
+  write_file(folder / "wandb.json",
+             about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 
   OutputFile history(folder / "history.jsonl");
-  for (const Moment& moment : moments_of(store, row.run, static_cast<int>(row.attempt.value()))) {
-    std::string line = "{\"step\":" + std::to_string(moment.step) +
-                       ",\"time_unix_ms\":" + std::to_string(moment.time_unix_ms);
-    for (const auto& [name, value] : moment.figures) {
-      line += ',';
-      append_json_string(line, name);
-      line += ':';
-      append_json(line, value);
-    }
-    history.write(line + "}\n");
+  for (const Moment& moment : moments_of(store, run.run, static_cast<int>(*run.attempt))) {
+    JsonObject line;
+    line.add("step", moment.step).add("time_unix_ms", moment.time_unix_ms);
+    for (const auto& [name, value] : moment.figures) line.add(name, value);
+    history.write(line.text() + '\n');
   }
   history.close();
 }
 
 void write_wandb_upload(const std::filesystem::path& folder) {
-  OutputFile file(folder / "upload.py");
-  file.write(kUpload);
-  file.close();
+  write_file(folder / "upload.py", kUpload);
 }
 
 }  // namespace fsdp

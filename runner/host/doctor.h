@@ -4,10 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "contract/text/fields.h"
+
 // What a host has and lacks for runs.
 namespace fsdp {
 
 enum class FindingLevel { kOk, kWarning, kMissing };
+constexpr auto enum_names(FindingLevel) { return std::array{"ok"sv, "warning"sv, "missing"sv}; }
 
 // One thing that was looked for. Only kMissing keeps the lab's experiment from running.
 struct Finding {

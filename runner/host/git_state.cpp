@@ -1,14 +1,14 @@
 #include "runner/host/git_state.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 #include <vector>
+
+#include "runner/launch/supervised_launches.h"
 
 namespace fsdp {
 namespace {
@@ -17,33 +17,28 @@ namespace {
 constexpr std::chrono::seconds kMostForFilters{2};
 
 // They say of which repository git tells, whatever folder it is asked in.
-constexpr std::array<std::string_view, 11> kOfAnotherRepository = {
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE"};
+constexpr std::array kOfAnotherRepository = {"GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                                             "GIT_COMMON_DIR",
+                                             "GIT_DIR",
+                                             "GIT_GRAFT_FILE",
+                                             "GIT_INDEX_FILE",
+                                             "GIT_NAMESPACE",
+                                             "GIT_OBJECT_DIRECTORY",
+                                             "GIT_PREFIX",
+                                             "GIT_REPLACE_REF_BASE",
+                                             "GIT_SHALLOW_FILE",
+                                             "GIT_WORK_TREE"};
 
 std::vector<std::string> environment_of_git() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const auto name = text.substr(0, text.find('='));
-    if (std::ranges::find(kOfAnotherRepository, name) == kOfAnotherRepository.end()) {
-      variables.emplace_back(text);
-    }
-  }
+  std::map<std::string, std::string> variables = own_environment();
+  for (const char* name : kOfAnotherRepository) variables.erase(name);
   // What is missing in a partial clone is not fetched: that would start programs of its
   // configuration. The second is for versions that do not know the first.
-  variables.emplace_back("GIT_NO_LAZY_FETCH=1");
-  variables.emplace_back("GIT_ALLOW_PROTOCOL=none");
-  return variables;
+  variables["GIT_NO_LAZY_FETCH"] = "1";
+  variables["GIT_ALLOW_PROTOCOL"] = "none";
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : variables) lines.push_back(name + '=' + value);
+  return lines;
 }
 
 // git at work in a folder that may be a stranger's, whose configuration must start nothing: hooks,

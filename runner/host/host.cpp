@@ -1,5 +1,7 @@
 #include "runner/host/host.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,11 +33,9 @@ std::string host_name() {
 std::string device_kinds(std::span<const Gpu> gpus) {
   std::set<std::string> kinds;
   for (const Gpu& gpu : gpus) {
-    kinds.insert(gpu.name + ' ' + std::to_string(gpu.memory_bytes >> 20) + " MiB");
+    kinds.insert(fmt::format("{} {} MiB", gpu.name, gpu.memory_bytes >> 20));
   }
-  std::string text;
-  for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind;
-  return text;
+  return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
 Host find_host(const std::optional<std::string>& gpus_option) {

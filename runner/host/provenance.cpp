@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <map>
 #include <string_view>
-#include <vector>
 
 #include "contract/text/json.h"
+#include "runner/launch/supervised_launches.h"
 
 namespace fsdp {
 namespace {
@@ -36,15 +35,10 @@ std::string cpu_name() {
 
 }  // namespace
 
-std::string environment_json(std::span<const std::string> variables) {
-  std::map<std::string_view, std::string_view> chosen;
-  for (const std::string_view variable : variables) {
-    const size_t equals = variable.find('=');
-    if (equals == variable.npos || !matters(variable.substr(0, equals))) continue;
-    chosen.emplace(variable.substr(0, equals), variable.substr(equals + 1));
-  }
+std::string environment_json(const std::map<std::string, std::string>& variables) {
   std::string json = "{";
-  for (const auto& [name, value] : chosen) {
+  for (const auto& [name, value] : variables) {
+    if (!matters(name)) continue;
     if (json.size() > 1) json += ',';
     append_json_string(json, name);
     json += ':';
@@ -54,14 +48,12 @@ std::string environment_json(std::span<const std::string> variables) {
 }
 
 Provenance provenance_of_this_process() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
   Provenance provenance;
   provenance.runner_version = FSDP_RUN_VERSION;
   provenance.cpu_name = cpu_name();
   provenance.cpu_cores = sysconf(_SC_NPROCESSORS_ONLN);
   provenance.memory_total_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  provenance.environment = environment_json(variables);
+  provenance.environment = environment_json(own_environment());
   return provenance;
 }
 

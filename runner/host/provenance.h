@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <map>
 #include <string>
 
 #include "runner/store/attempts.h"
@@ -12,7 +12,7 @@ namespace fsdp {
 Provenance provenance_of_this_process();
 
 // The variables that may change what a run does or how fast, as a JSON object in the order of their
-// names; never one whose name tells that it is a secret. `variables` are "NAME=value".
-std::string environment_json(std::span<const std::string> variables);
+// names; never one whose name tells that it is a secret.
+std::string environment_json(const std::map<std::string, std::string>& variables);
 
 }  // namespace fsdp

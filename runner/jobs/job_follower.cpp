@@ -1,5 +1,7 @@
 #include "runner/jobs/job_follower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -35,10 +37,6 @@ RunPaths JobFollower::paths(const Task& task) const {
   return RunPaths(listeners_.results / task.run.record.folder);
 }
 
-WarnOfFile JobFollower::warn() const {
-  return [&progress = listeners_.progress](const std::string& line) { progress.warn(line); };
-}
-
 void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs, bool can_be_asked) {
   std::map<int64_t, const RunToLaunch*> run_of;
   for (const RunToLaunch& run : runs) run_of.emplace(run.record.id, &run);
@@ -57,10 +55,7 @@ void JobFollower::forget() {
 
 void JobFollower::follow_in(int64_t id, RunToLaunch run) {
   Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
-  JobTask task;
-  task.task = std::ssize(job.recorded.tasks);
-  task.run = run.record.id;
-  task.device_kind = slurm_device_kind(run.spec);
+  const JobTask task = task_of(run, std::ssize(job.recorded.tasks));
   job.recorded.tasks.push_back(task);
   listeners_.store.update_task(id, task);
   job.tasks.push_back(open_task(job, task, std::move(run)));
@@ -161,7 +156,7 @@ void JobFollower::look_again(const Task& task) const {
 // What the job has written into the run's folder since.
 void JobFollower::look(const Job& job, Task& task) {
   const std::vector<int> begun =
-      import_attempts(listeners_.store, listeners_.results, task.run.record, warn(),
+      import_attempts(listeners_.store, listeners_.results, task.run.record, listeners_.warn(),
                       slurm_name(job.recorded, task.recorded.task));
   for (const int attempt : begun) {
     if (task.attempt) close(task, /*was_requeued=*/true, std::nullopt);
@@ -220,8 +215,8 @@ void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
   const std::optional<std::string> why = why_it_will_not_start(state);
   if (!why || *why == job.told) return;
   job.told = *why;
-  listeners_.progress.warn("job " + job.recorded.slurm_job + " does not start: " + *why +
-                           "; fsdp-run cancel ends it");
+  listeners_.progress.warn(fmt::format("job {} does not start: {}; fsdp-run cancel ends it",
+                                       job.recorded.slurm_job, *why));
 }
 
 // An allocation goes on with other runs when one has ended. One that was told to stop ended with
@@ -229,7 +224,7 @@ void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
 bool JobFollower::end_in_allocation(Job& job, Task& task) {
   if (!task.attempt) return false;
   const std::optional<EndRecord> end =
-      read_end_record(paths(task), task.attempt->attempt(), warn());
+      read_end_record(paths(task), task.attempt->attempt(), listeners_.warn());
   if (!end || end->launch.outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return false;
   task.has_ended = true;
   task.over_since.reset();
@@ -282,16 +277,16 @@ RunStatus JobFollower::close(Task& task, bool was_requeued, const std::optional<
   open.ingest_rest();
   const auto& [record, spec] = task.run;
   const int attempt = open.attempt();
-  const Ending ending = close_attempt(listeners_.store, listeners_.results,
-                                      {.run = record,
-                                       .spec = spec,
-                                       .attempt = attempt,
-                                       .end = read_end_record(paths(task), attempt, warn()),
-                                       .of_job = true,
-                                       .was_requeued = was_requeued,
-                                       .task = state,
-                                       .ended_at_most_unix_ms = now_unix_ms()})
-                            .ending;
+  const Ending ending =
+      close_attempt(listeners_.store, listeners_.results,
+                    {.run = record,
+                     .spec = spec,
+                     .attempt = attempt,
+                     .end = read_end_record(paths(task), attempt, listeners_.warn()),
+                     .of_job = true,
+                     .was_requeued = was_requeued,
+                     .task = state,
+                     .ended_at_most_unix_ms = now_unix_ms()});
   open.show_end(ending);
   task.attempt.reset();
   return ending.status;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "runner/attempt/open_attempt.h"
-#include "runner/attempt/records.h"
 #include "runner/slurm/slurm.h"
 #include "runner/store/store.h"
 
@@ -89,7 +88,6 @@ class JobFollower {
   void record(Job& job, Task& task, const TaskState& state);
   void tell_what_blocks(Job& job, const TaskState& state);
   RunPaths paths(const Task& task) const;
-  WarnOfFile warn() const;
 
   RunListeners listeners_;
   std::function<TimePoint()> now_;

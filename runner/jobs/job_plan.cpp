@@ -1,5 +1,7 @@
 #include "runner/jobs/job_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "contract/spec/yaml_value.h"
@@ -9,15 +11,10 @@
 namespace fsdp {
 namespace {
 
-std::filesystem::path plan_file(const std::filesystem::path& folder) { return folder / "job.yaml"; }
-
-std::filesystem::path experiment_file(const std::filesystem::path& folder) {
-  return folder / "experiment.yaml";
-}
-
-std::filesystem::path store_file(const std::filesystem::path& folder) {
-  return folder / "planning.sqlite";
-}
+// Files of the submission's folder.
+constexpr const char* kPlan = "job.yaml";
+constexpr const char* kExperiment = "experiment.yaml";
+constexpr const char* kStore = "planning.sqlite";
 
 }  // namespace
 
@@ -25,15 +22,15 @@ void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
                     const std::string& experiment_text, const Store& store) {
   std::string text;
   JobPlan::visit_fields(plan, [&](const char* name, const auto& member) {
-    text += std::string(name) + ": " + yaml_text(member) + '\n';
+    text += fmt::format("{}: {}\n", name, yaml_text(member));
   });
-  write_whole_file(plan_file(folder), text);
-  write_whole_file(experiment_file(folder), experiment_text);
-  store.write_planning_copy(store_file(folder));
+  write_whole_file(folder / kPlan, text);
+  write_whole_file(folder / kExperiment, experiment_text);
+  store.write_planning_copy(folder / kStore);
 }
 
 JobPlan read_job_plan(const std::filesystem::path& folder) {
-  const std::filesystem::path file = plan_file(folder);
+  const std::filesystem::path file = folder / kPlan;
   const YamlOrigin origin{.name = file.string(), .folder = folder};
   const YAML::Node map = parse_yaml(read_text_file(file), origin);
   JobPlan plan;
@@ -46,12 +43,12 @@ JobPlan read_job_plan(const std::filesystem::path& folder) {
 }
 
 Experiment load_planned_experiment(const std::filesystem::path& folder, const JobPlan& plan) {
-  return Experiment::from_text(plan.file, read_text_file(experiment_file(folder)));
+  return Experiment::from_text(plan.file, read_text_file(folder / kExperiment));
 }
 
 void copy_planning_store(const std::filesystem::path& folder,
                          const std::filesystem::path& results) {
-  std::filesystem::copy_file(store_file(folder), results / "results.sqlite");
+  std::filesystem::copy_file(folder / kStore, results / "results.sqlite");
 }
 
 SlurmRequest largest_request(std::span<const RunToLaunch> runs) {

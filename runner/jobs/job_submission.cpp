@@ -1,8 +1,8 @@
 #include "runner/jobs/job_submission.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <iterator>
 #include <random>
 #include <stdexcept>
@@ -24,9 +24,7 @@ namespace {
 // Nobody else's: a random number of 64 bits.
 std::string new_token() {
   std::random_device source;
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%08x%08x", source(), source());
-  return text.data();
+  return fmt::format("{:08x}{:08x}", source(), source());
 }
 
 bool is_allocation(const RunToLaunch& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
@@ -45,6 +43,10 @@ std::string slurm_device_kind(const RunSpec& spec) {
   return kind;
 }
 
+JobTask task_of(const RunToLaunch& run, int64_t number) {
+  return {.task = number, .run = run.record.id, .device_kind = slurm_device_kind(run.spec)};
+}
+
 JobSubmission::JobSubmission(const RunListeners& listeners, SlurmCluster& cluster,
                              Settings settings)
     : listeners_(listeners), cluster_(cluster), settings_(std::move(settings)) {}
@@ -57,7 +59,7 @@ int64_t JobSubmission::waiting() const {
   return std::ssize(waiting_) + (prepared_ ? std::ssize(prepared_->runs) : 0);
 }
 
-std::vector<JobSubmission::Submitted> JobSubmission::take_submitted() {
+std::vector<JobSubmission::Submission> JobSubmission::take_submitted() {
   return std::exchange(submitted_, {});
 }
 
@@ -98,7 +100,7 @@ std::vector<RunToLaunch> JobSubmission::take_job() {
   return job;
 }
 
-JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
+JobSubmission::Submission JobSubmission::prepare(std::vector<RunToLaunch> runs) {
   const RunSpec& first = runs.front().spec;
   JobRecord job{.experiment = settings_.experiment,
                 .token = new_token(),
@@ -108,21 +110,17 @@ JobSubmission::Prepared JobSubmission::prepare(std::vector<RunToLaunch> runs) {
                 .provenance = settings_.provenance};
   job.folder =
       std::filesystem::path("slurm") / (file_name_of(settings_.experiment) + '-' + job.token);
-  SlurmScript script;
-  script.slurm = first.slurm;
-  script.request = largest_request(runs);
-  script.experiment = settings_.experiment;
-  script.token = job.token;
-  script.folder = listeners_.results / job.folder;
-  script.runner = settings_.runner;
-  script.working_directory = settings_.plan.working_directory;
+  SlurmScript script{.slurm = first.slurm,
+                     .request = largest_request(runs),
+                     .experiment = settings_.experiment,
+                     .token = job.token,
+                     .folder = listeners_.results / job.folder,
+                     .runner = settings_.runner,
+                     .working_directory = settings_.plan.working_directory};
   for (const RunToLaunch& run : runs) {
     if (!is_allocation(run)) ++script.array_tasks;
     script.keeps_checkpoints |= wants_checkpoints(run.spec);
-    JobTask& task = job.tasks.emplace_back();
-    task.task = std::ssize(job.tasks) - 1;
-    task.run = run.record.id;
-    task.device_kind = slurm_device_kind(run.spec);
+    job.tasks.push_back(task_of(run, std::ssize(job.tasks)));
   }
   try {
     write_folders(job, runs, render_script(template_text(first.slurm), script));
@@ -160,9 +158,7 @@ void JobSubmission::submit(bool may_be_submitted) {
   try {
     std::optional<std::string> slurm_job;
     if (may_be_submitted) slurm_job = cluster_.find_submission(job.token);
-    if (!slurm_job) {
-      slurm_job = cluster_.submit(listeners_.results / job.folder / kScriptName);
-    }
+    if (!slurm_job) slurm_job = cluster_.submit(listeners_.results / job.folder / kScriptName);
     accept(*slurm_job);
   } catch (const SlurmRefused& refused) {
     refused.later() ? put_back() : refuse(refused.what());
@@ -170,18 +166,16 @@ void JobSubmission::submit(bool may_be_submitted) {
 }
 
 void JobSubmission::accept(const std::string& slurm_job) {
-  JobRecord& job = prepared_->job;
-  job.slurm_job = slurm_job;
+  prepared_->job.slurm_job = slurm_job;
   Store::Batch batch(listeners_.store);
-  listeners_.store.set_slurm_job(job.id, slurm_job);
+  listeners_.store.set_slurm_job(prepared_->job.id, slurm_job);
   for (const RunToLaunch& run : prepared_->runs) {
     listeners_.store.record_status(run.record.id, RunStatus::kQueued, "");
   }
   batch.commit();
-  listeners_.progress.say("submitted job " + slurm_job + ": " +
-                          counted(std::ssize(prepared_->runs), "run"));
-  submitted_.push_back({std::move(job), std::move(prepared_->runs)});
-  prepared_.reset();
+  listeners_.progress.say(
+      fmt::format("submitted job {}: {}", slurm_job, counted(std::ssize(prepared_->runs), "run")));
+  submitted_.push_back(*std::exchange(prepared_, std::nullopt));
   most_tasks_ = std::min(most_tasks_ * 2, config_ ? config_->max_array_size : most_tasks_);
 }
 
@@ -190,8 +184,8 @@ void JobSubmission::refuse(const std::string& problem) {
   some_refused_ = true;
   Store::Batch batch(listeners_.store);
   listeners_.store.forget_job(prepared_->job.id);
-  const std::string reason = problem + "; the script: " +
-                             (listeners_.results / prepared_->job.folder / kScriptName).string();
+  const std::filesystem::path script = listeners_.results / prepared_->job.folder / kScriptName;
+  const std::string reason = fmt::format("{}; the script: {}", problem, script.string());
   for (const RunToLaunch& run : prepared_->runs) {
     listeners_.store.record_status(run.record.id, RunStatus::kFailed, reason);
   }

@@ -18,6 +18,9 @@ namespace fsdp {
 // What Slurm's records say of an attempt's device, as far as it is known without being there.
 std::string slurm_device_kind(const RunSpec& spec);
 
+// As the task of this number of a job.
+JobTask task_of(const RunToLaunch& run, int64_t number);
+
 // Submits runs as jobs of Slurm: runs that ask the same as tasks of one array, as few as the
 // cluster's limits allow. Before sbatch is called, the job is recorded with a token, so that what
 // was submitted is found again, whenever the runner is killed.
@@ -31,8 +34,7 @@ class JobSubmission {
     JobPlan plan{};
     Provenance provenance{};
   };
-  // A job that Slurm has taken, and its runs.
-  struct Submitted {
+  struct Submission {
     JobRecord job;
     std::vector<RunToLaunch> runs;
   };
@@ -46,7 +48,7 @@ class JobSubmission {
   // submitted twice. What was submitted until then is in take_submitted().
   void push();
   // What push() has submitted since the last call.
-  std::vector<Submitted> take_submitted();
+  std::vector<Submission> take_submitted();
   // Whether Slurm has answered since this was made.
   bool has_seen_slurm() const { return config_.has_value(); }
   // Runs that wait for push().
@@ -60,16 +62,10 @@ class JobSubmission {
   bool some_refused() const { return some_refused_; }
 
  private:
-  // Recorded, and not known to have been submitted.
-  struct Prepared {
-    JobRecord job;
-    std::vector<RunToLaunch> runs;
-  };
-
   // The runs of the next job, which leave `waiting_`.
   std::vector<RunToLaunch> take_job();
   bool may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const;
-  Prepared prepare(std::vector<RunToLaunch> runs);
+  Submission prepare(std::vector<RunToLaunch> runs);
   void wait_again(std::vector<RunToLaunch> runs);
   void submit(bool may_be_submitted);
   void accept(const std::string& slurm_job);
@@ -83,8 +79,8 @@ class JobSubmission {
   Settings settings_;
   std::optional<SlurmConfig> config_{};
   std::deque<RunToLaunch> waiting_{};
-  std::optional<Prepared> prepared_{};
-  std::vector<Submitted> submitted_{};
+  std::optional<Submission> prepared_{};  // recorded, not known to have been submitted
+  std::vector<Submission> submitted_{};
   int64_t most_tasks_ = 1;  // that an array may have
   bool at_limit_ = false;
   bool some_refused_ = false;

@@ -1,19 +1,13 @@
 #include "runner/jobs/jobs_to_cancel.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "contract/text/config_error.h"
 #include "runner/jobs/open_jobs.h"
 
 namespace fsdp {
-namespace {
-
-// A run of an allocation that has ended leaves its task open until the job is over.
-bool waits_or_runs(const RunRecord& run) {
-  return run.status == RunStatus::kQueued || run.status == RunStatus::kRunning;
-}
-
-}  // namespace
 
 JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
                             std::string_view here) {
@@ -26,7 +20,8 @@ JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
     std::vector<JobsToCancel::Task> tasks;
     for (const JobTask& task : job.tasks) {
       const RunRecord& run = records.at(task.run);
-      if (task.over || !waits_or_runs(run)) continue;
+      // A run of an allocation that has ended leaves its task open until the job is over.
+      if (task.over || !is_under_way(run.status)) continue;
       ++open;
       if (runs.contains(task.run)) tasks.push_back({slurm_name(job, task.task), run});
     }
@@ -38,10 +33,9 @@ JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
     const bool whole = tasks.size() == open;
     if (!whole && job.mode == "allocation") {
       throw ConfigError("cancel", "",
-                        "'" + tasks.front().run.point + "' is in job " + job.slurm_job +
-                            " with other runs of '" + job.experiment +
-                            "', which would end too; to end them all: fsdp-run cancel " +
-                            job.experiment);
+                        fmt::format("'{0}' is in job {1} with other runs of '{2}', which would end "
+                                    "too; to end them all: fsdp-run cancel {2}",
+                                    tasks.front().run.point, job.slurm_job, job.experiment));
     }
     if (whole) found.names.push_back(job.slurm_job);
     for (JobsToCancel::Task& task : tasks) {

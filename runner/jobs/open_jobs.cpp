@@ -1,5 +1,8 @@
 #include "runner/jobs/open_jobs.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <map>
 
 #include "contract/record/run_paths.h"
@@ -51,10 +54,9 @@ std::set<std::string> other_clusters(const Store& store, std::string_view here,
 }
 
 std::string left_alone(const std::set<std::string>& clusters) {
-  std::string names;
-  for (const std::string& cluster : clusters) names += (names.empty() ? "" : ", ") + cluster;
-  return "jobs on another cluster (" + names +
-         ") are left alone: call fsdp-run on a login node of that cluster";
+  return fmt::format(
+      "jobs on another cluster ({}) are left alone: call fsdp-run on a login node of that cluster",
+      fmt::join(clusters, ", "));
 }
 
 void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,

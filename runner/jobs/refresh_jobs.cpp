@@ -19,8 +19,7 @@ class SilentProgress : public Progress {
   void refresh() override {}
 
  private:
-  void show_start(const RunProgress&) override {}
-  void show_end(const RunProgress&, const std::string&, const std::filesystem::path&) override {}
+  void show(const RunProgress&) override {}
 };
 
 }  // namespace

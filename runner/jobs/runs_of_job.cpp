@@ -1,5 +1,7 @@
 #include "runner/jobs/runs_of_job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -39,9 +41,8 @@ RunToLaunch run_of_task(const Store& store, const JobPlan& plan, int64_t task) {
       return {std::move(run), std::move(spec)};
     }
   }
-  throw ConfigError(
-      plan.file.string(), "",
-      "the job has no run for its task " + std::to_string(task) + "; submit it again");
+  throw ConfigError(plan.file.string(), "",
+                    fmt::format("the job has no run for its task {}; submit it again", task));
 }
 
 }  // namespace

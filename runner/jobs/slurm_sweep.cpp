@@ -1,5 +1,7 @@
 #include "runner/jobs/slurm_sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -88,9 +90,10 @@ bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
       is_stale_ = true;
     } catch (const SlurmUnavailable& error) {
       if (!submission_.has_seen_slurm()) {
-        throw SlurmUnavailable("Slurm cannot be reached: " + std::string(error.what()) +
-                               "; nothing was submitted; call again when `sinfo` answers, or " +
-                               "leave out --launcher slurm to run on this host");
+        throw SlurmUnavailable(
+            fmt::format("Slurm cannot be reached: {}; nothing was submitted; call again when "
+                        "`sinfo` answers, or leave out --launcher slurm to run on this host",
+                        error.what()));
       }
       patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
       pause = patience_.pause();
@@ -101,7 +104,7 @@ bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
 
 void SlurmSweep::push() {
   const auto follow_submitted = [&] {
-    for (JobSubmission::Submitted& submitted : submission_.take_submitted()) {
+    for (JobSubmission::Submission& submitted : submission_.take_submitted()) {
       follower_.follow(std::move(submitted.job), submitted.runs);
       next_query_ = pauses_.now();
     }
@@ -231,9 +234,8 @@ bool SlurmSweep::restart(const JobFollower::Ended& ended) {
   ++restarts_[ended.run.record.id];
   RunToLaunch again = ended.run;
   again.record.status = ended.status;
-  listeners_.progress.say(again.record.point + ": submitted again, restart " +
-                          std::to_string(*number) + " of at most " +
-                          std::to_string(again.spec.slurm.max_restarts));
+  listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}",
+                                      again.record.point, *number, again.spec.slurm.max_restarts));
   submission_.add({std::move(again)});
   return true;
 }

@@ -1,35 +1,30 @@
 #include "runner/launch/gpus.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <memory>
+#include <ranges>
 
 #include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {
 
-std::string gib_text(unsigned long long bytes) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f GiB", double(bytes) / (1ULL << 30));
-  return text.data();
-}
-
 // "process 4242 'python' (3.0 GiB), process ..."; empty when none computes on it.
 std::string holders_text(const Nvml& nvml, int index) {
-  std::string text;
+  std::vector<std::string> holders;
   for (const NvmlProcessInfo& process : nvml.processes_on(index)) {
-    if (!text.empty()) text += ", ";
-    text += "process " + std::to_string(process.process_id);
+    std::string& holder = holders.emplace_back(fmt::format("process {}", process.process_id));
     const std::string name = nvml.process_name(process.process_id);
-    if (!name.empty()) text += " '" + name + "'";
+    if (!name.empty()) holder += fmt::format(" '{}'", name);
     if (process.used_gpu_memory != kNvmlValueNotAvailable) {
-      text += " (" + gib_text(process.used_gpu_memory) + ")";
+      holder += fmt::format(" ({:.1f} GiB)", double(process.used_gpu_memory) / (1ULL << 30));
     }
   }
-  return text;
+  return fmt::to_string(fmt::join(holders, ", "));
 }
 
 bool matches(const Gpu& gpu, std::string_view item) {
@@ -55,21 +50,17 @@ std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view lis
     list.remove_prefix(std::min(comma + 1, list.size()));
     while (item.starts_with(' ')) item.remove_prefix(1);
     while (item.ends_with(' ')) item.remove_suffix(1);
-    const auto gpu = std::find_if(found.begin(), found.end(),
-                                  [&](const Gpu& candidate) { return matches(candidate, item); });
+    const auto gpu =
+        std::ranges::find_if(found, [&](const Gpu& candidate) { return matches(candidate, item); });
     if (gpu == found.end()) {
-      std::string allowed;
-      for (const Gpu& candidate : found) {
-        allowed += (allowed.empty() ? "" : ", ") + std::to_string(candidate.index);
-      }
       throw ConfigError(place, "",
-                        "'" + std::string(item) + "' is none of this host's GPUs; allowed: " +
-                            (allowed.empty() ? "none, no NVIDIA GPU was found" : allowed));
+                        fmt::format("'{}' is none of this host's GPUs; allowed: {}{}", item,
+                                    found.empty() ? "none, no NVIDIA GPU was found" : "",
+                                    fmt::join(found | std::views::transform(&Gpu::index), ", ")));
     }
-    const bool twice = std::any_of(chosen.begin(), chosen.end(),
-                                   [&](const Gpu& other) { return other.index == gpu->index; });
-    if (twice)
-      throw ConfigError(place, "", "GPU " + std::to_string(gpu->index) + " is named twice");
+    if (std::ranges::find(chosen, gpu->index, &Gpu::index) != chosen.end()) {
+      throw ConfigError(place, "", fmt::format("GPU {} is named twice", gpu->index));
+    }
     chosen.push_back(*gpu);
   }
   return chosen;
@@ -85,15 +76,15 @@ std::vector<Gpu> unheld_gpus(std::span<const Gpu> gpus, size_t needed) {
     if (held.empty()) {
       unheld.push_back(gpu);
     } else {
-      holders +=
-          "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ") is held by " + held + "; ";
+      holders += fmt::format("GPU {} ({}) is held by {}; ", gpu.index, gpu.name, held);
     }
   }
   if (unheld.size() < needed) {
     throw ConfigError("", "",
-                      std::to_string(needed) + (needed == 1 ? " GPU is" : " GPUs are") +
-                          " needed, " + std::to_string(unheld.size()) + " free; " + holders +
-                          "wait for them, stop them, or choose other GPUs with --gpus");
+                      fmt::format("{} needed, {} free; {}wait for them, stop them, or choose other "
+                                  "GPUs with --gpus",
+                                  needed == 1 ? "1 GPU is" : fmt::format("{} GPUs are", needed),
+                                  unheld.size(), holders));
   }
   return unheld;
 }

@@ -1,6 +1,8 @@
 #include "runner/launch/local_launcher.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <ranges>
 #include <system_error>
 
 #include "contract/text/config_error.h"
@@ -15,10 +18,6 @@
 
 namespace fsdp {
 namespace {
-
-[[noreturn]] void throw_system_error(int error_number, const std::string& what) {
-  throw std::system_error(error_number, std::generic_category(), what);
-}
 
 // A TCP port that nobody listens on now.
 int free_port() {
@@ -33,7 +32,10 @@ int free_port() {
       getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   const int error_number = errno;
   if (descriptor >= 0) close(descriptor);
-  if (!found) throw_system_error(error_number, "cannot find a free port on 127.0.0.1");
+  if (!found) {
+    throw std::system_error(error_number, std::generic_category(),
+                            "cannot find a free port on 127.0.0.1");
+  }
   return ntohs(address.sin_port);
 }
 
@@ -43,13 +45,9 @@ LocalLauncher::LocalLauncher(LocalSlots slots, Patience patience)
     : slots_(std::move(slots)), patience_(patience) {}
 
 std::vector<Gpu> LocalLauncher::free_gpus() const {
-  std::vector<Gpu> free;
-  for (const Gpu& gpu : slots_.gpus) {
-    const bool taken = std::any_of(running_.begin(), running_.end(), [&](const Running& running) {
-      return std::any_of(running.gpus.begin(), running.gpus.end(),
-                         [&](const Gpu& other) { return other.index == gpu.index; });
-    });
-    if (!taken) free.push_back(gpu);
+  std::vector<Gpu> free = slots_.gpus;
+  for (const Gpu& taken : running_ | std::views::transform(&Running::gpus) | std::views::join) {
+    std::erase_if(free, [&](const Gpu& gpu) { return gpu.index == taken.index; });
   }
   return free;
 }
@@ -68,11 +66,10 @@ bool LocalLauncher::has_room(size_t ranks, bool uses_gpus) const {
 
 SupervisorPlan LocalLauncher::plan(const LaunchRequest& request,
                                    const std::vector<Gpu>& gpus) const {
-  RankPlace place{.ranks = request.rank_logs.size(), .port = free_port(), .visible_gpus = {}};
-  for (const Gpu& gpu : gpus) {
-    if (!place.visible_gpus.empty()) place.visible_gpus += ',';
-    place.visible_gpus += std::to_string(gpu.index);
-  }
+  const RankPlace place{
+      .ranks = request.rank_logs.size(),
+      .port = free_port(),
+      .visible_gpus = fmt::to_string(fmt::join(gpus | std::views::transform(&Gpu::index), ","))};
   std::map<std::string, std::string> variables = own_environment();
   std::erase_if(variables, [](const auto& variable) { return is_of_a_launcher(variable.first); });
   for (const std::string& assignment : request.environment) {
@@ -100,12 +97,12 @@ void LocalLauncher::start(const LaunchRequest& request) {
   if (request.uses_gpus) {
     if (ranks > slots_.gpus.size()) {
       throw ConfigError("", "strategy.ranks",
-                        std::to_string(ranks) + " ranks need " + std::to_string(ranks) +
-                            " GPUs; allowed here: at most " + std::to_string(slots_.gpus.size()));
+                        fmt::format("{0} ranks need {0} GPUs; allowed here: at most {1}", ranks,
+                                    slots_.gpus.size()));
     }
     const std::vector<Gpu> free = free_gpus();
     const size_t needed = std::min(ranks, free.size());
-    gpus = unheld_gpus(free, needed);
+    gpus = slots_.share ? free : unheld_gpus(free, needed);
     gpus.resize(needed);
   }
   launches_.start(request, plan(request, gpus));

@@ -13,6 +13,7 @@ struct LocalSlots {
   std::vector<Gpu> gpus{};  // one slot each
   int cpu_ranks = 1;        // ranks side by side; a wider launch still runs, alone
   int max_parallel = 1;     // launches at the same time
+  bool share = false;       // GPUs, with processes of others
 };
 
 // Runs every rank as a process of this host, with the environment that torchrun would give it. All

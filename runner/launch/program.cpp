@@ -1,6 +1,8 @@
 #include "runner/launch/program.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,13 +19,6 @@ namespace fsdp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // Returns 0 or an error number.
 int spawn(pid_t& process, const std::vector<std::string>& words,
@@ -59,6 +54,13 @@ bool read_some(int end, std::string& text) {
 }
 
 }  // namespace
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 StartedProgram::StartedProgram(const std::vector<std::string>& words,
                                const std::vector<std::string>& environment) {
@@ -128,13 +130,10 @@ ProgramResult run_program(const std::vector<std::string>& words,
                           std::chrono::milliseconds time_limit) {
   const Clock::time_point started = Clock::now();
   ProgramResult result = StartedProgram(words, environment).wait(started + time_limit);
-  std::string line;
-  for (const std::string& word : words) line += word + ' ';
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started).count();
   log(LogLevel::kInfo, "program",
-      line + "(exit status " + std::to_string(result.exit_status) + ", " + std::to_string(time) +
-          " ms)");
+      fmt::format("{} (exit status {}, {} ms)", fmt::join(words, " "), result.exit_status, time));
   return result;
 }
 

@@ -43,6 +43,9 @@ class StartedProgram {
   pid_t process_ = -1;               // -1: it has ended
 };
 
+// As execve() takes its arguments and its environment; valid as long as `words` are.
+std::vector<char*> pointers_to(const std::vector<std::string>& words);
+
 // Runs a program to its end, or for `time_limit`.
 ProgramResult run_program(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment,

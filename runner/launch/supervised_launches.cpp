@@ -1,5 +1,6 @@
 #include "runner/launch/supervised_launches.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -47,9 +48,9 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
     if (supervisor > 0) waitpid(supervisor, nullptr, 0);
     const std::string& what =
         report.log_failed ? plan.ranks[size_t(report.rank)].log : plan.program;
-    throw std::system_error(report.error_number, std::generic_category(),
-                            "cannot start rank " + std::to_string(std::max(report.rank, 0)) + ": " +
-                                what + remedy(report));
+    throw std::system_error(
+        report.error_number, std::generic_category(),
+        fmt::format("cannot start rank {}: {}{}", std::max(report.rank, 0), what, remedy(report)));
   }
   running_.push_back({.request = request,
                       .supervisor = supervisor,
@@ -97,10 +98,9 @@ void SupervisedLaunches::stop_all() {
 }
 
 std::string describe(const std::string& whose, int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    return whose + " killed by signal " + std::to_string(WTERMSIG(wait_status));
-  }
-  return whose + " exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  return WIFSIGNALED(wait_status)
+             ? fmt::format("{} killed by signal {}", whose, WTERMSIG(wait_status))
+             : fmt::format("{} exited with status {}", whose, WEXITSTATUS(wait_status));
 }
 
 LaunchResult launch_result(const EndedLaunch& ended) {
@@ -121,8 +121,8 @@ LaunchResult launch_result(const EndedLaunch& ended) {
       result.reason = "asked to stop";
       break;
     case LaunchOutcome::kTimeLimit:
-      result.reason = "stopped at its time limit of " +
-                      std::to_string(ended.request.time_limit->count()) + " s";
+      result.reason =
+          fmt::format("stopped at its time limit of {} s", ended.request.time_limit->count());
       break;
     case LaunchOutcome::kOutOfMemory:
       result.reason = rank + " ran out of memory";

@@ -1,6 +1,5 @@
 #include "runner/launch/supervisor.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,9 +12,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
-#include "contract/record/exit_code.h"
+#include "runner/launch/program.h"
 
 namespace fsdp {
 namespace {
@@ -25,19 +25,15 @@ using Clock = std::chrono::steady_clock;
 constexpr int kChannel = 3;  // where supervise() puts the socket
 constexpr int kNotStarted = 127;
 
-bool ended_with(int wait_status, ExitCode code) {
-  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(code);
-}
-
 // The processes whose parent is `parent`.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
-  DIR* processes = opendir("/proc");
-  if (processes == nullptr) return children;
-  while (const dirent* entry = readdir(processes)) {
-    const pid_t process = std::atoi(entry->d_name);
+  std::error_code unreadable;
+  for (std::filesystem::directory_iterator entry("/proc", unreadable), end; entry != end;
+       entry.increment(unreadable)) {
+    const pid_t process = std::atoi(entry->path().filename().c_str());
     if (process <= 0) continue;
-    std::ifstream file("/proc/" + std::string(entry->d_name) + "/stat");
+    std::ifstream file(entry->path() / "stat");
     std::string line;
     std::getline(file, line);
     // process (name) state parent: the name may hold anything, so from the last parenthesis.
@@ -47,7 +43,6 @@ std::vector<pid_t> children_of(pid_t parent) {
       children.push_back(process);
     }
   }
-  closedir(processes);
   return children;
 }
 
@@ -75,9 +70,7 @@ class Supervisor {
   void record(pid_t process, int wait_status);
   void on_deadline();
   void terminate(std::optional<LaunchOutcome> outcome);
-  bool all_ended() const {
-    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
-  }
+  bool all_ended() const { return std::ranges::all_of(ranks_, &Rank::ended); }
   EndReport report() const;
 
   const SupervisorPlan& plan_;
@@ -128,22 +121,13 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
 
-  std::vector<char*> arguments{const_cast<char*>(plan_.program.c_str())};
-  for (const std::string& argument : plan_.arguments) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
-  std::vector<char*> environment;
-  for (const std::string& variable : process.environment) {
-    environment.push_back(const_cast<char*>(variable.c_str()));
-  }
-  environment.push_back(nullptr);
-
+  std::vector<char*> arguments = pointers_to(plan_.arguments);
+  arguments.insert(arguments.begin(), const_cast<char*>(plan_.program.c_str()));
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execve(plan_.program.c_str(), arguments.data(), environment.data());
+  execve(plan_.program.c_str(), arguments.data(), pointers_to(process.environment).data());
   give_up(/*log_failed=*/false);
   _exit(kNotStarted);
 }
@@ -201,9 +185,8 @@ void Supervisor::reap() {
 // status 4 (communication) is what a rank says when another one is gone, so it gives way to any
 // other cause.
 void Supervisor::record(pid_t process, int wait_status) {
-  const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
-    return rank.process == process && !rank.ended;
-  });
+  const auto found = std::ranges::find_if(
+      ranks_, [&](const Rank& rank) { return rank.process == process && !rank.ended; });
   if (found == ranks_.end()) return;  // an orphan that the supervisor adopted
   found->ended = true;
   if (ended_with(wait_status, ExitCode::kOk)) return;
@@ -281,6 +264,10 @@ EndReport Supervisor::report() const {
 }
 
 }  // namespace
+
+bool ended_with(int wait_status, ExitCode code) {
+  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(code);
+}
 
 void supervise(int channel, const SupervisorPlan& plan) {
   setpgid(0, 0);

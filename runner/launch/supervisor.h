@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/exit_code.h"
 #include "runner/launch/launcher.h"
 
 // The supervisor: one small process per launch, forked by the runner, that is the parent of the
@@ -63,6 +64,9 @@ struct EndReport {
   int wait_status = 0;  // of first_rank, as waitpid gives it
   bool killed = false;  // a rank was ended by a signal
 };
+
+// Whether a process ended with this exit status, as waitpid() gives it.
+bool ended_with(int wait_status, ExitCode code);
 
 // Starts the ranks, reports, waits for their end, reports. Runs in the forked child; the process is
 // single-threaded.

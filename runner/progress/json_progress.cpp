@@ -8,62 +8,38 @@
 namespace fsdp {
 namespace {
 
-// A line's fields, in the order in which they are added.
-class JsonLine {
- public:
-  explicit JsonLine(std::string_view kind) : text_("{") { field("kind", kind); }
+JsonObject line_of(std::string_view kind, const RunProgress& run) {
+  return JsonObject().add("kind", kind).add("point", run.point);
+}
 
-  template <typename T>
-  JsonLine& field(std::string_view name, const T& value) {
-    if (text_.size() > 1) text_ += ',';
-    append_json_string(text_, name);
-    text_ += ':';
-    append_json(text_, value);
-    return *this;
-  }
-  std::string text() const { return text_ + "}\n"; }
-
- private:
-  std::string text_;
-};
+void write(const JsonObject& line) { write_whole(STDOUT_FILENO, line.text() + '\n'); }
 
 }  // namespace
 
 void JsonProgress::say(std::string_view line) {
-  write_whole(STDOUT_FILENO, JsonLine("message").field("text", line).text());
+  write(JsonObject().add("kind", "message").add("text", line));
 }
 
 void JsonProgress::warn(std::string_view line) {
-  write_whole(STDOUT_FILENO, JsonLine("warning").field("text", line).text());
+  write(JsonObject().add("kind", "warning").add("text", line));
 }
 
-void JsonProgress::show_plan(const RunProgress& run) {
-  write_whole(STDOUT_FILENO, JsonLine("run_planned")
-                                 .field("point", run.point)
-                                 .field("ranks", run.ranks)
-                                 .field("steps", run.steps)
-                                 .text());
-}
-
-void JsonProgress::show_queued(const RunProgress& run) {
-  write_whole(STDOUT_FILENO,
-              JsonLine("run_queued").field("point", run.point).field("job", run.job).text());
-}
-
-void JsonProgress::show_start(const RunProgress& run) {
-  write_whole(STDOUT_FILENO, JsonLine("run_started").field("point", run.point).text());
-}
-
-void JsonProgress::show_end(const RunProgress& run, const std::string& reason,
-                            const std::filesystem::path& log) {
-  write_whole(STDOUT_FILENO, JsonLine("run_ended")
-                                 .field("point", run.point)
-                                 .field("status", run.status)
-                                 .field("reason", reason)
-                                 .field("log", log)
-                                 .field("step", run.step)
-                                 .field("elapsed_s", run.elapsed_s)
-                                 .text());
+void JsonProgress::show(const RunProgress& run) {
+  switch (run.status) {
+    case RunStatus::kPlanned:
+      return write(line_of("run_planned", run).add("ranks", run.ranks).add("steps", run.steps));
+    case RunStatus::kQueued:
+      return write(line_of("run_queued", run).add("job", run.job));
+    case RunStatus::kRunning:
+      return write(line_of("run_started", run));
+    default:
+      write(line_of("run_ended", run)
+                .add("status", run.status)
+                .add("reason", run.reason)
+                .add("log", run.log)
+                .add("step", run.step)
+                .add("elapsed_s", run.elapsed_s));
+  }
 }
 
 void JsonProgress::refresh() {
@@ -72,17 +48,14 @@ void JsonProgress::refresh() {
     const RunProgress& run = runs()[index];
     if (run.step == shown_steps_[index]) continue;
     shown_steps_[index] = run.step;
-    write_whole(STDOUT_FILENO,
-                JsonLine("run_progress")
-                    .field("point", run.point)
-                    .field("step", run.step)
-                    .field("steps", run.steps)
-                    .field("loss", run.loss)
-                    .field("step_time_ms", run.step_time_ms)
-                    .field("memory_allocated_bytes_max", run.memory_allocated_bytes_max)
-                    .field("seconds_left", seconds_left(run))
-                    .field("sweep_seconds_left", seconds_left(runs(), now))
-                    .text());
+    write(line_of("run_progress", run)
+              .add("step", run.step)
+              .add("steps", run.steps)
+              .add("loss", run.loss)
+              .add("step_time_ms", run.step_time_ms)
+              .add("memory_allocated_bytes_max", run.memory_allocated_bytes_max)
+              .add("seconds_left", seconds_left(run))
+              .add("sweep_seconds_left", seconds_left(runs(), now)));
   }
 }
 

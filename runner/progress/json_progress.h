@@ -25,11 +25,7 @@ class JsonProgress : public Progress {
   void refresh() override;
 
  private:
-  void show_plan(const RunProgress& run) override;
-  void show_queued(const RunProgress& run) override;
-  void show_start(const RunProgress& run) override;
-  void show_end(const RunProgress& run, const std::string& reason,
-                const std::filesystem::path& log) override;
+  void show(const RunProgress& run) override;
 
   std::map<size_t, int64_t> shown_steps_;  // by the run's index
 };

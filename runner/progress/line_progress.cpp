@@ -1,5 +1,6 @@
 #include "runner/progress/line_progress.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "contract/record/standard_streams.h"
@@ -18,22 +19,18 @@ std::string as_line(std::string_view text) { return visible_line(text) + '\n'; }
 
 void LineProgress::say(std::string_view line) { write_whole(STDERR_FILENO, as_line(line)); }
 
-void LineProgress::show_start(const RunProgress& run) {
-  last_lines_[run.point] = {.time = *run.started};
-  const std::string steps = run.steps > 0 ? ", " + counted(run.steps, "step") : "";
-  const std::string job = run.job.empty() ? "" : ", job " + run.job;
-  say(run.point + ": started" + job + ", " + counted(run.ranks, "rank") + steps);
-}
-
-// The first time goes without saying: it was submitted.
-void LineProgress::show_queued(const RunProgress& run) {
-  if (run.started) say(run.point + ": waits again, job " + run.job);
-}
-
-void LineProgress::show_end(const RunProgress& run, const std::string& reason,
-                            const std::filesystem::path& log) {
-  last_lines_.erase(run.point);
-  say(end_line(run, reason, log));
+void LineProgress::show(const RunProgress& run) {
+  if (run.status == RunStatus::kRunning) {
+    last_lines_[run.point] = {.time = *run.started};
+    say(fmt::format("{}: started{}{}, {}{}{}", run.point, run.job.empty() ? "" : ", job ", run.job,
+                    counted(run.ranks, "rank"), run.steps > 0 ? ", " : "",
+                    run.steps > 0 ? counted(run.steps, "step") : ""));
+  } else if (run.status == RunStatus::kQueued && run.started) {  // the first time it was submitted
+    say(run.point + ": waits again, job " + run.job);
+  } else if (run.has_ended()) {
+    last_lines_.erase(run.point);
+    say(end_line(run));
+  }
 }
 
 void LineProgress::refresh() {
@@ -53,11 +50,8 @@ void LineProgress::refresh() {
 
 void QuietProgress::warn(std::string_view line) { write_whole(STDERR_FILENO, as_line(line)); }
 
-void QuietProgress::show_end(const RunProgress& run, const std::string& reason,
-                             const std::filesystem::path& log) {
-  const bool has_result =
-      run.status == RunStatus::kFinished || run.status == RunStatus::kOutOfMemory;
-  if (!has_result) warn(end_line(run, reason, log));
+void QuietProgress::show(const RunProgress& run) {
+  if (run.has_failed()) warn(end_line(run));
 }
 
 }  // namespace fsdp

@@ -15,10 +15,7 @@ class LineProgress : public Progress {
   void refresh() override;
 
  private:
-  void show_queued(const RunProgress& run) override;
-  void show_start(const RunProgress& run) override;
-  void show_end(const RunProgress& run, const std::string& reason,
-                const std::filesystem::path& log) override;
+  void show(const RunProgress& run) override;
 
   struct LastLine {
     ProgressClock::time_point time;
@@ -35,9 +32,7 @@ class QuietProgress : public Progress {
   void refresh() override {}
 
  private:
-  void show_start(const RunProgress&) override {}
-  void show_end(const RunProgress& run, const std::string& reason,
-                const std::filesystem::path& log) override;
+  void show(const RunProgress& run) override;
 };
 
 }  // namespace fsdp

@@ -1,10 +1,12 @@
 #include "runner/progress/live_progress.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <regex>
 
 #include "contract/record/standard_streams.h"
 #include "contract/text/utf8.h"
@@ -22,16 +24,9 @@ TerminalSize terminal_size() {
 }
 
 // Of a line with colours in it.
-size_t shown_width(std::string_view line) {
-  std::string text;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\033') {
-      i = std::min(line.find('m', i), line.size() - 1);
-    } else {
-      text += line[i];
-    }
-  }
-  return display_width(text);
+size_t shown_width(const std::string& line) {
+  static const std::regex colour("\033\\[[0-9]*m");
+  return display_width(std::regex_replace(line, colour, ""));
 }
 
 }  // namespace
@@ -46,49 +41,40 @@ LiveProgress::LiveProgress() : colour_(std::getenv("NO_COLOR") == nullptr) {}
 
 LiveProgress::~LiveProgress() { LiveProgress::close(); }
 
-void LiveProgress::close() {
-  std::string out;
-  clear(out);
-  write_whole(STDERR_FILENO, out);
-}
+void LiveProgress::close() { write_whole(STDERR_FILENO, cleared()); }
 
 void LiveProgress::say(std::string_view line) {
-  std::string out;
-  clear(out);
-  out += visible_line(line) + '\n';
-  draw(out);
-  write_whole(STDERR_FILENO, out);
+  const std::string before = cleared();
+  write_whole(STDERR_FILENO, before + visible_line(line) + '\n' + drawn());
 }
 
-void LiveProgress::show_end(const RunProgress& run, const std::string& reason,
-                            const std::filesystem::path& log) {
-  const bool has_result =
-      run.status == RunStatus::kFinished || run.status == RunStatus::kOutOfMemory;
-  if (!has_result) say(end_line(run, reason, log));
+void LiveProgress::show(const RunProgress& run) {
+  if (run.status == RunStatus::kRunning) refresh();
+  if (run.has_failed()) say(end_line(run));
 }
 
 void LiveProgress::refresh() {
   if (runs().empty() || ProgressClock::now() - drawn_at_ < kDrawInterval) return;
-  std::string out;
-  clear(out);
-  draw(out);
-  write_whole(STDERR_FILENO, out);
+  const std::string before = cleared();
+  write_whole(STDERR_FILENO, before + drawn());
 }
 
-void LiveProgress::clear(std::string& out) {
+std::string LiveProgress::cleared() {
   const size_t rows = rows_taken(drawn_widths_, terminal_size().columns);
-  if (rows > 0) out += "\033[" + std::to_string(rows) + "A\r\033[J";
   drawn_widths_.clear();
+  return rows > 0 ? fmt::format("\033[{}A\r\033[J", rows) : "";
 }
 
-void LiveProgress::draw(std::string& out) {
-  if (runs().empty()) return;
+std::string LiveProgress::drawn() {
+  if (runs().empty()) return "";
   drawn_at_ = ProgressClock::now();
+  std::string text;
   for (const std::string& line :
        live_view(runs(), ended_order(), terminal_size(), drawn_at_, colour_)) {
     drawn_widths_.push_back(shown_width(line));
-    out += line + '\n';
+    text += line + '\n';
   }
+  return text;
 }
 
 }  // namespace fsdp

@@ -19,12 +19,10 @@ class LiveProgress : public Progress {
   void close() override;
 
  private:
-  void show_start(const RunProgress&) override { refresh(); }
-  void show_end(const RunProgress& run, const std::string& reason,
-                const std::filesystem::path& log) override;
-  // Append what does so to `out`.
-  void clear(std::string& out);
-  void draw(std::string& out);
+  void show(const RunProgress& run) override;
+  // What the terminal is sent to take the view away, and to draw it.
+  std::string cleared();
+  std::string drawn();
 
   bool colour_;
   std::vector<size_t> drawn_widths_;  // of the lines on the terminal

@@ -1,7 +1,9 @@
 #include "runner/progress/live_view.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
+#include <ranges>
 
 #include "contract/text/utf8.h"
 #include "runner/report/number_text.h"
@@ -73,14 +75,14 @@ Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
   cells[kSteps] = steps_text(run);
   cells[kStepTime] = three_digits(run.step_time_ms) + " ms";
   cells[kMemory] = memory_text(run.memory_allocated_bytes_max);
-  cells[kLoss] = run.loss ? "loss " + loss_text(run) : "not finite";
+  cells[kLoss] = (run.loss ? "loss " : "") + loss_text(run.loss);
   return cells;
 }
 
 // Which runs have a row: all, or as many as `room`.
 std::vector<size_t> chosen_runs(std::span<const RunProgress> runs,
                                 std::span<const size_t> ended_order, size_t room) {
-  std::vector<size_t> running, planned, chosen;
+  std::vector<size_t> chosen, running, planned;
   for (size_t i = 0; i < runs.size(); ++i) {
     if (runs.size() <= room) chosen.push_back(i);
     if (runs[i].status == RunStatus::kRunning && running.size() < room) running.push_back(i);
@@ -90,10 +92,10 @@ std::vector<size_t> chosen_runs(std::span<const RunProgress> runs,
   const size_t rest = room - running.size();
   const size_t next =
       std::min(planned.size(), std::max(rest / 2, rest - std::min(rest, ended_order.size())));
-  const size_t last = std::min(ended_order.size(), rest - next);
-  chosen.assign(ended_order.end() - static_cast<ptrdiff_t>(last), ended_order.end());
-  chosen.insert(chosen.end(), running.begin(), running.end());
-  chosen.insert(chosen.end(), planned.begin(), planned.begin() + static_cast<ptrdiff_t>(next));
+  std::ranges::copy(ended_order.last(std::min(ended_order.size(), rest - next)),
+                    std::back_inserter(chosen));
+  std::ranges::copy(running, std::back_inserter(chosen));
+  std::ranges::copy(planned | std::views::take(next), std::back_inserter(chosen));
   return chosen;
 }
 
@@ -105,25 +107,19 @@ std::string_view colour_of_state(const RunProgress& run) {
 
 std::string count_line(std::span<const RunProgress> runs, ProgressClock::time_point now,
                        size_t width) {
-  size_t ended = 0, failed = 0, running = 0;
+  const auto ended = std::ranges::count_if(runs, &RunProgress::has_ended);
+  const auto failed = std::ranges::count_if(runs, &RunProgress::has_failed);
+  const auto running = std::ranges::count(runs, RunStatus::kRunning, &RunProgress::status);
   double done = 0;
-  for (const RunProgress& run : runs) {
-    done += part_done(run);
-    ended += run.has_ended() ? 1 : 0;
-    running += run.status == RunStatus::kRunning ? 1 : 0;
-    failed += run.has_ended() && run.status != RunStatus::kFinished &&
-                      run.status != RunStatus::kOutOfMemory
-                  ? 1
-                  : 0;
-  }
+  for (const RunProgress& run : runs) done += part_done(run);
   const double part = runs.empty() ? 0 : done / static_cast<double>(runs.size());
-  std::string counts = std::to_string(ended) + " of " + std::to_string(runs.size()) + " ended";
-  if (failed > 0) counts += ", " + std::to_string(failed) + " failed";
-  if (running > 0) counts += ", " + std::to_string(running) + " running";
+  std::string counts = fmt::format("{} of {} ended", ended, runs.size());
+  if (failed > 0) counts += fmt::format(", {} failed", failed);
+  if (running > 0) counts += fmt::format(", {} running", running);
   const std::optional<double> left = seconds_left(runs, now);
   const std::string time =
-      left && ended < runs.size() ? "about " + duration_text(*left) + " left" : "";
-  const std::string percent = std::to_string(static_cast<int>(std::floor(part * 100))) + " %";
+      left && ended < std::ssize(runs) ? "about " + duration_text(*left) + " left" : "";
+  const std::string percent = fmt::format("{} %", static_cast<int>(part * 100));
   for (const std::string& line :
        {counts + "  " + bar(part, 2 * kBarWidth) + ' ' + percent + "  " + time,
         counts + "  " + percent + "  " + time, counts + "  " + time}) {

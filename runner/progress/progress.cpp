@@ -15,7 +15,7 @@ size_t Progress::index_of(int64_t id, std::string point, int64_t ranks, int64_t 
   const auto [found, is_new] = index_of_id_.emplace(id, runs_.size());
   if (is_new) {
     runs_.push_back({.point = std::move(point), .ranks = ranks, .steps = steps});
-    show_plan(runs_.back());
+    show(runs_.back());
   }
   return found->second;
 }
@@ -26,22 +26,24 @@ void Progress::expect(int64_t id, std::string point, int64_t ranks, int64_t step
 
 void Progress::queued(int64_t id, std::string job) {
   const size_t index = index_of_id_.at(id);
+  RunProgress& run = runs_[index];
   running_.erase(index);
   std::erase(ended_order_, index);
-  runs_[index].status = RunStatus::kQueued;
-  runs_[index].job = std::move(job);
-  log(LogLevel::kInfo, "run", runs_[index].point + ": in job " + runs_[index].job);
-  show_queued(runs_[index]);
+  run.status = RunStatus::kQueued;
+  run.job = std::move(job);
+  log(LogLevel::kInfo, "run", run.point + ": in job " + run.job);
+  show(run);
 }
 
 void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t steps) {
   const size_t index = index_of(id, std::move(point), ranks, steps);
+  RunProgress& run = runs_[index];
   running_.insert(index);
   std::erase(ended_order_, index);
-  runs_[index].status = RunStatus::kRunning;
-  runs_[index].started = ProgressClock::now();
-  log(LogLevel::kInfo, "run", runs_[index].point + ": started");
-  show_start(runs_[index]);
+  run.status = RunStatus::kRunning;
+  run.started = ProgressClock::now();
+  log(LogLevel::kInfo, "run", run.point + ": started");
+  show(run);
 }
 
 void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ranks) {
@@ -54,26 +56,19 @@ void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ran
   }
 }
 
-void Progress::ended(int64_t id, RunStatus status, const std::string& reason,
-                     const std::filesystem::path& log_of_rank) {
+void Progress::ended(int64_t id, RunStatus status, std::string reason,
+                     std::filesystem::path log_of_rank) {
   const size_t index = index_of_id_.at(id);
   RunProgress& run = runs_[index];
   const ProgressClock::time_point now = ProgressClock::now();
   run.elapsed_s = std::chrono::duration<double>(now - run.started.value_or(now)).count();
   run.status = status;
+  run.reason = std::move(reason);
+  run.log = std::move(log_of_rank);
   running_.erase(index);
   ended_order_.push_back(index);
-  log(LogLevel::kInfo, "run", end_line(run, reason, log_of_rank));
-  show_end(run, reason, log_of_rank);
-}
-
-std::string end_line(const RunProgress& run, const std::string& reason,
-                     const std::filesystem::path& log) {
-  std::string line = run.point + ": " + std::string(name_of(run.status));
-  if (!reason.empty()) line += ": " + reason;
-  if (!log.empty()) line += " (log: " + log.string() + ")";
-  if (!run.started) return line;
-  return line + ", " + figures_text(run) + ", " + duration_text(run.elapsed_s);
+  log(LogLevel::kInfo, "run", end_line(run));
+  show(run);
 }
 
 std::unique_ptr<Progress> make_progress(ProgressMode mode) {

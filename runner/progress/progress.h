@@ -34,8 +34,7 @@ class Progress {
   // One list per rank, as EventTail::poll returns them.
   void add(int64_t id, std::span<const std::vector<Event>> events_of_ranks);
   // `log` is that of the rank which `reason` is about, empty: none.
-  void ended(int64_t id, RunStatus status, const std::string& reason,
-             const std::filesystem::path& log);
+  void ended(int64_t id, RunStatus status, std::string reason, std::filesystem::path log);
   // Shows what has changed, when that is due.
   virtual void refresh() = 0;
   // Nothing follows: takes back what is shown only for the time being.
@@ -50,11 +49,8 @@ class Progress {
   std::span<const size_t> ended_order() const { return ended_order_; }
 
  private:
-  virtual void show_plan(const RunProgress&) {}
-  virtual void show_queued(const RunProgress&) {}
-  virtual void show_start(const RunProgress& run) = 0;
-  virtual void show_end(const RunProgress& run, const std::string& reason,
-                        const std::filesystem::path& log) = 0;
+  // Shows a run that has just come to its status.
+  virtual void show(const RunProgress& run) = 0;
 
   // Of the run, which is new when it was not heard of.
   size_t index_of(int64_t id, std::string point, int64_t ranks, int64_t steps);
@@ -64,10 +60,6 @@ class Progress {
   std::set<size_t> running_;
   std::vector<size_t> ended_order_;
 };
-
-// "4xDDP: failed: rank 2 killed by signal 9 (log: ...), 37/100  loss 5.1 ..., 12s"
-std::string end_line(const RunProgress& run, const std::string& reason,
-                     const std::filesystem::path& log);
 
 enum class ProgressMode { kAutomatic, kQuiet, kJson };
 

@@ -1,10 +1,9 @@
 #include "runner/progress/run_progress.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <numeric>
 
 #include "runner/report/number_text.h"
 
@@ -12,18 +11,6 @@ namespace fsdp {
 namespace {
 
 constexpr double kRecentStepWeight = 0.2;
-
-std::string steps_per_second_text(double step_time_ms) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "  %.3g it/s", 1000 / step_time_ms);
-  return text.data();
-}
-
-// "2m 05s"
-std::string two_parts(int64_t large, char large_unit, int64_t small, char small_unit) {
-  return std::to_string(large) + large_unit + (small < 10 ? " 0" : " ") + std::to_string(small) +
-         small_unit;
-}
 
 void add_step(RunProgress& run, const StepDone& done) {
   run.step = done.step;
@@ -71,16 +58,9 @@ class Experience {
 };
 
 std::string evaluation_text(const EvaluationDone& evaluation) {
-  std::string text = ": step " + std::to_string(evaluation.step) + "  validation loss ";
-  if (!evaluation.token_accuracy) return text + "unknown: no row of the set has labels";
-  text += evaluation.loss ? loss_text(*evaluation.loss) : "not finite";
-  return text + "  accuracy " + decimals(100 * *evaluation.token_accuracy, 1) + " %";
-}
-
-std::string checkpoint_text(const CheckpointDone& checkpoint) {
-  return ": step " + std::to_string(checkpoint.step) + "  checkpoint " + checkpoint.path + "  " +
-         memory_text(checkpoint.size_bytes) + "  " + decimals(checkpoint.write_time_ms / 1000, 1) +
-         " s";
+  if (!evaluation.token_accuracy) return "unknown: no row of the set has labels";
+  return fmt::format("{}  accuracy {} %", loss_text(evaluation.loss),
+                     decimals(100 * *evaluation.token_accuracy, 1));
 }
 
 }  // namespace
@@ -128,11 +108,8 @@ std::optional<double> seconds_left(std::span<const RunProgress> runs,
   return std::max(longest, sum / static_cast<double>(std::max<int64_t>(side_by_side, 1)));
 }
 
-std::string loss_text(double loss) { return decimals(loss, 4); }
-
-std::string loss_text(const RunProgress& run) {
-  if (run.step == 0) return "-";
-  return run.loss ? loss_text(*run.loss) : "not finite";
+std::string loss_text(std::optional<double> loss) {
+  return loss ? decimals(*loss, 4) : "not finite";
 }
 
 std::string memory_text(int64_t bytes) {
@@ -145,38 +122,46 @@ std::string duration_text(double seconds) {
   if (seconds < 0) return '-' + duration_text(-seconds);
   if (!(seconds < kLongest)) return decimals(seconds, 0) + 's';
   const int64_t whole = std::llround(seconds);
-  if (whole < 60) return std::to_string(whole) + 's';
-  if (whole < 3600) return two_parts(whole / 60, 'm', whole % 60, 's');
-  return two_parts(whole / 3600, 'h', whole / 60 % 60, 'm');
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h {:02}m", whole / 3600, whole / 60 % 60);
 }
 
 std::string steps_text(const RunProgress& run) {
-  const std::string steps = run.steps == 0 ? "" : '/' + std::to_string(run.steps);
-  return std::to_string(run.step) + steps;
+  return run.steps == 0 ? std::to_string(run.step) : fmt::format("{}/{}", run.step, run.steps);
 }
 
 std::string figures_text(const RunProgress& run) {
   if (run.step == 0) return "no step";
-  std::string text = steps_text(run) + "  loss " + loss_text(run);
-  if (run.step_time_ms > 0.0) text += steps_per_second_text(*run.step_time_ms);
+  std::string text = steps_text(run) + "  loss " + loss_text(run.loss);
+  if (run.step_time_ms > 0.0) text += fmt::format("  {:.3g} it/s", 1000 / *run.step_time_ms);
   return text + "  " + memory_text(run.memory_allocated_bytes_max);
+}
+
+std::string end_line(const RunProgress& run) {
+  std::string line = fmt::format("{}: {}", run.point, name_of(run.status));
+  if (!run.reason.empty()) line += ": " + run.reason;
+  if (!run.log.empty()) line += " (log: " + run.log.string() + ")";
+  if (!run.started) return line;
+  return fmt::format("{}, {}, {}", line, figures_text(run), duration_text(run.elapsed_s));
 }
 
 std::vector<Remark> remarks(const std::string& point, std::span<const Event> events) {
   std::vector<Remark> found;
   for (const Event& event : events) {
     if (const auto* started = std::get_if<RunStarted>(&event.body)) {
-      if (started->resumed_from_step > 0) {
-        found.push_back(
-            {point + ": resumed from step " + std::to_string(started->resumed_from_step)});
-      }
+      const int64_t step = started->resumed_from_step;
+      if (step > 0) found.push_back({fmt::format("{}: resumed from step {}", point, step)});
       if (!started->warning.empty()) {
         found.push_back({point + ": warning: " + started->warning, /*is_warning=*/true});
       }
     } else if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body)) {
-      found.push_back({point + evaluation_text(*evaluation)});
+      found.push_back({fmt::format("{}: step {}  validation loss {}", point, evaluation->step,
+                                   evaluation_text(*evaluation))});
     } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
-      found.push_back({point + checkpoint_text(*checkpoint)});
+      found.push_back({fmt::format("{}: step {}  checkpoint {}  {}  {} s", point, checkpoint->step,
+                                   checkpoint->path, memory_text(checkpoint->size_bytes),
+                                   decimals(checkpoint->write_time_ms / 1000, 1))});
     }
   }
   return found;

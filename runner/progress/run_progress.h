@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,10 +28,16 @@ struct RunProgress {
   std::optional<double> step_time_ms{};  // recent steps weigh more
   int64_t memory_allocated_bytes_max = 0;
   std::optional<ProgressClock::time_point> started{};  // absent: it has not
-  double elapsed_s = 0;                                // of a run that has ended
+  // Of a run that has ended.
+  double elapsed_s = 0;
+  std::string reason{};         // empty: nothing to say
+  std::filesystem::path log{};  // of the rank which `reason` is about, empty: none
 
   bool is_waiting() const { return status == RunStatus::kPlanned || status == RunStatus::kQueued; }
   bool has_ended() const { return !is_waiting() && status != RunStatus::kRunning; }
+  bool has_failed() const {
+    return has_ended() && status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
+  }
   // One list per rank, as EventTail::poll returns them.
   void add(std::span<const std::vector<Event>> events_of_ranks);
 };
@@ -45,10 +52,8 @@ std::optional<double> seconds_left(const RunProgress& run);
 std::optional<double> seconds_left(std::span<const RunProgress> runs,
                                    ProgressClock::time_point now);
 
-// "5.1234"
-std::string loss_text(double loss);
-// The same; "not finite", "-" before the first step.
-std::string loss_text(const RunProgress& run);
+// "5.1234", "not finite"
+std::string loss_text(std::optional<double> loss);
 // "812.0 MiB", "1.25 GiB"
 std::string memory_text(int64_t bytes);
 // "45s", "3m 05s", "2h 03m"
@@ -57,6 +62,8 @@ std::string duration_text(double seconds);
 std::string steps_text(const RunProgress& run);
 // "37/100  loss 5.1234  12.3 it/s  812.0 MiB"; "no step" before the first one.
 std::string figures_text(const RunProgress& run);
+// "4xDDP: failed: rank 2 killed by signal 9 (log: ...), 37/100  loss 5.1 ..., 12s"
+std::string end_line(const RunProgress& run);
 
 // What rank 0 reported that a user is told in a line of its own.
 struct Remark {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
@@ -14,9 +13,9 @@ enum class Match { kName, kRunOfIt, kBeginning, kNone };
 
 Match match(const Series& series, const std::string& name) {
   const std::string& own = series.median.point;
+  if (name.empty()) return Match::kNone;
   if (own == name) return Match::kName;
-  const auto is_called = [&](const ComparisonRow* run) { return run->point == name; };
-  if (std::ranges::any_of(series.runs, is_called)) return Match::kRunOfIt;
+  if (std::ranges::count(series.runs, name, &ComparisonRow::point) > 0) return Match::kRunOfIt;
   return own.starts_with(name + ' ') ? Match::kBeginning : Match::kNone;
 }
 
@@ -29,51 +28,33 @@ struct Candidate {
   }
 };
 
-// An experiment and the group in it.
-using Place = std::pair<std::string, std::string>;
-
-Place place_of_group(const Series& series) { return {series.median.experiment, series.group}; }
-
-// What `name` means in each group and in each experiment (the group is empty).
-std::pair<std::map<Place, Candidate>, std::map<std::string, Candidate>> find_named(
-    const std::deque<Series>& all, const std::string& name) {
-  std::map<Place, Candidate> in_groups;
-  std::map<std::string, Candidate> in_experiments;
-  std::vector<std::string> names;
-  bool found = false;
-  for (const Series& series : all) {
-    const Match how = match(series, name);
-    in_groups[place_of_group(series)].consider(series, how);
-    in_experiments[series.median.experiment].consider(series, how);
-    found = found || how != Match::kNone;
-    names.push_back(series.median.point);
-  }
-  if (!found && !all.empty()) {
-    throw ConfigError("--baseline", "",
-                      "there is no point '" + name + "'" + suggestion(name, names));
-  }
-  return {std::move(in_groups), std::move(in_experiments)};
-}
-
 }  // namespace
 
 void put_baselines(std::deque<Series>& all, const std::string& name) {
-  std::map<Place, const Series*> baselines;
+  using Place = std::pair<std::string, std::string>;  // an experiment and the group in it
+  std::map<Place, Candidate> finished, named;
+  std::map<std::string, Candidate> named_elsewhere;
+  std::vector<std::string> names;
+  bool is_known = name.empty() || all.empty();
   for (const Series& series : all) {
-    const Series*& baseline = baselines[place_of_group(series)];
-    if (baseline == nullptr && series.finished_count > 0) baseline = &series;
+    const Place place{series.median.experiment, series.group};
+    const Match how = match(series, name);
+    finished[place].consider(series, series.finished_count > 0 ? Match::kName : Match::kNone);
+    named[place].consider(series, how);
+    named_elsewhere[place.first].consider(series, how);
+    is_known = is_known || how != Match::kNone;
+    names.push_back(series.median.point);
   }
-  if (!name.empty()) {
-    auto [in_groups, in_experiments] = find_named(all, name);
-    for (auto& [place, baseline] : baselines) {
-      if (const Series* named = in_groups[place].series) {
-        baseline = named;
-      } else if (const Series* elsewhere = in_experiments[place.first].series) {
-        baseline = elsewhere;
-      }
-    }
+  if (!is_known) {
+    throw ConfigError("--baseline", "",
+                      "there is no point '" + name + "'" + suggestion(name, names));
   }
-  for (Series& series : all) series.baseline = baselines[place_of_group(series)];
+  for (Series& series : all) {
+    const Place place{series.median.experiment, series.group};
+    series.baseline = named[place].series;
+    if (!series.baseline) series.baseline = named_elsewhere[place.first].series;
+    if (!series.baseline) series.baseline = finished[place].series;
+  }
 }
 
 }  // namespace fsdp

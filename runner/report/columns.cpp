@@ -1,10 +1,11 @@
 #include "runner/report/columns.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/report/column_parts.h"
 #include "runner/report/member_columns.h"
 #include "runner/report/number_text.h"
 
@@ -12,7 +13,6 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kHeadingWidth = 12;
-constexpr double kBytesPerGibibyte = 0x1p30;
 constexpr double kJoulesPerKilojoule = 1'000;
 
 // What people read instead of the unit in a name; the name's own unit is left out of the heading.
@@ -31,7 +31,7 @@ std::string heading_from_name(std::string_view name) {
   size_t line_begin = 0;
   if (name.ends_with(kTotalTime)) name.remove_suffix(std::string_view("_ms").size());
   while (!name.empty()) {
-    const size_t end = std::min(name.find('_'), name.size());
+    const size_t end = std::min(name.find_first_of("_."), name.size());
     const std::string_view word = name.substr(0, end);
     name.remove_prefix(std::min(end + 1, name.size()));
     const auto known = std::ranges::find(kShownUnits, word, &ShownUnit::in_name);
@@ -55,54 +55,16 @@ std::string text_for_people(const Value& value, std::string_view name) {
   const std::optional<double> number = number_of(value);
   if (!number) return "-";
   if (name.ends_with(kTotalTime)) return duration(number);
-  if (name.find("_bytes") != std::string_view::npos)
-    return three_digits(*number / kBytesPerGibibyte);
+  if (name.find("_bytes") != std::string_view::npos) return gibibytes(number);
   if (name.ends_with("_joules")) return three_digits(*number / kJoulesPerKilojoule);
   const auto* integer = std::get_if<int64_t>(&value);
   return integer != nullptr ? std::to_string(*integer) : three_digits(*number);
 }
 
-Column& named(std::vector<Column>& columns, std::string_view name) {
-  return *std::ranges::find(columns, name, &Column::name);
-}
-
-void insert_behind(std::vector<Column>& columns, std::string_view name,
-                   const std::vector<Column>& more) {
-  const auto place = std::ranges::find(columns, name, &Column::name);
-  columns.insert(std::next(place), more.begin(), more.end());
-}
-
-std::vector<Column> columns_of_runs() {
-  std::vector<Column> columns = member_columns(&ReportRow::run);
-  for (const DerivedColumns& derived : derived_columns()) {
-    insert_behind(columns, derived.after, derived.columns);
-  }
-  for (const OwnText& own : own_texts()) {
-    Column& column = named(columns, own.column);
-    column.text = own.text;
-    if (own.is_shown_for) column.is_shown_for = own.is_shown_for;
-  }
-  Column& status = named(columns, "status");
-  status.value = [value = status.value](const ReportRow& row) {
-    return row.is_series ? Value(row.series->status_text()) : value(row);
-  };
-  return columns;
-}
-
-std::vector<Column> columns_of_ranks() {
-  std::vector<Column> columns = member_columns(&ReportRow::rank);
-  std::vector<Column> settings;
-  for (const char* name : {"strategy", "sharding", "offload"}) {
-    settings.push_back(find_column(fsdp::columns(), name, ""));
-  }
-  insert_behind(columns, "attempt", settings);
-  return columns;
-}
-
 void add_reference(std::string& text, std::span<const Column> columns) {
   for (const Column& column : columns) {
     const char mark = column.heading.empty() ? ' ' : column.is_shown_for ? '+' : '*';
-    text += std::string(1, mark) + ' ' + column.name + "\n      " + column.documentation + '\n';
+    text += fmt::format("{} {}\n      {}\n", mark, column.name, column.documentation);
   }
 }
 
@@ -127,16 +89,6 @@ Column column_of(const char* name, Alignment alignment, const Meaning& meaning,
   return column;
 }
 
-std::span<const Column> columns() {
-  static const std::vector<Column> all = columns_of_runs();
-  return all;
-}
-
-std::span<const Column> rank_columns() {
-  static const std::vector<Column> all = columns_of_ranks();
-  return all;
-}
-
 std::string text_of(const Column& column, const ReportRow& row) {
   return column.text ? column.text(row) : text_for_people(column.value(row), column.name);
 }
@@ -149,25 +101,21 @@ std::string printed_heading(const Column& column) {
 
 const Column& find_column(std::span<const Column> columns, const std::string& name,
                           const std::string& option) {
+  std::vector<std::string> names;
   for (const std::span<const Column> among : {columns, key_columns()}) {
     const auto found = std::ranges::find(among, name, &Column::name);
     if (found != among.end()) return *found;
+    std::ranges::transform(among, std::back_inserter(names), &Column::name);
   }
   const auto headed = std::ranges::find(columns, name, printed_heading);
   if (headed != columns.end()) return *headed;
-  std::vector<std::string> names;
-  for (const Column& column : columns) names.push_back(column.name);
-  for (const Column& column : key_columns()) names.push_back(column.name);
   throw ConfigError(option, "",
                     "there is no column '" + name +
                         "'; `fsdp-run report --columns help` lists them" + suggestion(name, names));
 }
 
 Column with_heading(Column column) {
-  if (!column.heading.empty()) return column;
-  std::string words = column.name;
-  std::ranges::replace(words, '.', '_');
-  column.heading = heading_from_name(words);
+  if (column.heading.empty()) column.heading = heading_from_name(column.name);
   return column;
 }
 

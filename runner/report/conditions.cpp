@@ -1,10 +1,8 @@
 #include "runner/report/conditions.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <optional>
-#include <stdexcept>
+#include <compare>
 #include <string_view>
 
 #include "contract/text/config_error.h"
@@ -14,8 +12,32 @@ namespace fsdp {
 namespace {
 
 constexpr const char* kOption = "--where";
-// In the order of Condition::Operator.
-constexpr std::array<std::string_view, 7> kOperators = {"=", "!=", "<", "<=", ">", ">=", "~"};
+
+struct Operator {
+  std::string_view name;
+  bool (*holds)(std::partial_ordering) = nullptr;  // null: asks what a text holds
+
+  bool is_equality() const { return name == "=" || name == "!="; }
+};
+constexpr Operator kOperators[] = {{"=", [](auto order) { return order == 0; }},
+                                   {"!=", [](auto order) { return order != 0; }},
+                                   {"<", [](auto order) { return order < 0; }},
+                                   {"<=", [](auto order) { return order <= 0; }},
+                                   {">", [](auto order) { return order > 0; }},
+                                   {">=", [](auto order) { return order >= 0; }},
+                                   {"~"}};
+
+struct Condition {
+  std::string text;
+  const Column* column = nullptr;
+  Operator comparison{};
+  std::string value{};
+
+  [[noreturn]] void refuse(const std::string& problem) const {
+    throw ConfigError(kOption, "", "'" + text + "' " + problem);
+  }
+  bool holds(const ReportRow& row) const;
+};
 
 std::string trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(' ');
@@ -23,100 +45,90 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(' ') - begin + 1));
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
+int lower_case(unsigned char c) { return std::tolower(c); }
+
+Condition read_condition(const std::string& text, std::span<const Column> columns) {
+  Condition condition{.text = text};
+  const size_t begin = text.find_first_of("=!<>~");
+  if (begin == std::string::npos || begin == 0) {
+    condition.refuse("is not COLUMN OP VALUE; OP is one of = != < <= > >= ~");
+  }
+  const bool has_equal_sign = begin + 1 < text.size() && text[begin + 1] == '=';
+  const std::string name = text.substr(begin, has_equal_sign ? 2 : 1);
+  const auto known = std::ranges::find(kOperators, name == "==" ? "=" : name, &Operator::name);
+  if (known == std::end(kOperators)) {
+    condition.refuse("has the operator '" + name + "'; allowed: = != < <= > >= ~");
+  }
+  condition.comparison = *known;
+  const std::string column = trimmed(std::string_view(text).substr(0, begin));
+  condition.column = &find_column(columns, column, kOption);
+  condition.value = trimmed(std::string_view(text).substr(begin + name.size()));
+  // Whoever writes the heading means its unit.
+  const bool is_plain = condition.value.find_first_not_of("0123456789.+-e") == std::string::npos;
+  const std::string with_unit = condition.value + ' ' + column.substr(column.rfind(' ') + 1);
+  if (is_plain && figure_from_text(with_unit, condition.column->name)) condition.value = with_unit;
+  return condition;
+}
+
+bool Condition::holds(const ReportRow& row) const {
+  const Value figure = column->value(row);
+  const bool is_absent = figure == Value();
+  if (value.empty() && !comparison.is_equality()) {
+    refuse("has no VALUE; without one only = (absent) and != (there) are allowed");
+  }
+  if (value.empty()) return is_absent == (comparison.name == "=");
+  if (is_absent) return comparison.name == "!=";
+  if (const std::optional<double> number = number_of(figure)) {
+    const std::optional<double> wanted = figure_from_text(value, column->name);
+    if (!wanted) {
+      refuse("compares a number with '" + value + "'; VALUE is a number" +
+             allowed_units(column->name));
+    }
+    if (!comparison.holds) refuse("uses ~ on a number; allowed: = != < <= > >=");
+    return comparison.holds(*number <=> *wanted);
+  }
+  const std::string& words = std::get<std::string>(figure);
+  if (!comparison.holds) {
+    return !std::ranges::search(words, value, {}, lower_case, lower_case).empty();
+  }
+  if (!comparison.is_equality()) {
+    refuse("asks for an order of text; allowed for '" + column->name + "': = != ~");
+  }
+  return comparison.holds(words <=> value);
+}
+
+bool stands_before(const Value& left, const Value& right, bool descending) {
+  const auto kind = [](const Value& value) {
+    return number_of(value) ? 0 : std::holds_alternative<std::string>(value) ? 1 : 2;
+  };
+  if (kind(left) != kind(right)) return kind(left) < kind(right);
+  const Value& less = descending ? right : left;
+  const Value& greater = descending ? left : right;
+  return kind(left) == 0 ? number_of(less) < number_of(greater) : less < greater;
 }
 
 }  // namespace
 
-Condition::Condition(const std::string& text, std::span<const Column> columns) : text_(text) {
-  const size_t begin = text.find_first_of("=!<>~");
-  if (begin == std::string::npos || begin == 0) {
-    refuse("is not COLUMN OP VALUE; OP is one of = != < <= > >= ~");
-  }
-  const bool has_equal_sign = begin + 1 < text.size() && text[begin + 1] == '=';
-  const std::string name = text.substr(begin, has_equal_sign ? 2 : 1);
-  const auto known = std::ranges::find(kOperators, name == "==" ? "=" : name);
-  if (known == kOperators.end()) {
-    refuse("has the operator '" + name + "'; allowed: = != < <= > >= ~");
-  }
-  operator_ = static_cast<Operator>(known - kOperators.begin());
-  const std::string column = trimmed(std::string_view(text).substr(0, begin));
-  column_ = &find_column(columns, column, kOption);
-  value_ = trimmed(std::string_view(text).substr(begin + name.size()));
-  // Whoever writes the heading means its unit.
-  const bool is_plain = value_.find_first_not_of("0123456789.+-e") == std::string::npos;
-  const std::string with_unit = value_ + ' ' + column.substr(column.rfind(' ') + 1);
-  if (is_plain && figure_from_text(with_unit, column_->name)) value_ = with_unit;
+void filter(std::vector<ReportRow>& rows, const std::vector<std::string>& conditions,
+            std::span<const Column> columns) {
+  std::vector<Condition> all;
+  for (const std::string& text : conditions) all.push_back(read_condition(text, columns));
+  std::erase_if(rows, [&](const ReportRow& row) {
+    return !std::ranges::all_of(all, [&](auto& condition) { return condition.holds(row); });
+  });
 }
 
-void Condition::refuse(const std::string& problem) const {
-  throw ConfigError(kOption, "", "'" + text_ + "' " + problem);
-}
-
-template <typename T>
-bool Condition::compare(const T& left, const T& right) const {
-  switch (operator_) {
-    case Operator::kEqual:
-      return left == right;
-    case Operator::kNotEqual:
-      return left != right;
-    case Operator::kLess:
-      return left < right;
-    case Operator::kLessEqual:
-      return left <= right;
-    case Operator::kGreater:
-      return left > right;
-    case Operator::kGreaterEqual:
-      return left >= right;
-    case Operator::kHolds:
-      break;
-  }
-  throw std::logic_error("an operator without a comparison");
-}
-
-bool Condition::holds(const ReportRow& row) const {
-  const Value value = column_->value(row);
-  const bool is_absent = std::holds_alternative<std::monostate>(value);
-  if (value_.empty()) {
-    if (operator_ == Operator::kEqual) return is_absent;
-    if (operator_ == Operator::kNotEqual) return !is_absent;
-    refuse("has no VALUE; without one only = (absent) and != (there) are allowed");
-  }
-  if (is_absent) return operator_ == Operator::kNotEqual;
-  if (const std::optional<double> number = number_of(value)) {
-    const std::optional<double> wanted = figure_from_text(value_, column_->name);
-    if (!wanted) {
-      refuse("compares a number with '" + value_ + "'; VALUE is a number" +
-             allowed_units(column_->name));
-    }
-    if (operator_ == Operator::kHolds) refuse("uses ~ on a number; allowed: = != < <= > >=");
-    return compare(*number, *wanted);
-  }
-  const std::string& words = std::get<std::string>(value);
-  if (operator_ == Operator::kHolds) {
-    return lower_case(words).find(lower_case(value_)) != std::string::npos;
-  }
-  if (operator_ != Operator::kEqual && operator_ != Operator::kNotEqual) {
-    refuse("asks for an order of text; allowed for '" + column_->name + "': = != ~");
-  }
-  return compare(words, value_);
-}
-
-bool stands_before(const Value& left, const Value& right, bool descending) {
-  const bool left_absent = std::holds_alternative<std::monostate>(left);
-  const bool right_absent = std::holds_alternative<std::monostate>(right);
-  if (left_absent || right_absent) return !left_absent && right_absent;
-  const std::optional<double> left_number = number_of(left);
-  const std::optional<double> right_number = number_of(right);
-  if (left_number && right_number) {
-    return descending ? *left_number > *right_number : *left_number < *right_number;
-  }
-  if (left_number.has_value() != right_number.has_value()) return left_number.has_value();
-  const std::string& left_words = std::get<std::string>(left);
-  const std::string& right_words = std::get<std::string>(right);
-  return descending ? left_words > right_words : left_words < right_words;
+void sort(std::vector<ReportRow>& rows, std::string name, std::span<const Column> columns) {
+  if (name.empty()) return;
+  const bool descending = name.starts_with('-');
+  if (descending) name.erase(0, 1);
+  const Column& column = find_column(columns, name, "--sort");
+  std::vector<std::pair<Value, ReportRow>> keyed;
+  for (const ReportRow& row : rows) keyed.emplace_back(column.value(row), row);
+  std::ranges::stable_sort(keyed, [&](auto& left, auto& right) {
+    return stands_before(left.first, right.first, descending);
+  });
+  std::ranges::transform(keyed, rows.begin(), [](auto& pair) { return pair.second; });
 }
 
 }  // namespace fsdp

@@ -1,14 +1,20 @@
-#include "runner/report/difference.h"
-
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
 #include "contract/text/utf8.h"
 #include "runner/report/formats.h"
+#include "runner/report/member_columns.h"
 #include "runner/report/number_text.h"
 
+// Two runs side by side, a row per column in which they differ.
 namespace fsdp {
+
+struct Difference {
+  Column column;  // with a heading
+  ReportRow first, second;
+};
+
 namespace {
 
 using enum Alignment;
@@ -55,10 +61,7 @@ std::vector<Column> columns_of(const Report& report) {
       column_of("first", &Difference::first, report.rows[0]),
       column_of("second", &Difference::second, report.rows[1]),
       {"ratio", "ratio", "The second figure / the first.", kRight,
-       [](auto& row) {
-         const std::optional<double> value = second_to_first(row);
-         return value ? Value(*value) : Value();
-       },
+       [](auto& row) { return to_value(second_to_first(row)); },
        [](auto& row) { return ratio(second_to_first(row)); }},
   };
 }
@@ -71,17 +74,15 @@ std::string render_differences(Format format, const Report& report) {
   const ReportRow first{.run = &report.rows[0], .series = &series.front()};
   const ReportRow second{.run = &report.rows[1], .series = &series.back()};
   const std::vector<Difference> found = differences(first, second);
-  PreparedReport prepared{.report = report,
-                          .columns = columns_of(report),
-                          .blocks = {{.row_count = found.size()}},
-                          .lines = report.notes};
+  PreparedReport prepared{.report = report, .columns = columns_of(report), .lines = report.notes};
   for (const Difference& difference : found) {
     prepared.rows.push_back({.run = &report.rows[0], .difference = &difference});
   }
+  prepared.blocks = {{.rows = prepared.rows}};
   std::vector<const Series*> compared;
   for (const Series& one : series) compared.push_back(&one);
   prepared.warnings = warnings_for(compared);
-  return render(format, prepared);
+  return render(format, std::move(prepared));
 }
 
 }  // namespace fsdp

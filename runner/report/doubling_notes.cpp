@@ -1,5 +1,7 @@
 #include "runner/report/doubling_notes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -59,18 +61,18 @@ std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
 
 // "FSDP: largest batch.size_per_rank that fits: 6 (8 does not)"
 std::string answer(const DoubledRows& series) {
-  std::string text = series.name + ": ";
   const auto& does_not = series.smallest_that_does_not_fit;
-  if (series.finished.empty()) {
-    text += does_not ? series.key + " " + std::to_string(*does_not) + " does not fit"
-                     : "nothing is known of " + series.key;
+  std::string text = series.name + ": ";
+  if (!series.finished.empty()) {
+    text += fmt::format("largest {} that {}fits: {}", series.key, does_not ? "" : "was run ",
+                        series.finished.rbegin()->first);
+    if (does_not) text += fmt::format(" ({} does not)", *does_not);
   } else {
-    text += "largest " + series.key + (does_not ? " that fits: " : " that was run fits: ") +
-            std::to_string(series.finished.rbegin()->first);
-    if (does_not) text += " (" + std::to_string(*does_not) + " does not)";
+    text += does_not ? fmt::format("{} {} does not fit", series.key, *does_not)
+                     : "nothing is known of " + series.key;
   }
   for (const ComparisonRow* row : series.others) {
-    text += "; " + std::to_string(*row->family_value) + ": " + std::string(name_of(row->status));
+    text += fmt::format("; {}: {}", *row->family_value, name_of(row->status));
   }
   return text;
 }
@@ -84,10 +86,10 @@ std::string step_times(const DoubledRows& series) {
   if (first->total_batch != last->total_batch || first->sequence_length != last->sequence_length) {
     return "";
   }
-  return ". A step takes " + three_digits(first->step_time_ms_median) + " ms at " +
-         std::to_string(first_value) + ", " + three_digits(last->step_time_ms_median) + " ms at " +
-         std::to_string(last_value) + " (" +
-         ratio(*last->step_time_ms_median / *first->step_time_ms_median) + ")";
+  return fmt::format(". A step takes {} ms at {}, {} ms at {} ({})",
+                     three_digits(first->step_time_ms_median), first_value,
+                     three_digits(last->step_time_ms_median), last_value,
+                     ratio(*last->step_time_ms_median / *first->step_time_ms_median));
 }
 
 // ". Against FSDP: x1.31 the step time at 6, x2.67 the largest value"
@@ -102,14 +104,13 @@ std::string compared(const DoubledRows& series, const DoubledRows& reference) {
     const ComparisonRow& own = *series.finished.at(value);
     if (own.step_time_ms_median && other->step_time_ms_median &&
         own.total_batch == other->total_batch) {
-      text += ratio(*own.step_time_ms_median / *other->step_time_ms_median) + " the step time at " +
-              std::to_string(value) + ", ";
+      text += fmt::format("{} the step time at {}, ",
+                          ratio(*own.step_time_ms_median / *other->step_time_ms_median), value);
     }
   }
-  return text +
-         ratio(static_cast<double>(series.finished.rbegin()->first) /
-               static_cast<double>(reference.finished.rbegin()->first)) +
-         " the largest value";
+  const auto largest = static_cast<double>(series.finished.rbegin()->first);
+  const auto largest_of_reference = static_cast<double>(reference.finished.rbegin()->first);
+  return text + ratio(largest / largest_of_reference) + " the largest value";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,7 @@ namespace fsdp {
 // Rows that follow one another and share a baseline per experiment.
 struct Block {
   std::string title{};  // empty when there is only one
-  size_t first_row = 0;
-  size_t row_count = 0;
+  std::span<const ReportRow> rows{};
 };
 
 // Everything that a format prints. Rows point into `series` and into the report, which outlives it.
@@ -28,21 +28,18 @@ struct PreparedReport {
   std::vector<std::string> lines{};  // below the table: reasons, then what the figures are
 };
 
-// Throws ConfigError on a mistake in the report's view.
-PreparedReport prepare(const Report& report, RowKind row_kind);
-// Rows of the kind that the report asks for, or else that is usual for the format.
+// Rows of the kind that the report asks for, or else that is usual for the format. Throws
+// ConfigError on a mistake in the report's view.
 PreparedReport prepare(Format format, const Report& report);
 
 // The runs that the rows stand for, each once, in the order of the rows.
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
 // Of prepare()'s, in a file of its own: the lines below the table.
-std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind);
+std::vector<std::string> lines_below(const PreparedReport& prepared);
 
-// A figure as JSON; null when it was not measured.
-void append_json_value(std::string& text, const Value& value);
-
-std::string render(Format format, const PreparedReport& prepared);
+// Formats for people are given the columns that have a heading.
+std::string render(Format format, PreparedReport prepared);
 
 std::string render_table(const PreparedReport& prepared);
 std::string render_markdown(const PreparedReport& prepared);

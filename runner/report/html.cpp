@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <span>
 
 #include "contract/text/json.h"
 #include "contract/text/utf8.h"
@@ -26,147 +25,92 @@ std::string escaped_html(std::string_view text) {
 std::string safe_in_script(std::string_view json) {
   std::string safe;
   for (const char c : json) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
+    safe += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
   }
   return safe;
 }
 
-void append_key(std::string& out, std::string_view key) {
-  if (out.back() != '{') out += ',';
-  append_json_string(out, key);
-  out += ':';
-}
-
-template <typename T>
-void append_pair(std::string& out, std::string_view key, const T& value) {
-  append_key(out, key);
-  append_json(out, value);
-}
-
-template <typename Items, typename AppendItem>
-void append_items(std::string& out, const Items& items, AppendItem&& append_item) {
-  out += '[';
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out += ',';
-    first = false;
-    append_item(out, item);
+JsonObject& add_curve(JsonObject& object, const Curve& curve) {
+  std::vector<double> x;
+  std::vector<std::optional<double>> y;
+  for (const CurvePoint& point : curve.points) {
+    x.push_back(point.x);
+    y.push_back(point.y);
   }
-  out += ']';
+  return object.add("measured", curve.measured).add("x", x).add("y", y);
 }
 
-template <typename Items>
-void append_list(std::string& out, std::string_view key, const Items& items) {
-  append_key(out, key);
-  append_items(out, items, [](std::string& text, const auto& item) { append_json(text, item); });
+JsonObject curve_data(const Curve& curve) {
+  JsonObject data;
+  return add_curve(data, curve);
 }
 
-void append_members(std::string& out, const Curve& curve) {
-  append_pair(out, "measured", curve.measured);
-  append_key(out, "x");
-  append_items(out, curve.points,
-               [](std::string& text, const CurvePoint& point) { append_json(text, point.x); });
-  append_key(out, "y");
-  append_items(out, curve.points,
-               [](std::string& text, const CurvePoint& point) { append_json(text, point.y); });
-}
-
-void append_curve(std::string& out, std::string_view key, const Curve& curve) {
-  append_key(out, key);
-  out += '{';
-  append_members(out, curve);
-  out += '}';
-}
-
-void append_detail(std::string& out, const ComparisonRow& run, const RunDetail& detail) {
-  out += '{';
-  append_pair(out, "figures", run);
-  append_pair(out, "specification", detail.specification);
-  append_pair(out, "provenance", detail.provenance);
-  append_list(out, "attempts", detail.attempts);
-  append_list(out, "ranks", detail.ranks);
-  append_list(out, "rank_facts", detail.rank_facts);
-  append_list(out, "checkpoints", detail.checkpoints);
-  append_curve(out, "training_loss", detail.training_loss);
-  append_curve(out, "validation_loss", detail.validation_loss);
-  append_key(out, "utilization");
-  append_items(out, detail.utilization, [](std::string& text, const UtilizationCurve& curve) {
-    text += '{';
-    append_pair(text, "host", curve.host);
-    append_pair(text, "device", curve.device);
-    append_pair(text, "own", curve.own);
-    append_members(text, curve.percent);
-    text += '}';
-  });
-  out += "}\n";
-}
-
-std::vector<const Column*> columns_for_people(const PreparedReport& prepared) {
-  std::vector<const Column*> columns;
-  for (const Column& column : prepared.columns) {
-    if (!column.heading.empty()) columns.push_back(&column);
+JsonObject run_data(const ComparisonRow& run, const RunDetail& detail) {
+  std::vector<JsonObject> utilization;
+  for (const UtilizationCurve& curve : detail.utilization) {
+    JsonObject data;
+    data.add("host", curve.host).add("device", curve.device).add("own", curve.own);
+    utilization.push_back(add_curve(data, curve.percent));
   }
-  return columns;
+  return JsonObject()
+      .add("figures", run)
+      .add("specification", detail.specification)
+      .add("provenance", detail.provenance)
+      .add("attempts", detail.attempts)
+      .add("ranks", detail.ranks)
+      .add("rank_facts", detail.rank_facts)
+      .add("checkpoints", detail.checkpoints)
+      .add("training_loss", curve_data(detail.training_loss))
+      .add("validation_loss", curve_data(detail.validation_loss))
+      .add("utilization", utilization);
 }
 
-// [[value, text], ...]
-void append_row(std::string& out, const std::vector<const Column*>& columns, const ReportRow& row) {
-  append_items(out, columns, [&](std::string& cell, const Column* column) {
-    cell += '[';
-    append_json_value(cell, column->value(row));
-    cell += ',';
-    append_json_string(cell, text_of(*column, row));
-    cell += ']';
-  });
-  out += '\n';
+JsonObject column_data(const Column& column) {
+  return JsonObject()
+      .add("name", column.name)
+      .add("heading", column.heading)
+      .add("documentation", column.documentation)
+      .add("right", column.alignment == Alignment::kRight);
 }
 
-void append_table(std::string& out, const PreparedReport& prepared) {
-  const std::vector<const Column*> columns = columns_for_people(prepared);
-  append_key(out, "columns");
-  append_items(out, columns, [](std::string& text, const Column* column) {
-    text += '{';
-    append_pair(text, "name", column->name);
-    append_pair(text, "heading", column->heading);
-    append_pair(text, "documentation", column->documentation);
-    append_pair(text, "right", column->alignment == Alignment::kRight);
-    text += '}';
-  });
-  append_key(out, "blocks");
-  append_items(out, prepared.blocks, [&](std::string& text, const Block& block) {
-    text += '{';
-    append_pair(text, "title", block.title);
-    append_key(text, "rows");
-    append_items(text, std::span(prepared.rows).subspan(block.first_row, block.row_count),
-                 [&](std::string& line, const ReportRow& row) { append_row(line, columns, row); });
-    text += '}';
-  });
+JsonObject block_data(const Block& block, const std::vector<Column>& columns) {
+  using Cell = std::vector<Value>;  // the value, and its text
+  std::vector<std::vector<Cell>> rows;
+  for (const ReportRow& row : block.rows) {
+    std::vector<Cell>& cells = rows.emplace_back();
+    for (const Column& column : columns) {
+      cells.push_back({column.value(row), text_of(column, row)});
+    }
+  }
+  return JsonObject().add("title", block.title).add("rows", rows);
 }
 
 // What html/report.js reads.
 std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
-  std::string data = "{";
-  append_pair(data, "results", report.results);
-  append_pair(data, "runs_total", report.html.run_count);
-  append_table(data, prepared);
-  append_key(data, "warnings");
-  append_items(data, prepared.warnings, [](std::string& text, const Warning& warning) {
-    append_json_string(text, warning.text);
-  });
-  append_list(data, "notes", prepared.lines);
-  append_key(data, "runs");
-  append_items(data, report.html.runs, [&](std::string& text, const RunDetail& detail) {
-    append_detail(text, *std::ranges::find(report.rows, detail.run, &ComparisonRow::run), detail);
-  });
-  append_key(data, "experiment_texts");
-  data += '{';
-  for (const auto& [digest, text] : report.html.experiment_texts) append_pair(data, digest, text);
-  return data + "}}";
+  std::vector<JsonObject> columns, blocks, runs;
+  std::vector<std::string> warnings;
+  std::ranges::transform(prepared.columns, std::back_inserter(columns), column_data);
+  for (const Block& block : prepared.blocks) {
+    blocks.push_back(block_data(block, prepared.columns));
+  }
+  std::ranges::transform(prepared.warnings, std::back_inserter(warnings), &Warning::text);
+  for (const RunDetail& detail : report.html.runs) {
+    const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
+    runs.push_back(run_data(*row, detail));
+  }
+  JsonObject texts;
+  for (const auto& [digest, text] : report.html.experiment_texts) texts.add(digest, text);
+  return JsonObject()
+      .add("results", report.results)
+      .add("runs_total", report.html.run_count)
+      .add("columns", columns)
+      .add("blocks", blocks)
+      .add("warnings", warnings)
+      .add("notes", prepared.lines)
+      .add("runs", runs)
+      .add("experiment_texts", texts)
+      .text();
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "runner/report/member_columns.h"
@@ -10,36 +9,22 @@ namespace {
 using nlohmann::json;
 
 Value value_of(const json& value) {
-  switch (value.type()) {
-    case json::value_t::number_integer:
-    case json::value_t::number_unsigned:
-      return value.get<int64_t>();
-    case json::value_t::number_float:
-      return value.get<double>();
-    case json::value_t::string:
-      return to_value(value.get<std::string>());
-    case json::value_t::boolean:
-    case json::value_t::array:
-      return value.dump();
-    default:
-      return {};
-  }
-}
-
-std::string pointer_to(std::string key) {
-  std::ranges::replace(key, '.', '/');
-  return '/' + key;
+  if (value.is_null() || value.is_object()) return {};
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_number()) return value.get<double>();
+  return value.is_string() ? to_value(value.get<std::string>()) : value.dump();
 }
 
 template <Fields Section>
-void add_keys(std::vector<Column>& columns, const Section& section, const std::string& prefix) {
+void add_keys(std::vector<Column>& columns, const Section& section, const std::string& prefix,
+              const json::json_pointer& place) {
   Section::visit_fields(section, [&]<typename Member>(const char* name, const Member& member,
                                                       const char* documentation, auto&&...) {
     const std::string key = prefix + name;
     if constexpr (Fields<Member>) {
-      add_keys(columns, member, key + '.');
+      add_keys(columns, member, key + '.', place / name);
     } else {
-      const auto value = [pointer = json::json_pointer(pointer_to(key))](const ReportRow& row) {
+      const auto value = [pointer = place / name](const ReportRow& row) {
         const json spec = json::parse(row.run->spec, nullptr, /*allow_exceptions=*/false);
         return spec.contains(pointer) ? value_of(spec.at(pointer)) : Value();
       };
@@ -55,7 +40,7 @@ void add_keys(std::vector<Column>& columns, const Section& section, const std::s
 std::span<const Column> key_columns() {
   static const std::vector<Column> all = [] {
     std::vector<Column> columns;
-    add_keys(columns, RunSpec{}, "");
+    add_keys(columns, RunSpec{}, "", json::json_pointer());
     return columns;
   }();
   return all;

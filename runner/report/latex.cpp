@@ -1,4 +1,8 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "contract/text/utf8.h"
 #include "runner/report/formats.h"
@@ -6,8 +10,12 @@
 namespace fsdp {
 namespace {
 
-std::string_view escape_of(char c) {
-  static const std::map<char, std::string_view> kEscapes{{'&', "\\&"},
+// Text without meaning to LaTeX. A row must not begin with '[', nor a cell hold one that could be
+// taken for an option of the line before, so brackets stand in braces.
+std::string escaped(std::string_view text) {
+  static const std::map<char, std::string_view> kEscapes{{'[', "{[}"},
+                                                         {']', "{]}"},
+                                                         {'&', "\\&"},
                                                          {'%', "\\%"},
                                                          {'$', "\\$"},
                                                          {'#', "\\#"},
@@ -20,75 +28,52 @@ std::string_view escape_of(char c) {
                                                          {'<', "\\textless{}"},
                                                          {'>', "\\textgreater{}"},
                                                          {'|', "\\textbar{}"}};
-  const auto found = kEscapes.find(c);
-  return found == kEscapes.end() ? std::string_view() : found->second;
-}
-
-// Text without meaning to LaTeX. A row must not begin with '[', nor a cell hold one that could be
-// taken for an option of the line before, so brackets stand in braces.
-std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : visible_line(text)) {
-    if (c == '[' || c == ']') {
-      result += std::string("{") + c + '}';
-    } else if (const std::string_view escape = escape_of(c); !escape.empty()) {
-      result += escape;
-    } else {
-      result += c;
-    }
+    const auto escape = kEscapes.find(c);
+    result += escape == kEscapes.end() ? std::string_view(&c, 1) : escape->second;
   }
   return result;
 }
 
+char letter_of(Alignment alignment) { return alignment == Alignment::kRight ? 'r' : 'l'; }
+
 // A heading of several lines is a small table of its own.
 std::string heading(const Column& column) {
-  if (column.heading.find('\n') == std::string::npos) return escaped(column.heading);
-  const char alignment = column.alignment == Alignment::kRight ? 'r' : 'l';
-  std::string text = std::string("\\begin{tabular}[b]{@{}") + alignment + "@{}}";
-  for (std::string_view rest = column.heading;;) {
-    const size_t end = rest.find('\n');
-    text += escaped(rest.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text += "\\\\";
-    rest.remove_prefix(end + 1);
+  std::vector<std::string> lines;
+  for (const auto line : column.heading | std::views::split('\n')) {
+    lines.push_back(escaped({line.begin(), line.end()}));
   }
-  return text + "\\end{tabular}";
+  if (lines.size() == 1) return lines.front();
+  return fmt::format(R"(\begin{{tabular}}[b]{{@{{}}{}@{{}}}}{}\end{{tabular}})",
+                     letter_of(column.alignment), fmt::join(lines, R"(\\)"));
 }
 
-void append_row(std::string& text, const std::vector<const Column*>& columns,
-                const ReportRow& row) {
-  for (const Column* column : columns) {
-    if (column != columns.front()) text += " & ";
-    text += escaped(text_of(*column, row));
-  }
-  text += " \\\\\n";
+// A line of the cell that `cell` gives for each column.
+template <typename Cell>
+std::string line_of(const std::vector<Column>& columns, const Cell& cell) {
+  std::vector<std::string> cells;
+  std::ranges::transform(columns, std::back_inserter(cells), cell);
+  return fmt::format("{} \\\\\n", fmt::join(cells, " & "));
 }
 
 }  // namespace
 
 // A tabular to be put into a table, and the lines below it as paragraphs.
 std::string render_latex(const PreparedReport& prepared) {
-  std::vector<const Column*> columns;
-  for (const Column& column : prepared.columns) {
-    if (!column.heading.empty()) columns.push_back(&column);
-  }
+  const std::vector<Column>& columns = prepared.columns;
   std::string text = "% " + escaped(prepared.report.title) + "\n% \\usepackage{booktabs}\n";
   text += "\\begin{tabular}{";
-  for (const Column* column : columns) text += column->alignment == Alignment::kRight ? 'r' : 'l';
-  text += "}\n\\toprule\n";
-  for (const Column* column : columns) {
-    if (column != columns.front()) text += " & ";
-    text += heading(*column);
-  }
-  text += " \\\\\n";
+  for (const Column& column : columns) text += letter_of(column.alignment);
+  text += "}\n\\toprule\n" + line_of(columns, heading);
   for (const Block& block : prepared.blocks) {
     text += "\\midrule\n";
     if (!block.title.empty()) {
-      text += "\\multicolumn{" + std::to_string(columns.size()) + "}{l}{\\itshape " +
-              escaped(block.title) + "} \\\\\n";
+      text += fmt::format("\\multicolumn{{{}}}{{l}}{{\\itshape {}}} \\\\\n", columns.size(),
+                          escaped(block.title));
     }
-    for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
-      append_row(text, columns, prepared.rows[row]);
+    for (const ReportRow& row : block.rows) {
+      text += line_of(columns, [&](auto& column) { return escaped(text_of(column, row)); });
     }
   }
   text += "\\bottomrule\n\\end{tabular}\n";

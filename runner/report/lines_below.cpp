@@ -13,15 +13,12 @@ using Names = std::vector<std::string>;
 
 // "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
 std::string reason_line(const ComparisonRow& run, const std::filesystem::path& results) {
-  std::string line = run.point + ": " + std::string(name_of(run.status)) + ": " + run.reason;
-  if (run.attempt) {
-    const RunPaths paths(results / run.folder);
-    const int attempt = static_cast<int>(*run.attempt);
-    line += run.reason_rank
-                ? "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string()
-                : "; logs: " + paths.attempt(attempt).string();
-  }
-  return line;
+  const std::string line = fmt::format("{}: {}: {}", run.point, name_of(run.status), run.reason);
+  if (!run.attempt) return line;
+  const RunPaths paths(results / run.folder);
+  const int attempt = static_cast<int>(*run.attempt);
+  if (!run.reason_rank) return line + "; logs: " + paths.attempt(attempt).string();
+  return line + "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string();
 }
 
 // ", the first 2 steps left out as warm-up"; a step time is of all steps where no more were done.
@@ -41,15 +38,15 @@ std::string warmup_remark(Rows rows) {
   if (warmups.empty()) {
     return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
   }
-  const std::string text = ", the first " + joined_names({warmups.begin(), warmups.end()}) +
-                           (warmups == std::set<std::string>{"1"} ? " step" : " steps") +
-                           " left out as warm-up";
-  return without.empty() ? text
-                         : text + " (none of " + joined_names(without) + ", which did no more)";
+  const std::string text =
+      fmt::format(", the first {} {} left out as warm-up", joined_names(warmups),
+                  warmups == std::set<std::string>{"1"} ? "step" : "steps");
+  if (without.empty()) return text;
+  return fmt::format("{} (none of {}, which did no more)", text, joined_names(without));
 }
 
 // What the figures are.
-std::string figures_line(const PreparedReport& prepared, RowKind row_kind) {
+std::string figures_line(const PreparedReport& prepared) {
   std::set<std::string> devices;
   bool measured = false;
   bool on_cpu = false;
@@ -60,14 +57,12 @@ std::string figures_line(const PreparedReport& prepared, RowKind row_kind) {
     on_cpu = on_cpu || run->device == DeviceKind::kCpu;
   }
   if (!measured) return {};
-  const bool per_rank = row_kind == RowKind::kRank;
-  std::string line = per_rank ? "Step time: median of the rank's steps"
-                              : "Step time: median of the slowest rank ± interquartile range";
-  line += warmup_remark(prepared.rows) + ". Memory: each rank's ";
-  line += per_rank ? "peak over all steps." : "peak over all steps, least-most.";
-  if (!devices.empty()) {
-    line += " Device: " + joined_names({devices.begin(), devices.end()}) + ".";
-  }
+  const bool per_rank = prepared.rows.front().rank != nullptr;
+  std::string line =
+      fmt::format("Step time: median of the {}{}. Memory: each rank's peak over all steps{}.",
+                  per_rank ? "rank's steps" : "slowest rank ± interquartile range",
+                  warmup_remark(prepared.rows), per_rank ? "" : ", least-most");
+  if (!devices.empty()) line += " Device: " + joined_names(devices) + ".";
   if (on_cpu) line += " CPU timings: they say nothing about a GPU.";
   return line;
 }
@@ -87,9 +82,9 @@ std::string intervals_remark(bool has_confidence, bool has_range) {
   std::string what =
       has_confidence ? "95 % interval of the ratio, bootstrapped over the repeats" : range;
   if (has_confidence && has_range) {
-    what += " (of fewer than " + std::to_string(kLeastForConfidence) + ": " + range + ")";
+    what += fmt::format(" (of fewer than {}: {})", kLeastForConfidence, range);
   }
-  return " [low, high]: " + what + "; ~: it holds 1, so the repeats show no difference.";
+  return fmt::format(" [low, high]: {}; ~: it holds 1, so the repeats show no difference.", what);
 }
 
 std::string ratios_line(Rows rows, const View& view) {
@@ -108,12 +103,11 @@ std::string ratios_line(Rows rows, const View& view) {
     (ratio->is_confidence ? has_confidence : has_range) = true;
   }
   if (names.empty()) return {};
-  std::string line = "Ratios are to ";
-  if (view.baseline.empty()) {
-    line += view.group.empty() ? "the first row that finished: "
-                               : "the first row of a block that finished: ";
-  }
-  return line + joined_names(names) + "." + intervals_remark(has_confidence, has_range);
+  const char* which = !view.baseline.empty() ? ""
+                      : view.group.empty()   ? "the first row that finished: "
+                                             : "the first row of a block that finished: ";
+  return fmt::format("Ratios are to {}{}.{}", which, joined_names(names),
+                     intervals_remark(has_confidence, has_range));
 }
 
 // Tokens per second at the quartiles of the step time.
@@ -148,13 +142,13 @@ std::string close_line(Rows rows) {
 
 }  // namespace
 
-std::vector<std::string> lines_below(const PreparedReport& prepared, RowKind row_kind) {
+std::vector<std::string> lines_below(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::vector<std::string> lines;
   for (const ComparisonRow* run : shown_runs(prepared)) {
     if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
   }
-  for (std::string line : {figures_line(prepared, row_kind), repeats_line(prepared.rows),
+  for (std::string line : {figures_line(prepared), repeats_line(prepared.rows),
                            ratios_line(prepared.rows, report.view), close_line(prepared.rows)}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }

@@ -18,31 +18,16 @@ std::string escaped(const std::string& text) {
 std::string paragraph(const std::string& text) {
   const bool is_mark =
       !text.empty() && std::string_view("#>+-=").find(text[0]) != std::string::npos;
-  std::string result;
-  if (is_mark) result += '\\';
-  return result.append(escaped(text));
+  return (is_mark ? "\\" : "") + escaped(text);
 }
 
-void append_headings(std::string& text, const std::vector<Column>& columns) {
-  std::string rule = "|";
-  text += '|';
+std::string headings(const std::vector<Column>& columns) {
+  std::string text = "|", rule = "|";
   for (const Column& column : columns) {
-    if (column.heading.empty()) continue;
     text += ' ' + escaped(printed_heading(column)) + " |";
     rule += column.alignment == Alignment::kRight ? " ---: |" : " --- |";
   }
-  text += '\n' + rule + '\n';
-}
-
-void append_rows(std::string& text, const PreparedReport& prepared, const Block& block) {
-  for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
-    text += '|';
-    for (const Column& column : prepared.columns) {
-      if (!column.heading.empty())
-        text += ' ' + escaped(text_of(column, prepared.rows[row])) + " |";
-    }
-    text += '\n';
-  }
+  return text + '\n' + rule + '\n';
 }
 
 }  // namespace
@@ -51,12 +36,18 @@ std::string render_markdown(const PreparedReport& prepared) {
   std::string text;
   if (!prepared.report.title.empty()) text += "### " + escaped(prepared.report.title) + "\n\n";
   for (const Block& block : prepared.blocks) {
+    if (&block != &prepared.blocks.front()) text += '\n';
     if (!block.title.empty()) text += "#### " + escaped(block.title) + "\n\n";
-    append_headings(text, prepared.columns);
-    append_rows(text, prepared, block);
-    if (&block != &prepared.blocks.back()) text += '\n';
+    text += headings(prepared.columns);
+    for (const ReportRow& row : block.rows) {
+      text += '|';
+      for (const Column& column : prepared.columns) {
+        text += ' ' + escaped(text_of(column, row)) + " |";
+      }
+      text += '\n';
+    }
   }
-  if (prepared.blocks.empty()) append_headings(text, prepared.columns);
+  if (prepared.blocks.empty()) text += headings(prepared.columns);
   for (const Warning& warning : prepared.warnings) {
     text += "\n**Warning:** " + escaped(warning.text) + ".\n";
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runner/report/columns.h"
-#include "runner/store/meaning.h"
+#include "runner/store/summary.h"
 
 // Columns that follow from the members of a struct: their names, types and meanings.
 namespace fsdp {
@@ -25,12 +25,10 @@ Value to_value(const T& member) {
 }
 
 template <typename Member>
-inline constexpr bool is_number = std::integral<Member> || std::floating_point<Member>;
+inline constexpr Alignment alignment_of =
+    std::is_arithmetic_v<Member> ? Alignment::kRight : Alignment::kLeft;
 template <typename Member>
-inline constexpr bool is_number<std::optional<Member>> = is_number<Member>;
-
-template <typename Member>
-inline constexpr Alignment alignment_of = is_number<Member> ? Alignment::kRight : Alignment::kLeft;
+inline constexpr Alignment alignment_of<std::optional<Member>> = alignment_of<Member>;
 
 // Of the member whose line stands at `place`.
 template <Fields Row>

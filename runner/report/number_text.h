@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,12 +13,12 @@ namespace fsdp {
 std::string decimals(double value, int count);
 
 // Three significant digits, but never fewer than the whole part: 0.0123, 1.23, 12.3, 123, 12345.
-std::string three_digits(double value);
 std::string three_digits(std::optional<double> value);
 
+inline constexpr double kBytesPerGibibyte = 0x1p30;
 // Bytes as GiB: "1.25", or "1.25-1.50" when least and most read differently.
-std::string gibibytes(std::optional<int64_t> least, std::optional<int64_t> most);
-std::string gibibytes(std::optional<int64_t> bytes);
+std::string gibibytes(std::optional<double> least, std::optional<double> most);
+std::string gibibytes(std::optional<double> bytes);
 
 // "850 ms", "12.3 s", "4 min 05 s", "2 h 03 min", "-12.3 s".
 std::string duration(std::optional<double> time_ms);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
 
 #include "runner/report/formats.h"
+#include "runner/report/member_columns.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
 
@@ -42,43 +42,40 @@ std::string figure_text(const ReportRow& row, std::optional<double> figure) {
   const std::string& name = row.verdict->published->column;
   if (name.find("_time_ms") != std::string::npos) return duration(figure);
   const bool is_bytes = name.find("_bytes") != std::string::npos;
-  if (is_bytes) return decimals(*figure / 0x1p30, 2) + " GiB";
-  char buffer[32];
-  std::snprintf(buffer, sizeof(buffer), "%.4g", *figure);
-  return buffer;
+  if (is_bytes) return decimals(*figure / kBytesPerGibibyte, 2) + " GiB";
+  return fmt::format("{:.4g}", *figure);
 }
 
-Value value_of(std::optional<double> figure) { return figure ? Value(*figure) : Value(); }
+std::string tolerance_text(std::optional<double> tolerance) {
+  return tolerance ? three_digits(100 * *tolerance) + " %" : "-";
+}
 
 std::vector<Column> verdict_columns() {
   return {
       {"point", "point", "Name of the point.", kLeft,
-       [](auto& row) { return Value(row.verdict->published->point); },
-       [](auto& row) { return row.verdict->published->point; }},
+       [](auto& row) { return Value(row.verdict->published->point); }},
       {"column", "column", "Name of the column.", kLeft,
-       [](auto& row) { return Value(row.verdict->column.name); },
-       [](auto& row) { return row.verdict->column.name; }},
+       [](auto& row) { return Value(row.verdict->column.name); }},
       {"published", "published", "The published figure.", kRight,
        [](auto& row) { return Value(row.verdict->published->value); },
        [](auto& row) { return figure_text(row, row.verdict->published->value); }},
       {"measured", "measured", "The figure of the runs, the median of repeats.", kRight,
-       [](auto& row) { return value_of(row.verdict->measured); },
+       [](auto& row) { return to_value(row.verdict->measured); },
        [](auto& row) { return figure_text(row, row.verdict->measured); }},
       {"ratio", "ratio", "measured / published.", kRight,
-       [](auto& row) { return value_of(row.verdict->ratio()); },
+       [](auto& row) { return to_value(row.verdict->ratio()); },
        [](auto& row) { return ratio(row.verdict->ratio()); }},
       {"tolerance", "tolerance", "Relative difference that is allowed.", kRight,
-       [](auto& row) { return value_of(row.verdict->published->tolerance); },
-       [](auto& row) {
-         const std::optional<double> tolerance = row.verdict->published->tolerance;
-         return tolerance ? three_digits(100 * *tolerance) + " %" : "-";
-       }},
+       [](auto& row) { return to_value(row.verdict->published->tolerance); },
+       [](auto& row) { return tolerance_text(row.verdict->published->tolerance); }},
       {"verdict", "verdict", "ok, differs, not judged, not measured, or no run.", kLeft,
-       [](auto& row) { return Value(row.verdict->word); },
-       [](auto& row) { return row.verdict->word; }},
-      {"note", "note", "What is to be known of the published figure.", kLeft,
+       [](auto& row) { return Value(row.verdict->word); }},
+      {"note",
+       "note",
+       "What is to be known of the published figure.",
+       kLeft,
        [](auto& row) { return Value(row.verdict->published->note); },
-       [](auto& row) { return row.verdict->published->note; },
+       {},
        [](auto& row) { return !row.verdict->published->note.empty(); }},
   };
 }
@@ -87,39 +84,35 @@ std::vector<std::string> lines_of(const Report& report, const Reference& referen
                                   const std::vector<Verdict>& verdicts,
                                   const std::deque<Series>& all) {
   std::vector<std::string> lines;
+  const auto add = [&](const char* what, const auto& names) {
+    if (!names.empty()) lines.push_back(fmt::format("{}: {}.", what, joined_names(names)));
+  };
   if (!reference.source.empty()) lines.push_back("Published: " + reference.source + ".");
   std::set<std::string> devices;
   for (const ComparisonRow& run : report.rows) {
     if (!run.device_name.empty()) devices.insert(run.device_name);
   }
-  if (!devices.empty()) {
-    lines.push_back("Measured on: " + joined_names({devices.begin(), devices.end()}) + ".");
-  }
-  std::vector<std::string> without_run;
+  add("Measured on", devices);
+  std::vector<std::string> without_run, without_reference;
   for (const std::string& point : reference.points) {
     const auto is_missing = [&](const Verdict& verdict) {
       return verdict.published->point == point && verdict.word == "no run";
     };
     if (std::ranges::any_of(verdicts, is_missing)) without_run.push_back(point);
   }
-  if (!without_run.empty()) {
-    lines.push_back("Published, and without a run here: " + joined_names(without_run) + ".");
-  }
-  std::vector<std::string> without_reference;
+  add("Published, and without a run here", without_run);
   for (const Series& series : all) {
     const std::string& point = series.median.point;
     if (std::ranges::find(reference.points, point) == reference.points.end()) {
       without_reference.push_back(point);
     }
   }
-  if (!without_reference.empty()) {
-    lines.push_back("Run here, and not published: " + joined_names(without_reference) + ".");
-  }
+  add("Run here, and not published", without_reference);
   const auto count = [&](std::string_view word) {
-    return std::to_string(std::ranges::count(verdicts, word, &Verdict::word));
+    return std::ranges::count(verdicts, word, &Verdict::word);
   };
-  lines.push_back(count("ok") + " figures within their tolerance, " + count("differs") +
-                  " outside, " + count("not judged") + " not judged.");
+  lines.push_back(fmt::format("{} figures within their tolerance, {} outside, {} not judged.",
+                              count("ok"), count("differs"), count("not judged")));
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;
 }
@@ -141,20 +134,17 @@ ReferenceReport render_reference(Format format, const Report& report, const Refe
   }
   PreparedReport prepared{.report = report,
                           .columns = verdict_columns(),
-                          .blocks = {{.row_count = verdicts.size()}},
                           .lines = lines_of(report, reference, verdicts, all)};
   const ComparisonRow none;
   for (const Verdict& verdict : verdicts) {
     prepared.rows.push_back({.run = &none, .verdict = &verdict});
   }
+  prepared.blocks = {{.rows = prepared.rows}};
   Column& note = prepared.columns.back();
   if (std::ranges::none_of(prepared.rows, note.is_shown_for)) note.heading.clear();
-  const auto is = [](std::string_view word) {
-    return [word](const Verdict& verdict) { return verdict.word == word; };
-  };
-  return {.text = render(format, prepared),
-          .passed = std::ranges::none_of(verdicts, is("differs")) &&
-                    std::ranges::any_of(verdicts, is("ok"))};
+  return {.text = render(format, std::move(prepared)),
+          .passed = std::ranges::count(verdicts, "differs", &Verdict::word) == 0 &&
+                    std::ranges::count(verdicts, "ok", &Verdict::word) > 0};
 }
 
 }  // namespace fsdp

@@ -24,8 +24,8 @@ struct Reference {
   std::string title;
   std::string source;
   std::string experiment;
-  std::vector<std::string> points;       // all of the file's, in their order
-  std::vector<PublishedFigure> figures;  // in the order of the file
+  std::vector<std::string> points{};       // all of the file's, in their order
+  std::vector<PublishedFigure> figures{};  // in the order of the file
 };
 
 // Throws ConfigError with the place of what is wrong, what is allowed and the nearest name.

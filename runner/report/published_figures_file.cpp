@@ -30,6 +30,11 @@ Section read_section(const YAML::Node& map, const YamlOrigin& origin, const std:
   return section;
 }
 
+std::string text_if_given(const Section& section, const std::string& name) {
+  const auto found = section.find(name);
+  return found == section.end() ? "" : read_text(found->second);
+}
+
 // A relative difference, or `none`.
 std::optional<double> read_tolerance(const YamlEntry& entry) {
   if (entry.value.IsScalar() && entry.value.Scalar() == "none") return std::nullopt;
@@ -52,9 +57,7 @@ double read_figure(const YamlEntry& entry, const std::string& column) {
 PublishedFigure read_published(const YamlEntry& entry, const std::string& point,
                                std::optional<double> tolerance) {
   const std::string& column = entry.key.Scalar();
-  if (std::ranges::find(columns(), column, &Column::name) == columns().end()) {
-    find_column(columns(), column, entry.key_place());
-  }
+  find_column(columns(), column, entry.key_place());
   PublishedFigure figure{.point = point, .column = column, .tolerance = tolerance};
   if (!entry.value.IsMap()) {
     figure.value = read_figure(entry, column);
@@ -66,9 +69,7 @@ PublishedFigure read_published(const YamlEntry& entry, const std::string& point,
   if (const auto own = keys.find("tolerance"); own != keys.end()) {
     figure.tolerance = read_tolerance(own->second);
   }
-  if (const auto note = keys.find("note"); note != keys.end()) {
-    figure.note = read_text(note->second);
-  }
+  figure.note = text_if_given(keys, "note");
   return figure;
 }
 
@@ -95,14 +96,9 @@ Reference read_reference(const std::filesystem::path& file) {
   const Section keys = read_section(parse_yaml(read_text_file(file), origin), origin, file.string(),
                                     {"title", "source", "experiment", "tolerance", "points"},
                                     {"experiment", "tolerance", "points"});
-  Reference reference;
-  if (const auto title = keys.find("title"); title != keys.end()) {
-    reference.title = read_text(title->second);
-  }
-  if (const auto source = keys.find("source"); source != keys.end()) {
-    reference.source = read_text(source->second);
-  }
-  reference.experiment = read_text(keys.at("experiment"));
+  Reference reference{.title = text_if_given(keys, "title"),
+                      .source = text_if_given(keys, "source"),
+                      .experiment = read_text(keys.at("experiment"))};
   const std::optional<double> tolerance = read_tolerance(keys.at("tolerance"));
   const YamlEntry& points = keys.at("points");
   require_list(points, "maps with point and figures each");

@@ -1,21 +1,146 @@
 #include "runner/report/report.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
-#include <stdexcept>
 
+#include "runner/report/conditions.h"
 #include "runner/report/formats.h"
 
 namespace fsdp {
+namespace {
 
-PreparedReport prepare(Format format, const Report& report) {
-  const bool is_for_programs = format == Format::kCsv || format == Format::kJson;
-  const RowKind usual = is_for_programs ? RowKind::kRun : RowKind::kSeries;
-  return prepare(report, report.row_kind.value_or(usual));
+bool is_for_programs(Format format) { return format == Format::kCsv || format == Format::kJson; }
+
+ReportRow row_of(const Series& series) {
+  return {.run = &series.median, .series = &series, .is_series = true};
 }
 
-std::string render(Format format, const Report& report) {
-  return render(format, prepare(format, report));
+// A grouped report's blocks are told apart by the text of a column.
+void put_groups(std::deque<Series>& all, const std::string& column_name) {
+  if (column_name.empty()) return;
+  const Column& column = find_column(columns(), column_name, "--group");
+  for (Series& series : all) series.group = text_of(column, row_of(series));
+}
+
+std::vector<ReportRow> rows_of(const Report& report, const std::deque<Series>& all,
+                               RowKind row_kind) {
+  std::vector<ReportRow> rows;
+  if (row_kind == RowKind::kSeries) {
+    std::ranges::transform(all, std::back_inserter(rows), row_of);
+    return rows;
+  }
+  std::map<int64_t, ReportRow> row_of_run;
+  for (const Series& series : all) {
+    for (const ComparisonRow* run : series.runs) {
+      row_of_run[run->run] = {.run = run, .series = &series};
+    }
+  }
+  if (row_kind == RowKind::kRun) {
+    for (const ComparisonRow& run : report.rows) rows.push_back(row_of_run.at(run.run));
+    return rows;
+  }
+  for (const RankRow& rank : report.rank_rows) {
+    const auto known = row_of_run.find(rank.run);
+    if (known == row_of_run.end()) continue;
+    rows.push_back(known->second);
+    rows.back().rank = &rank;
+  }
+  return rows;
+}
+
+// Puts the rows of one group after another, groups in the order of the report. Rows stay in their
+// order within a group.
+std::vector<Block> to_blocks(std::vector<ReportRow>& rows, const std::deque<Series>& all,
+                             const std::string& column_name) {
+  std::map<std::string, size_t> order;
+  for (const Series& series : all) order.emplace(series.group, order.size());
+  std::ranges::stable_sort(rows, {}, [&](auto& row) { return order.at(row.series->group); });
+  std::vector<Block> blocks;
+  for (auto begin = rows.begin(); begin != rows.end();) {
+    const std::string& group = begin->series->group;
+    const auto end =
+        std::find_if(begin, rows.end(), [&](auto& row) { return row.series->group != group; });
+    blocks.push_back(
+        {.title = column_name.empty() ? "" : column_name + ": " + group, .rows = {begin, end}});
+    begin = end;
+  }
+  return blocks;
+}
+
+// Runs of several experiments are told apart by a column of their own; columns that no row has
+// something for have no heading.
+std::vector<Column> usual_columns(const std::vector<ReportRow>& rows,
+                                  std::span<const Column> columns) {
+  std::vector<Column> usual(columns.begin(), columns.end());
+  const auto several = std::ranges::adjacent_find(
+      rows, std::ranges::not_equal_to{}, [](auto& row) -> auto& { return row.run->experiment; });
+  for (Column& column : usual) {
+    if (column.name == "experiment" && several != rows.end()) column = with_heading(column);
+    if (column.is_shown_for && std::ranges::none_of(rows, column.is_shown_for)) {
+      column.heading.clear();
+    }
+  }
+  return usual;
+}
+
+std::vector<Column> chosen_columns(const std::vector<std::string>& words,
+                                   const std::vector<ReportRow>& rows,
+                                   std::span<const Column> columns) {
+  std::vector<Column> chosen;
+  const auto adds = [](const std::string& word) { return word.starts_with('+'); };
+  if (std::ranges::all_of(words, adds)) chosen = usual_columns(rows, columns);
+  for (const std::string& word : words) {
+    const std::string name = adds(word) ? word.substr(1) : word;
+    const Column column = with_heading(find_column(columns, name, "--columns"));
+    const auto there = std::ranges::find(chosen, column.name, &Column::name);
+    if (there == chosen.end()) {
+      chosen.push_back(column);
+    } else {
+      *there = column;
+    }
+  }
+  return chosen;
+}
+
+// Of the rows that are shown, those that compare with one baseline at a time.
+std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
+  std::vector<std::vector<const Series*>> compared;
+  std::map<std::pair<std::string, std::string>, size_t> place;
+  std::set<const Series*> seen;
+  for (const ReportRow& row : rows) {
+    if (!seen.insert(row.series).second) continue;
+    const auto [at, is_new] =
+        place.emplace(std::pair(row.run->experiment, row.series->group), compared.size());
+    if (is_new) compared.emplace_back();
+    compared[at->second].push_back(row.series);
+  }
+  std::vector<Warning> warnings;
+  for (const std::vector<const Series*>& group : compared) {
+    std::ranges::move(warnings_for(group), std::back_inserter(warnings));
+  }
+  return warnings;
+}
+
+}  // namespace
+
+PreparedReport prepare(Format format, const Report& report) {
+  const View& view = report.view;
+  const RowKind row_kind =
+      report.row_kind.value_or(is_for_programs(format) ? RowKind::kRun : RowKind::kSeries);
+  const std::span<const Column> all = row_kind == RowKind::kRank ? rank_columns() : columns();
+  PreparedReport prepared{.report = report, .series = series_of(report.rows)};
+  put_groups(prepared.series, view.group);
+  put_baselines(prepared.series, view.baseline);
+  put_ratios(prepared.series);
+  prepared.rows = rows_of(report, prepared.series, row_kind);
+  filter(prepared.rows, view.where, all);
+  sort(prepared.rows, view.sort, all);
+  prepared.blocks = to_blocks(prepared.rows, prepared.series, view.group);
+  prepared.columns = chosen_columns(view.columns, prepared.rows, all);
+  prepared.warnings = warnings_of(prepared.rows);
+  prepared.lines = lines_below(prepared);
+  return prepared;
 }
 
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared) {
@@ -34,22 +159,18 @@ std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared) {
   return runs;
 }
 
-std::string render(Format format, const PreparedReport& prepared) {
-  switch (format) {
-    case Format::kTable:
-      return render_table(prepared);
-    case Format::kMarkdown:
-      return render_markdown(prepared);
-    case Format::kCsv:
-      return render_csv(prepared);
-    case Format::kJson:
-      return render_json(prepared);
-    case Format::kLatex:
-      return render_latex(prepared);
-    case Format::kHtml:
-      return render_html(prepared);
+std::string render(Format format, const Report& report) {
+  return render(format, prepare(format, report));
+}
+
+std::string render(Format format, PreparedReport prepared) {
+  constexpr std::array kRender{render_table, render_markdown, render_csv,
+                               render_json,  render_latex,    render_html};
+  static_assert(kRender.size() == enum_names(Format{}).size());
+  if (!is_for_programs(format)) {
+    std::erase_if(prepared.columns, [](const Column& column) { return column.heading.empty(); });
   }
-  throw std::logic_error("unknown report format");
+  return kRender[static_cast<size_t>(format)](prepared);
 }
 
 }  // namespace fsdp

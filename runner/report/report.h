@@ -49,4 +49,7 @@ struct Report {
 // unit; what was not measured is empty or null. Ends with a line feed (csv: CR LF).
 std::string render(Format format, const Report& report);
 
+// The two runs that `report` holds side by side, a row per column in which they differ.
+std::string render_differences(Format format, const Report& report);
+
 }  // namespace fsdp

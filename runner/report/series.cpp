@@ -1,12 +1,13 @@
 #include "runner/report/series.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <type_traits>
-#include <utility>
 
+#include "runner/report/member_columns.h"
 #include "runner/store/quantile.h"
 
 namespace fsdp {
@@ -19,21 +20,17 @@ int64_t whole(double value) {
   return value < -kAboveAll ? std::numeric_limits<int64_t>::min() : std::llround(value);
 }
 
-// Puts the medians over `runs` into each figure of `median`.
+// Puts the medians over `runs` into each figure of `median_row`.
 void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const> runs) {
-  std::vector<std::vector<double>> figures;
-  for (const ComparisonRow* run : runs) {
-    size_t field = 0;
-    AttemptSummary::visit_fields(*run, [&](const char*, const auto& figure, auto&&...) {
-      if (figures.size() == field) figures.emplace_back();
-      if (figure) figures[field].push_back(static_cast<double>(*figure));
-      ++field;
-    });
-  }
-  size_t field = 0;
+  size_t place = 0;
   AttemptSummary::visit_fields(median_row, [&](const char*, auto& figure, auto&&...) {
     using Figure = typename std::decay_t<decltype(figure)>::value_type;
-    const std::vector<double>& values = figures[field++];
+    std::vector<double> values;
+    for (const ComparisonRow* run : runs) {
+      const auto value = number_of(value_at<AttemptSummary>(*run, place));
+      if (value) values.push_back(*value);
+    }
+    ++place;
     figure.reset();
     if (values.empty()) return;
     if constexpr (std::is_integral_v<Figure>) {
@@ -44,25 +41,23 @@ void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const
   });
 }
 
+bool is_finished(const ComparisonRow* run) { return run->status == RunStatus::kFinished; }
+
 // The runs that figures are taken from.
 std::vector<const ComparisonRow*> counted_runs(const Series& series) {
   if (series.finished_count == 0) return series.runs;
   std::vector<const ComparisonRow*> finished;
-  for (const ComparisonRow* run : series.runs) {
-    if (run->status == RunStatus::kFinished) finished.push_back(run);
-  }
+  std::ranges::copy_if(series.runs, std::back_inserter(finished), is_finished);
   return finished;
 }
 
 void complete(Series& series) {
-  series.finished_count = static_cast<size_t>(std::ranges::count_if(
-      series.runs, [](auto* run) { return run->status == RunStatus::kFinished; }));
+  series.finished_count = static_cast<size_t>(std::ranges::count_if(series.runs, is_finished));
   const std::vector<const ComparisonRow*> counted = counted_runs(series);
   series.median = *counted.front();
   if (series.runs.size() == 1) return;
   series.median.point = series.median.series;
-  const auto other = std::ranges::find_if(
-      series.runs, [](auto* run) { return run->status != RunStatus::kFinished; });
+  const auto other = std::ranges::find_if_not(series.runs, is_finished);
   if (other != series.runs.end()) series.median.status = (*other)->status;
   put_medians(series.median, counted);
   series.median.skipped_lines = 0;
@@ -82,22 +77,16 @@ std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,
 }  // namespace
 
 std::string Series::status_text() const {
-  std::vector<std::pair<RunStatus, size_t>> counts;
+  std::vector<RunStatus> known;
+  std::vector<std::string> texts;
   for (const ComparisonRow* run : runs) {
-    const auto known = std::ranges::find(counts, run->status, &std::pair<RunStatus, size_t>::first);
-    if (known == counts.end()) {
-      counts.emplace_back(run->status, 1);
-    } else {
-      ++known->second;
-    }
+    if (std::ranges::find(known, run->status) != known.end()) continue;
+    known.push_back(run->status);
+    const auto count = std::ranges::count(runs, run->status, &ComparisonRow::status);
+    texts.push_back(fmt::format("{} {}", count, name_of(run->status)));
   }
-  if (counts.size() == 1) return std::string(name_of(counts.front().first));
-  std::string text;
-  for (const auto& [status, count] : counts) {
-    if (!text.empty()) text += ", ";
-    text += std::to_string(count) + ' ' + std::string(name_of(status));
-  }
-  return text;
+  if (known.size() == 1) return std::string(name_of(known.front()));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::deque<Series> series_of(std::span<const ComparisonRow> runs) {

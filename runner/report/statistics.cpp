@@ -47,15 +47,14 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   }
   const std::vector<MiddlePlaces>& above = draws(Side::kRow, values.size());
   const std::vector<MiddlePlaces>& below = draws(Side::kBaseline, baseline.size());
-  ratios_.clear();
+  std::vector<double> ratios;
   for (size_t i = 0; i < kResamples; ++i) {
     const double drawn = (values[above[i].below] + values[above[i].above]) /
                          (baseline[below[i].below] + baseline[below[i].above]);
     if (!std::isfinite(drawn)) return ratio;  // figures whose sum is beyond all numbers
-    ratios_.push_back(drawn);
+    ratios.push_back(drawn);
   }
-  const double low = quantile(ratios_, kTail);
-  ratio.interval = Interval{.low = low, .high = quantile(ratios_, 1 - kTail)};
+  ratio.interval = Interval{.low = quantile(ratios, kTail), .high = quantile(ratios, 1 - kTail)};
   ratio.is_confidence = true;
   return ratio;
 }

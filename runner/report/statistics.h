@@ -54,7 +54,6 @@ class Bootstrap {
   const std::vector<MiddlePlaces>& draws(Side side, size_t count);
 
   std::map<std::pair<Side, size_t>, std::vector<MiddlePlaces>> draws_;
-  std::vector<double> ratios_;  // kept to be filled again
 };
 
 }  // namespace fsdp

@@ -12,16 +12,14 @@ TextTable table_of(const PreparedReport& prepared) {
   const bool colour = prepared.report.colour;
   std::vector<TextColumn> columns;
   std::vector<std::vector<std::string>> rows(prepared.rows.size());
-  size_t status = prepared.columns.size();
   for (const Column& column : prepared.columns) {
-    if (column.heading.empty()) continue;
-    if (column.name == "status") status = columns.size();
     columns.push_back({.heading = column.heading, .is_left = column.alignment == Alignment::kLeft});
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(text_of(column, prepared.rows[i]));
   }
   const auto style = [&](size_t row, size_t column) {
-    return colour && column == status ? colour_of(prepared.rows[row].run->status)
-                                      : std::string_view();
+    return colour && prepared.columns[column].name == "status"
+               ? colour_of(prepared.rows[row].run->status)
+               : std::string_view();
   };
   return laid_out(columns, std::move(rows), 0, style, colour ? kBold : "");
 }
@@ -40,9 +38,10 @@ std::string render_table(const PreparedReport& prepared) {
   const TextTable table = table_of(prepared);
   std::ranges::for_each(table.heading, add);
   add(table.rule);
+  auto row = table.rows.begin();
   for (const Block& block : prepared.blocks) {
     if (!block.title.empty()) add('\n' + styled(prepared, visible_line(block.title), kBold));
-    for (size_t i = 0; i < block.row_count; ++i) add(table.rows[block.first_row + i]);
+    for (size_t i = 0; i < block.rows.size(); ++i) add(*row++);
   }
   if (!prepared.lines.empty() || !prepared.warnings.empty()) add("");
   for (const Warning& warning : prepared.warnings) {

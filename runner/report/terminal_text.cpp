@@ -4,6 +4,7 @@
 #include <wchar.h>
 
 #include <algorithm>
+#include <sstream>
 #include <vector>
 
 #include "contract/text/utf8.h"
@@ -37,8 +38,7 @@ struct Character {
 };
 
 bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<signed char>(c) >= 0; });
+  return std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; });
 }
 
 std::vector<Character> characters_of(std::string_view text) {
@@ -103,6 +103,24 @@ std::string display_left(std::string_view text, size_t columns) {
 
 std::string display_right(std::string_view text, size_t columns) {
   return std::string(columns - std::min(columns, display_width(text)), ' ') + std::string(text);
+}
+
+std::string wrapped(const std::string& before, const std::string& text, size_t start,
+                    size_t width) {
+  std::string all, line = display_left(before, start);
+  bool is_empty = true;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!is_empty && display_width(line) + 1 + display_width(word) > width) {
+      all += line + '\n';
+      line = std::string(start, ' ');
+      is_empty = true;
+    }
+    if (!is_empty) line += ' ';
+    line += word;
+    is_empty = false;
+  }
+  return all + line + '\n';
 }
 
 std::string_view own_escape_sequence(std::string_view text) {

@@ -29,6 +29,10 @@ std::string display_cut(std::string_view text, size_t columns);
 std::string display_left(std::string_view text, size_t columns);
 std::string display_right(std::string_view text, size_t columns);
 
+// The words of `text` from column `start` on, in lines of at most `width` columns where words allow
+// it; `before` stands in front of them in the first line.
+std::string wrapped(const std::string& before, const std::string& text, size_t start, size_t width);
+
 // The escape sequence in which a status is shown; empty: none.
 std::string_view colour_of(RunStatus status);
 

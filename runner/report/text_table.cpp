@@ -1,7 +1,7 @@
 #include "runner/report/text_table.h"
 
 #include <algorithm>
-#include <numeric>
+#include <ranges>
 
 #include "contract/text/utf8.h"
 #include "runner/report/terminal_text.h"
@@ -22,35 +22,28 @@ struct ShownColumn {
   }
 };
 
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines(1);
-  for (const char c : text) {
-    c == '\n' ? lines.emplace_back() : lines.back() += c;
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (const auto line : text | std::views::split('\n')) {
+    lines.push_back(visible_line({line.begin(), line.end()}));
   }
-  std::ranges::transform(lines, lines.begin(), visible_line);
   return lines;
 }
 
+// Of a line whose columns are as wide as `width` says.
 template <typename Width>
-size_t width_of(const std::vector<ShownColumn>& shown, const Width& width) {
-  const size_t cells =
-      std::accumulate(shown.begin(), shown.end(), size_t{0},
-                      [&](size_t sum, const ShownColumn& column) { return sum + width(column); });
-  return shown.empty() ? 0 : cells + kGap * (shown.size() - 1);
-}
-
-size_t width_of(const std::vector<ShownColumn>& shown) {
-  return width_of(shown, [](const ShownColumn& column) { return column.width; });
+size_t line_width(const std::vector<ShownColumn>& shown, Width width) {
+  size_t columns = shown.empty() ? 0 : kGap * (shown.size() - 1);
+  for (const ShownColumn& column : shown) columns += std::invoke(width, column);
+  return columns;
 }
 
 // Leaves out the column that goes first, if one may.
 bool leave_one_out(std::vector<ShownColumn>& shown) {
-  auto first = shown.end();
-  for (auto each = shown.begin(); each != shown.end(); ++each) {
-    const int leaves = each->column->leaves;
-    if (leaves > 0 && (first == shown.end() || leaves < first->column->leaves)) first = each;
-  }
-  if (first == shown.end()) return false;
+  const auto first = std::ranges::min_element(shown, {}, [](const ShownColumn& column) {
+    return std::pair(column.column->leaves == 0, column.column->leaves);
+  });
+  if (first == shown.end() || first->column->leaves == 0) return false;
   shown.erase(first);
   return true;
 }
@@ -73,12 +66,11 @@ std::vector<ShownColumn> columns_with_something(const std::vector<TextColumn>& c
 
 void fit(std::vector<ShownColumn>& shown, size_t width) {
   if (width == 0) return;
-  while (width_of(shown, [](auto& column) { return column.least_width(); }) > width &&
-         leave_one_out(shown)) {
+  while (line_width(shown, &ShownColumn::least_width) > width && leave_one_out(shown)) {
   }
   for (ShownColumn& column : shown) {
     const size_t least = column.column->least;
-    const size_t all = width_of(shown);
+    const size_t all = line_width(shown, &ShownColumn::width);
     if (all <= width || least == 0 || column.width <= least) continue;
     column.width = std::max(least, column.width - std::min(column.width, all - width));
   }

@@ -29,9 +29,7 @@ std::set<std::string> names_in(const std::string& node_list) {
       const int64_t last = std::stoll((*range)[2].matched ? (*range)[2].str() : first);
       for (int64_t number = std::stoll(first); number <= last && names.size() < kMostNodes;
            ++number) {
-        std::string digits = std::to_string(number);
-        digits.insert(0, first.size() - std::min(first.size(), digits.size()), '0');
-        names.insert(before + digits + after);
+        names.insert(fmt::format("{}{:0{}}{}", before, number, first.size(), after));
       }
     }
   }
@@ -52,7 +50,7 @@ std::map<std::string, std::vector<size_t>> runs_on_nodes(const Runs& runs) {
 
 }  // namespace
 
-std::optional<std::string> side_by_side(Rows rows) {
+std::string side_by_side(Rows rows) {
   const Runs runs = finished_runs(rows);
   const auto start = [&](size_t i) { return static_cast<double>(*runs[i]->started_unix_ms); };
   std::set<std::pair<size_t, size_t>> pairs;
@@ -65,14 +63,9 @@ std::optional<std::string> side_by_side(Rows rows) {
       }
     }
   }
-  if (pairs.empty()) return std::nullopt;
-  std::vector<std::string> names;
-  for (const auto& [one, other] : pairs) {
-    names.push_back(runs[one]->point + " and " + runs[other]->point);
-  }
-  return "ran at the same time on the same node: " + joined_names(names) +
-         "; their timings disturb each other: set slurm.exclusive or slurm.mode: allocation, or "
-         "leave --max-parallel at 1";
+  return joined_names(pairs | std::views::transform([&](const auto& pair) {
+                        return runs[pair.first]->point + " and " + runs[pair.second]->point;
+                      }));
 }
 
 }  // namespace fsdp

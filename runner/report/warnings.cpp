@@ -1,68 +1,243 @@
 #include "runner/report/warnings.h"
 
-#include <array>
-#include <optional>
+#include <algorithm>
+#include <functional>
+#include <map>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/report/names.h"
 #include "runner/report/warning_checks.h"
+#include "runner/store/quantile.h"
 
 namespace fsdp {
+namespace {
+
+// The interquartile range of step times may be this part of the median before it is called noise.
+// GPUs do the same work in the same time, to a few percent. On CPUs ranks share cores with each
+// other and with the system: the lab's four ranks on two cores were seen at 4 to 26 %.
+double noise_allowed(const ComparisonRow& run) {
+  return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
+}
+
+// Quartiles of fewer steps are those of two or three numbers. The lab's shortest row has 4 after
+// its warm-up.
+constexpr int64_t kLeastMeasuredSteps = 4;
 
 Runs started_runs(Rows rows) {
   Runs runs;
   for (const Series* series : rows) {
-    for (const ComparisonRow* run : series->runs) {
-      if (run->attempt) runs.push_back(run);
-    }
+    std::ranges::copy_if(series->runs, std::back_inserter(runs),
+                         [](auto* run) { return run->attempt.has_value(); });
   }
   return runs;
 }
 
-Runs finished_runs(Rows rows) {
+// Only where an experiment compares losses; where it compares throughput these are columns.
+Runs runs_compared_by_loss(Rows rows) {
   Runs runs = started_runs(rows);
-  std::erase_if(runs, [](auto* run) { return run->status != RunStatus::kFinished; });
+  std::erase_if(runs, [](auto* run) { return run->compare == "throughput"; });
   return runs;
 }
 
 std::string points_of(const Runs& runs) {
+  return joined_names(runs | std::views::transform(&ComparisonRow::point));
+}
+
+// --- figures in which rows differ ---
+
+// "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" when there are several values; runs without one do not count.
+template <Runs (*runs_of)(Rows), auto value_of>
+std::string different(Rows rows) {
+  constexpr size_t kMostShown = 4;
+  std::map<std::string, Runs> by_value;
+  std::vector<std::string> order;
+  for (const ComparisonRow* run : runs_of(rows)) {
+    const std::string value = std::invoke(value_of, *run);
+    if (value.empty()) continue;
+    Runs& same = by_value[value];
+    if (same.empty()) order.push_back(value);
+    same.push_back(run);
+  }
+  if (order.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (const std::string& value : order | std::views::take(kMostShown)) {
+    texts.push_back(points_of(by_value[value]) + ": " + value);
+  }
+  if (order.size() > kMostShown) {
+    texts.push_back(fmt::format("and {} others", order.size() - kMostShown));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string short_digest(const std::string& digest) { return digest.substr(0, 8); }
+
+std::string commit(const ComparisonRow& run) {
+  if (run.git_commit.empty()) return "";
+  return short_digest(run.git_commit) + (run.git_dirty.value_or(false) ? " with changes" : "");
+}
+
+std::string trainer(const ComparisonRow& run) { return short_digest(run.trainer_digest); }
+
+std::string versions(const ComparisonRow& run) {
+  if (run.torch_version.empty()) return "";
+  std::string text = "torch " + run.torch_version;
+  if (!run.cuda_version.empty()) text += ", CUDA " + run.cuda_version;
+  if (!run.driver_version.empty()) text += ", driver " + run.driver_version;
+  return text;
+}
+
+std::string data(const ComparisonRow& run) { return short_digest(run.data_digest); }
+
+std::string total_batch(const ComparisonRow& run) { return std::to_string(run.total_batch); }
+
+std::string steps(const ComparisonRow& run) {
+  return run.steps_planned ? std::to_string(*run.steps_planned) : "";
+}
+
+// --- rows that are less than they look ---
+
+template <typename Holds>
+Runs those_where(Runs runs, Holds holds) {
+  std::erase_if(runs, [&](auto* run) { return !holds(*run); });
+  return runs;
+}
+
+std::string lost_events(Rows rows) {
+  const Runs runs =
+      those_where(started_runs(rows), [](auto& run) { return run.skipped_lines != 0; });
+  if (runs.empty()) return "";
+  int64_t lines = 0;
+  for (const ComparisonRow* run : runs) lines += run->skipped_lines;
+  return counted(lines, "line") +
+         " of what ranks reported could not be read: figures lack what they said: " +
+         points_of(runs);
+}
+
+std::string few_steps(Rows rows) {
+  const Runs runs = those_where(finished_runs(rows), [](auto& run) {
+    const double measured =
+        static_cast<double>(run.steps.value_or(0)) - static_cast<double>(run.warmup_steps_excluded);
+    return run.step_time_ms_median && measured < kLeastMeasuredSteps;
+  });
+  if (runs.empty()) return "";
+  return fmt::format("{} steps after the warm-up: {}", kLeastMeasuredSteps, points_of(runs));
+}
+
+std::string noisy_step_times(Rows rows) {
+  return points_of(those_where(finished_runs(rows), [](auto& run) {
+    if (!run.step_time_ms_p25 || !run.step_time_ms_p75) return false;
+    const double spread = *run.step_time_ms_p75 - *run.step_time_ms_p25;
+    return spread > noise_allowed(run) * run.step_time_ms_median.value_or(0);
+  }));
+}
+
+std::string other_processes(Rows rows) {
+  return points_of(those_where(started_runs(rows),
+                               [](auto& run) { return run.other_processes.value_or(0) != 0; }));
+}
+
+std::string other_runners(Rows rows) {
+  return points_of(those_where(started_runs(rows),
+                               [](auto& run) { return run.other_runners.value_or(0) != 0; }));
+}
+
+std::string resumed(Rows rows) {
   std::vector<std::string> names;
-  for (const ComparisonRow* run : runs) names.push_back(run->point);
+  for (const ComparisonRow* run : started_runs(rows)) {
+    const int64_t step = run->resumed_from_step.value_or(0);
+    if (step != 0) names.push_back(fmt::format("{} from step {}", run->point, step));
+  }
   return joined_names(names);
 }
 
-namespace {
+// Of finished repeats: whether the middle half of their step times lies further apart than noise.
+bool repeats_vary(const Series& series) {
+  std::vector<double> times = figures_of(series, &AttemptSummary::step_time_ms_median);
+  if (series.finished_count < 2 || times.size() < 2) return false;
+  const double spread = quantile(times, 0.75) - quantile(times, 0.25);
+  return spread > noise_allowed(series.median) * quantile(times, 0.5);
+}
+
+std::string repeats_differ(Rows rows) {
+  std::vector<std::string> names;
+  for (const Series* series : rows) {
+    const bool mixed = series->finished_count > 0 && series->finished_count < series->runs.size();
+    if (mixed) {
+      names.push_back(fmt::format("{} ({})", series->median.point, series->status_text()));
+    } else if (repeats_vary(*series)) {
+      names.push_back(series->median.point + " (step times)");
+    }
+  }
+  return joined_names(names);
+}
 
 struct Check {
   const char* name;
-  std::optional<std::string> (*check)(Rows rows);
+  std::string (*what)(Rows rows);  // empty: nothing to say
+  const char* text;                // where {} stands for it, with what to do
 };
 
-constexpr std::array kChecks{
-    Check{"different_commit", different_commit},
-    Check{"different_trainer", different_trainer},
-    Check{"different_versions", different_versions},
-    Check{"different_device", different_device},
-    Check{"different_data", different_data},
-    Check{"different_total_batch", different_total_batch},
-    Check{"different_steps", different_steps},
-    Check{"lost_events", lost_events},
-    Check{"losses_disagree", losses_disagree},
-    Check{"few_steps", few_steps},
-    Check{"noisy_step_times", noisy_step_times},
-    Check{"other_processes", other_processes},
-    Check{"side_by_side", side_by_side},
-    Check{"resumed", resumed},
-    Check{"repeats_differ", repeats_differ},
+constexpr Check kChecks[] = {
+    {"different_commit", different<started_runs, commit>,
+     "rows were run from different commits ({}); run them again from one, with --rerun"},
+    {"different_trainer", different<started_runs, trainer>,
+     "rows were run by different trainers, by their binaries' digests ({}); run them again with "
+     "one build, with --rerun"},
+    {"different_versions", different<started_runs, versions>,
+     "rows were run with different libraries ({}); run them again with one installation, with "
+     "--rerun"},
+    {"different_device", different<started_runs, &ComparisonRow::device_name>,
+     "rows were run on different devices ({}); run them again on one kind, with --rerun, or tell "
+     "them apart with --group device_name"},
+    {"different_data", different<started_runs, data>,
+     "rows read different input files, by the digests of their contents ({}); give them one data "
+     "set and model, or tell them apart with --group data_digest"},
+    {"different_total_batch", different<runs_compared_by_loss, total_batch>,
+     "losses are of different total batches ({}); give all rows one batch.total, or write compare: "
+     "throughput at the top of the experiment if that is its purpose"},
+    {"different_steps", different<runs_compared_by_loss, steps>,
+     "losses are after different numbers of steps ({}); give all rows the same train.steps, or "
+     "write compare: throughput at the top of the experiment if that is its purpose"},
+    {"lost_events", lost_events, "{}; run these again with --rerun"},
+    {"losses_disagree", losses_disagree,
+     "losses do not agree although model, data, seed, total batch, steps and precision are equal: "
+     "{}; allowed are differences of 0.0001 in fp32 and of 0.02 in other precisions, relative. Run "
+     "these again with --rerun; if it stays, one of them computes something else: look at "
+     "`fsdp-run diff` of the two"},
+    {"few_steps", few_steps,
+     "step times are of fewer than {}; train longer (train.steps, train.sequences)"},
+    {"noisy_step_times", noisy_step_times,
+     "step times vary a lot within a run (interquartile range above 20 % of the median on a GPU, "
+     "50 % on a CPU): {}; end what else runs there, and use more steps or repeats: 5"},
+    {"other_processes", other_processes,
+     "processes of others were on a GPU when these began: {}; end them (nvidia-smi shows them) or "
+     "take other GPUs with --gpus, then --rerun"},
+    {"other_runners", other_runners,
+     "another fsdp-run measured on the same devices (--share): {}; their timings disturb each "
+     "other: --rerun when it has ended"},
+    {"side_by_side", side_by_side,
+     "ran at the same time on the same node: {}; their timings disturb each other: set "
+     "slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1"},
+    {"resumed", resumed,
+     "times and memory are of the steps since a checkpoint: {}; --rerun trains from the beginning"},
+    {"repeats_differ", repeats_differ,
+     "repeats of one point differ: {}; look at them one by one with --per-run, and run those that "
+     "failed again"},
 };
 
 }  // namespace
 
+Runs finished_runs(Rows rows) {
+  return those_where(started_runs(rows),
+                     [](auto& run) { return run.status == RunStatus::kFinished; });
+}
+
 std::vector<Warning> warnings_for(std::span<const Series* const> rows) {
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
-    if (auto text = check.check(rows)) {
-      warnings.push_back({.name = check.name, .text = std::move(*text)});
-    }
+    const std::string what = check.what(rows);
+    if (what.empty()) continue;
+    warnings.push_back({.name = check.name, .text = fmt::format(fmt::runtime(check.text), what)});
   }
   return warnings;
 }

@@ -1,8 +1,10 @@
 #include "runner/slurm/answers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <initializer_list>
 #include <map>
 
 #include "runner/slurm/options.h"
@@ -13,17 +15,24 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 [[noreturn]] void refuse(const std::string& program, std::string_view line) {
-  throw SlurmUnavailable(program + " answers what is not its format: '" + std::string(line) + "'");
+  throw SlurmUnavailable(fmt::format("{} answers what is not its format: '{}'", program, line));
 }
 
-// Calls `use` with each line that is not empty.
-template <typename Use>
-void each_line(std::string_view text, const Use& use) {
+// The parts of `text`, each of which ends at a `separator` or with the text.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
   while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    if (end > 0) use(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    parts.push_back(text.substr(0, text.find(separator)));
+    text.remove_prefix(std::min(parts.back().size() + 1, text.size()));
   }
+  return parts;
+}
+
+// Those that are not empty.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines = split(text, '\n');
+  std::erase(lines, "");
+  return lines;
 }
 
 // The first `count` fields of a line, the last of which takes the rest.
@@ -55,9 +64,7 @@ int64_t to_number(std::string_view digits) {
 std::vector<int64_t> numbers_of(const std::string& program, std::string_view list) {
   constexpr int64_t kMostNumbers = 4'000'001;  // MaxArraySize's own maximum
   std::vector<int64_t> numbers;
-  while (!list.empty()) {
-    const std::string_view item = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(item.size() + 1, list.size()));
+  for (const std::string_view item : split(list, ',')) {
     const size_t colon = item.find(':');
     const std::string_view range = item.substr(0, colon);
     const std::string_view step = colon == item.npos ? "1" : item.substr(colon + 1);
@@ -87,27 +94,27 @@ std::vector<std::string> tasks_of(const std::string& program, std::string_view i
   rest = rest.substr(1, rest.size() - 2);
   std::vector<std::string> tasks;
   for (const int64_t number : numbers_of(program, rest.substr(0, rest.find('%')))) {
-    tasks.push_back(std::string(job) + '_' + std::to_string(number));
+    tasks.push_back(fmt::format("{}_{}", job, number));
   }
   return tasks;
 }
 
 // The phase of a state. A task in one that we do not know is there, and kEnding says no more.
 TaskPhase phase_of(std::string_view state) {
-  static constexpr std::array kQueued = {"PENDING"sv,      "CONFIGURING"sv,  "REQUEUED"sv,
-                                         "REQUEUE_FED"sv,  "REQUEUE_HOLD"sv, "SPECIAL_EXIT"sv,
-                                         "RESV_DEL_HOLD"sv};
-  static constexpr std::array kRunning = {"RUNNING"sv, "SUSPENDED"sv, "STOPPED"sv, "RESIZING"sv,
-                                          "SIGNALING"sv};
-  static constexpr std::array kEnded = {
-      "COMPLETED"sv, "FAILED"sv,    "CANCELLED"sv, "TIMEOUT"sv,   "OUT_OF_MEMORY"sv,
-      "NODE_FAIL"sv, "BOOT_FAIL"sv, "DEADLINE"sv,  "PREEMPTED"sv, "REVOKED"sv};
-  const auto is_in = [&](const auto& words) {
-    return std::find(words.begin(), words.end(), state) != words.end();
+  const auto is_one_of = [&](std::initializer_list<std::string_view> states) {
+    return std::ranges::find(states, state) != states.end();
   };
-  if (is_in(kQueued)) return TaskPhase::kQueued;
-  if (is_in(kRunning)) return TaskPhase::kRunning;
-  if (is_in(kEnded)) return TaskPhase::kEnded;
+  if (is_one_of({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
+                 "SPECIAL_EXIT", "RESV_DEL_HOLD"})) {
+    return TaskPhase::kQueued;
+  }
+  if (is_one_of({"RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"})) {
+    return TaskPhase::kRunning;
+  }
+  if (is_one_of({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL",
+                 "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED"})) {
+    return TaskPhase::kEnded;
+  }
   return TaskPhase::kEnding;  // COMPLETING, STAGE_OUT
 }
 
@@ -124,19 +131,17 @@ void add_tasks(const std::string& program, std::string_view id, std::string_view
                std::string_view reason, std::string_view node_list, std::string_view time_left,
                std::vector<TaskState>& tasks) {
   const std::string_view word = state.substr(0, state.find(' '));
-  const std::vector<std::string> ids = tasks_of(program, id);
-  const TaskPhase phase = phase_of(word);
-  TaskState task{.job = "",
-                 .phase = phase,
+  TaskState task{.job = {},
+                 .phase = phase_of(word),
                  .state = std::string(word),
                  .reason = std::string(something(reason)),
                  .node_list = std::string(something(node_list))};
   const bool has_time = time_left.find_first_not_of("0123456789-:") == std::string_view::npos;
-  if (phase == TaskPhase::kRunning && has_time && !time_left.empty()) {
+  if (task.phase == TaskPhase::kRunning && has_time && !time_left.empty()) {
     task.seconds_left = seconds_of(time_left).value_or(0);
   }
-  for (const std::string& of_array : ids) {
-    task.job = of_array;
+  for (std::string& of_array : tasks_of(program, id)) {
+    task.job = std::move(of_array);
     tasks.push_back(task);
   }
 }
@@ -145,16 +150,13 @@ void add_tasks(const std::string& program, std::string_view id, std::string_view
 std::map<std::string, std::string> pairs_of(std::string_view line) {
   std::map<std::string, std::string> pairs;
   std::string* value = nullptr;
-  while (!line.empty()) {
-    const std::string_view word = line.substr(0, line.find(' '));
-    line.remove_prefix(std::min(word.size() + 1, line.size()));
+  for (const std::string_view word : split(line, ' ')) {
     const size_t equals = word.find('=');
     if (equals != std::string_view::npos) {
       value = &pairs.try_emplace(std::string(word.substr(0, equals))).first->second;
       *value = word.substr(equals + 1);
     } else if (value != nullptr && !word.empty()) {
-      *value += ' ';
-      *value += word;
+      value->append(" ").append(word);
     }
   }
   return pairs;
@@ -170,25 +172,25 @@ std::string_view trimmed(std::string_view text) {
 
 std::vector<TaskState> read_squeue(std::string_view output) {
   std::vector<TaskState> tasks;
-  each_line(output, [&](std::string_view line) {
+  for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("squeue", line, 5);
     add_tasks("squeue", fields[0], fields[1], fields[4], fields[3], fields[2], tasks);
-  });
+  }
   return tasks;
 }
 
 std::vector<TaskState> read_sacct(std::string_view output) {
   std::vector<TaskState> tasks;
-  each_line(output, [&](std::string_view line) {
+  for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("sacct", line, 3);
     add_tasks("sacct", fields[0], fields[1], "", fields[2], "", tasks);
-  });
+  }
   return tasks;
 }
 
 std::vector<TaskState> read_scontrol_jobs(std::string_view output) {
   std::vector<TaskState> tasks;
-  each_line(output, [&](std::string_view line) {
+  for (const std::string_view line : lines_of(output)) {
     auto pairs = pairs_of(line);
     if (!pairs.contains("JobId") || !pairs.contains("JobState")) refuse("scontrol", line);
     std::string id = pairs["JobId"];
@@ -197,16 +199,16 @@ std::vector<TaskState> read_scontrol_jobs(std::string_view output) {
       id = pairs["ArrayJobId"] + '_' + (is_number(numbers) ? numbers : '[' + numbers + ']');
     }
     add_tasks("scontrol", id, pairs["JobState"], pairs["Reason"], pairs["NodeList"], "", tasks);
-  });
+  }
   return tasks;
 }
 
 SlurmConfig read_config(std::string_view output) {
   SlurmConfig config;
   bool found = false;
-  each_line(output, [&](std::string_view line) {
+  for (const std::string_view line : lines_of(output)) {
     const size_t equals = line.find('=');
-    if (equals == std::string_view::npos) return;
+    if (equals == std::string_view::npos) continue;
     const std::string_view name = trimmed(line.substr(0, equals));
     const std::string_view value = trimmed(line.substr(equals + 1));
     if (name == "MaxArraySize" && is_number(value)) {
@@ -217,7 +219,7 @@ SlurmConfig read_config(std::string_view output) {
     } else if (name == "AccountingStorageType") {
       config.has_accounting = value.ends_with("slurmdbd") || value.ends_with("mysql");
     }
-  });
+  }
   if (!found) refuse("scontrol show config", output.substr(0, output.find('\n')));
   return config;
 }
@@ -230,11 +232,11 @@ std::string read_submitted(std::string_view output) {
 
 std::optional<std::string> read_submission(std::string_view output, std::string_view token) {
   std::optional<std::string> job;
-  each_line(output, [&](std::string_view line) {
+  for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("squeue", line, 2);
     if (!is_number(fields[0])) refuse("squeue", line);
     if (fields[1] == "fsdp-run:" + std::string(token)) job = fields[0];
-  });
+  }
   return job;
 }
 

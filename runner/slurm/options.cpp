@@ -1,8 +1,10 @@
 #include "runner/slurm/options.h"
 
+#include <fmt/format.h>
 #include <strings.h>
 
 #include <algorithm>
+#include <array>
 
 #include "contract/text/config_error.h"
 
@@ -17,8 +19,8 @@ bool begins_with_ignoring_case(std::string_view text, std::string_view prefix) {
 }  // namespace
 
 std::string_view checked_line(const std::string& key, std::string_view value) {
-  if (std::any_of(value.begin(), value.end(),
-                  [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; })) {
+  if (std::ranges::any_of(value,
+                          [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7f; })) {
     throw ConfigError("", key,
                       "has a line break or another control character, which a script cannot hold");
   }
@@ -26,10 +28,9 @@ std::string_view checked_line(const std::string& key, std::string_view value) {
 }
 
 std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node) {
-  std::string count = std::to_string(gpus_per_node);
-  if (!slurm.gpu_type.empty()) count = slurm.gpu_type + ':' + count;
-  return slurm.gpu_request == GpuRequest::kGres ? "--gres=gpu:" + count
-                                                : "--gpus-per-node=" + count;
+  return fmt::format("{}{}{}{}",
+                     slurm.gpu_request == GpuRequest::kGres ? "--gres=gpu:" : "--gpus-per-node=",
+                     slurm.gpu_type, slurm.gpu_type.empty() ? "" : ":", gpus_per_node);
 }
 
 std::vector<std::string> checked_options(const std::string& key,
@@ -40,8 +41,9 @@ std::vector<std::string> checked_options(const std::string& key,
       std::string joined = option;
       joined[name.find_first_of(" \t")] = '=';
       throw ConfigError("", key,
-                        "'" + option + "' is one word to the program; write '" + joined +
-                            "', or each word as an item");
+                        fmt::format("'{}' is one word to the program; write '{}', or each word as "
+                                    "an item",
+                                    option, joined));
     }
   }
   return options;
@@ -52,9 +54,10 @@ void refuse_other_clusters(const std::string& key, const std::vector<std::string
     const std::string_view name = std::string_view(option).substr(0, option.find_first_of("= \t"));
     if (name != "--clusters" && name != "--cluster" && !name.starts_with("-M")) continue;
     throw ConfigError("", key,
-                      "'" + option +
-                          "' sends jobs to a cluster that is not the one which is asked about "
-                          "them; leave it out and call fsdp-run on a login node of that cluster");
+                      fmt::format("'{}' sends jobs to a cluster that is not the one which is asked "
+                                  "about them; leave it out and call fsdp-run on a login node of "
+                                  "that cluster",
+                                  option));
   }
 }
 
@@ -75,40 +78,36 @@ std::string sbatch_quoted(std::string_view option) {
 }
 
 std::string file_name_pattern(const std::filesystem::path& path) {
-  const std::string text = path.string();
-  if (text.find('\\') != std::string::npos) {
-    throw ConfigError("", "",
-                      text +
-                          ": Slurm cannot write to a folder whose path has a backslash; choose "
-                          "another with --results");
-  }
   std::string pattern;
-  for (const char c : text) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  for (const char c : path.string()) {
+    if (c == '\\') {
+      throw ConfigError("", "",
+                        path.string() +
+                            ": Slurm cannot write to a folder whose path has a "
+                            "backslash; choose another with --results");
+    }
+    pattern.append(c == '%' ? 2 : 1, c);
+  }
   return pattern;
 }
 
 std::optional<int64_t> seconds_of(std::string_view time) {
-  const size_t dash = time.find('-');
-  const bool has_days = dash != std::string_view::npos;
   std::vector<int64_t> numbers;
   for (const char c : time) {
     if (numbers.empty() || c < '0' || c > '9') numbers.push_back(0);
     if (c >= '0' && c <= '9') numbers.back() = numbers.back() * 10 + (c - '0');
   }
   if (numbers.empty()) return std::nullopt;
-  // Units of the numbers, first to last; a number alone is minutes, and two are minutes and
-  // seconds.
-  std::vector<int64_t> units = {60};
-  if (has_days) {
-    units = {86400, 3600, 60, 1};
-  } else if (numbers.size() == 2) {
-    units = {60, 1};
-  } else if (numbers.size() == 3) {
-    units = {3600, 60, 1};
-  }
+  // Without days the last number is seconds, but minutes where it is alone.
+  static constexpr std::array kUnits = {86400, 3600, 60, 1};
+  const bool has_days = time.find('-') != std::string_view::npos;
+  const size_t first_unit = has_days              ? 0
+                            : numbers.size() == 1 ? 2
+                                                  : 4 - std::min<size_t>(numbers.size(), 3);
   int64_t seconds = 0;
-  for (size_t i = 0; i < std::min(numbers.size(), units.size()); ++i)
-    seconds += numbers[i] * units[i];
+  for (size_t i = 0; i < numbers.size() && first_unit + i < kUnits.size(); ++i) {
+    seconds += numbers[i] * kUnits[first_unit + i];
+  }
   return seconds == 0 ? std::nullopt : std::optional(seconds);
 }
 

@@ -1,97 +1,82 @@
 #include "runner/slurm/program_environment.h"
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "runner/launch/supervised_launches.h"
 
 namespace fsdp {
 namespace {
 
 using std::string_view_literals::operator""sv;
 
-std::string_view name_of_variable(std::string_view variable) {
-  return variable.substr(0, variable.find('='));
-}
-
-// Where the cluster is and who we are.
-bool says_which_cluster(std::string_view name) {
-  static constexpr std::array kNames = {"SLURM_CONF"sv, "SLURM_CONF_SERVER"sv, "SLURM_CLUSTERS"sv,
-                                        "SLURM_JWT"sv};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
-
 bool changes_answers(std::string_view name) {
   static constexpr std::array kPrefixes = {"SQUEUE_"sv,   "SACCT_"sv, "SCANCEL_"sv,
                                            "SCONTROL_"sv, "SLURM_"sv, "LC_"sv};
-  return !says_which_cluster(name) &&
-         std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+  // Where the cluster is and who we are.
+  static constexpr std::array kKept = {"SLURM_CONF"sv, "SLURM_CONF_SERVER"sv, "SLURM_CLUSTERS"sv,
+                                       "SLURM_JWT"sv};
+  return std::ranges::find(kKept, name) == kKept.end() &&
+         std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// A variable of sbatch, and the option in whose presence it is left out; none: always, as every
-// script of ours says it, or as it is wrong for one.
+// Whether it is a variable of sbatch that every script of ours outranks or that is wrong for one,
+// or the script has its option.
 bool is_outranked(std::string_view name, std::string_view script) {
-  static constexpr std::array kOptions = {std::pair{"SBATCH_ACCOUNT"sv, "account="sv},
-                                          std::pair{"SBATCH_PARTITION"sv, "partition="sv},
-                                          std::pair{"SBATCH_QOS"sv, "qos="sv},
-                                          std::pair{"SBATCH_RESERVATION"sv, "reservation="sv},
-                                          std::pair{"SBATCH_CONSTRAINT"sv, "constraint="sv},
-                                          std::pair{"SBATCH_TIMELIMIT"sv, "time="sv},
-                                          std::pair{"SBATCH_EXCLUSIVE"sv, "exclusive"sv},
-                                          std::pair{"SBATCH_MEM_PER_NODE"sv, "mem="sv},
-                                          std::pair{"SBATCH_MEM_PER_CPU"sv, "mem="sv},
-                                          std::pair{"SBATCH_MEM_PER_GPU"sv, "mem="sv},
-                                          std::pair{"SBATCH_ERROR"sv, "error="sv},
-                                          std::pair{"SBATCH_SIGNAL"sv, "signal="sv},
-                                          std::pair{"SBATCH_ARRAY_INX"sv, ""sv},
-                                          std::pair{"SBATCH_CLUSTERS"sv, ""sv},
-                                          std::pair{"SBATCH_DEBUG"sv, ""sv},
-                                          std::pair{"SBATCH_GPUS"sv, ""sv},
-                                          std::pair{"SBATCH_GPUS_PER_NODE"sv, ""sv},
-                                          std::pair{"SBATCH_GPUS_PER_TASK"sv, ""sv},
-                                          std::pair{"SBATCH_GRES"sv, ""sv},
-                                          std::pair{"SBATCH_INPUT"sv, ""sv},
-                                          std::pair{"SBATCH_JOB_NAME"sv, ""sv},
-                                          std::pair{"SBATCH_NO_REQUEUE"sv, ""sv},
-                                          std::pair{"SBATCH_OPEN_MODE"sv, ""sv},
-                                          std::pair{"SBATCH_OUTPUT"sv, ""sv},
-                                          std::pair{"SBATCH_REQUEUE"sv, ""sv},
-                                          std::pair{"SBATCH_WAIT"sv, ""sv}};
-  return std::any_of(kOptions.begin(), kOptions.end(), [&](const auto& entry) {
+  static constexpr std::array kAlways = {
+      "SBATCH_ARRAY_INX"sv,     "SBATCH_CLUSTERS"sv,      "SBATCH_DEBUG"sv,     "SBATCH_GPUS"sv,
+      "SBATCH_GPUS_PER_NODE"sv, "SBATCH_GPUS_PER_TASK"sv, "SBATCH_GRES"sv,      "SBATCH_INPUT"sv,
+      "SBATCH_JOB_NAME"sv,      "SBATCH_NO_REQUEUE"sv,    "SBATCH_OPEN_MODE"sv, "SBATCH_OUTPUT"sv,
+      "SBATCH_REQUEUE"sv,       "SBATCH_WAIT"sv};
+  static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+      {"SBATCH_ACCOUNT", "account="},
+      {"SBATCH_PARTITION", "partition="},
+      {"SBATCH_QOS", "qos="},
+      {"SBATCH_RESERVATION", "reservation="},
+      {"SBATCH_CONSTRAINT", "constraint="},
+      {"SBATCH_TIMELIMIT", "time="},
+      {"SBATCH_EXCLUSIVE", "exclusive"},
+      {"SBATCH_MEM_PER_NODE", "mem="},
+      {"SBATCH_MEM_PER_CPU", "mem="},
+      {"SBATCH_MEM_PER_GPU", "mem="},
+      {"SBATCH_ERROR", "error="},
+      {"SBATCH_SIGNAL", "signal="}};
+  const auto has = [&](std::string_view line) { return script.find(line) != script.npos; };
+  if (std::ranges::find(kAlways, name) != kAlways.end()) return true;
+  return std::ranges::any_of(kOptions, [&](const auto& entry) {
     const auto& [variable, option] = entry;
-    if (variable != name) return false;
-    const std::string line = "\n#SBATCH --" + std::string(option);
-    const std::string quoted = "\n#SBATCH \"--" + std::string(option);
-    return option.empty() || script.find(line) != std::string_view::npos ||
-           script.find(quoted) != std::string_view::npos;
+    return variable == name && (has(fmt::format("\n#SBATCH --{}", option)) ||
+                                has(fmt::format("\n#SBATCH \"--{}", option)));
   });
+}
+
+// Our variables of which `is_kept` says so by their names.
+template <typename IsKept>
+std::vector<std::string> variables_that(const IsKept& is_kept) {
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : own_environment()) {
+    if (is_kept(name)) variables.push_back(name + '=' + value);
+  }
+  return variables;
 }
 
 }  // namespace
 
 std::vector<std::string> program_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!changes_answers(name_of_variable(*variable))) variables.emplace_back(*variable);
-  }
+  auto variables = variables_that([](std::string_view name) { return !changes_answers(name); });
   variables.emplace_back("LC_ALL=C");
   variables.emplace_back("SLURM_BITSTR_LEN=0");  // lists of an array's tasks are not cut short
   return variables;
 }
 
 std::vector<std::string> submission_environment(std::string_view script) {
-  // The job gets this environment: it keeps the user's language.
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view name = name_of_variable(*variable);
-    const bool is_language = name.starts_with("LC_");
-    if ((is_language || !changes_answers(name)) && !is_outranked(name, script)) {
-      variables.emplace_back(*variable);
-    }
-  }
-  return variables;
+  return variables_that([&](std::string_view name) {
+    const bool is_language = name.starts_with("LC_");  // the user's, which the job keeps
+    return (is_language || !changes_answers(name)) && !is_outranked(name, script);
+  });
 }
 
 }  // namespace fsdp

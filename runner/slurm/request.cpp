@@ -1,6 +1,11 @@
 #include "runner/slurm/request.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <ranges>
+#include <set>
 #include <string>
 
 #include "contract/inputs/inputs.h"
@@ -17,35 +22,33 @@ bool is_on_gpus(const RunSpec& spec) {
 
 // The numbers of nodes that `ranks` spread evenly over, up to `most`: "1, 2 or 4".
 std::string even_numbers_of_nodes(int64_t ranks, int64_t most) {
-  std::string text = "1";
-  for (int64_t nodes = 2; nodes <= std::min(ranks, most); ++nodes) {
-    if (ranks % nodes == 0) text += ", " + std::to_string(nodes);
-  }
-  return text;
+  const auto is_even = [&](int64_t nodes) { return ranks % nodes == 0; };
+  return fmt::to_string(fmt::join(
+      std::views::iota(int64_t{1}, std::min(ranks, most) + 1) | std::views::filter(is_even), ", "));
 }
 
 SlurmRequest request_on_gpus(const SlurmSpec& slurm, int64_t ranks) {
   const int64_t most_gpus = slurm.gpus_per_node;
   if (most_gpus < 1) {
     throw ConfigError("", "slurm.gpus_per_node",
-                      "is " + std::to_string(most_gpus) + ", but the run is on GPUs (" +
-                          counted(ranks, "rank") +
-                          "); set the GPUs of a node of the cluster, or device: cpu");
+                      fmt::format("is {}, but the run is on GPUs ({}); set the GPUs of a node of "
+                                  "the cluster, or device: cpu",
+                                  most_gpus, counted(ranks, "rank")));
   }
   const int64_t nodes = (ranks + most_gpus - 1) / most_gpus;
   if (nodes > slurm.nodes) {
     throw ConfigError("", "slurm.nodes",
-                      counted(ranks, "rank") + " on nodes of " + counted(most_gpus, "GPU") +
-                          " need " + counted(nodes, "node") + ", and slurm.nodes allows " +
-                          std::to_string(slurm.nodes) + "; raise it, or lower strategy.ranks to " +
-                          std::to_string(slurm.nodes * most_gpus));
+                      fmt::format("{} on nodes of {} need {}, and slurm.nodes allows {}; raise it, "
+                                  "or lower strategy.ranks to {}",
+                                  counted(ranks, "rank"), counted(most_gpus, "GPU"),
+                                  counted(nodes, "node"), slurm.nodes, slurm.nodes * most_gpus));
   }
   if (ranks % nodes != 0) {
     throw ConfigError("", "slurm.gpus_per_node",
-                      counted(ranks, "rank") + " do not spread evenly over " +
-                          counted(nodes, "node") + " of " + counted(most_gpus, "GPU") +
-                          "; make strategy.ranks a multiple of " + std::to_string(most_gpus) +
-                          ", or set as many GPUs a node as divide the ranks");
+                      fmt::format("{} do not spread evenly over {} of {}; make strategy.ranks a "
+                                  "multiple of {}, or set as many GPUs a node as divide the ranks",
+                                  counted(ranks, "rank"), counted(nodes, "node"),
+                                  counted(most_gpus, "GPU"), most_gpus));
   }
   return {.nodes = nodes, .ranks_per_node = ranks / nodes, .gpus_per_node = ranks / nodes};
 }
@@ -54,10 +57,10 @@ SlurmRequest request_on_cpus(const SlurmSpec& slurm, int64_t ranks) {
   const int64_t most_a_node = (ranks + slurm.nodes - 1) / slurm.nodes;
   const int64_t nodes = (ranks + most_a_node - 1) / most_a_node;
   if (ranks % nodes != 0) {
-    throw ConfigError("", "slurm.nodes",
-                      counted(ranks, "rank") + " do not spread evenly over " +
-                          counted(nodes, "node") +
-                          "; allowed: " + even_numbers_of_nodes(ranks, slurm.nodes));
+    throw ConfigError(
+        "", "slurm.nodes",
+        fmt::format("{} do not spread evenly over {}; allowed: {}", counted(ranks, "rank"),
+                    counted(nodes, "node"), even_numbers_of_nodes(ranks, slurm.nodes)));
   }
   return {.nodes = nodes, .ranks_per_node = ranks / nodes, .gpus_per_node = 0};
 }
@@ -88,22 +91,21 @@ bool may_share_array(const RunSpec& a, const RunSpec& b) {
 }
 
 std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
-  std::vector<std::filesystem::path> folders;
+  std::set<std::filesystem::path> folders;
   for (const std::filesystem::path& file : input_files(spec)) {
-    folders.push_back(std::filesystem::absolute(file).parent_path());
+    folders.insert(std::filesystem::absolute(file).parent_path());
   }
-  std::sort(folders.begin(), folders.end());
-  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
-  return folders;
+  return {folders.begin(), folders.end()};
 }
 
 void check_one_job(const std::string& one_point, const SlurmSpec& one,
                    const std::string& other_point, const SlurmSpec& other) {
   if (one == other) return;
   throw ConfigError("", "slurm",
-                    "'" + one_point + "' and '" + other_point +
-                        "' ask for different things, but with slurm.mode: allocation all runs "
-                        "are in one job; give both the same, or set slurm.mode: per_run");
+                    fmt::format("'{}' and '{}' ask for different things, but with slurm.mode: "
+                                "allocation all runs are in one job; give both the same, or set "
+                                "slurm.mode: per_run",
+                                one_point, other_point));
 }
 
 }  // namespace fsdp

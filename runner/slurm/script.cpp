@@ -1,15 +1,20 @@
 #include "runner/slurm/script.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <ranges>
+#include <regex>
+#include <set>
 
+#include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
 #include "runner/launch/shell_quoted.h"
-#include "runner/slurm/job_template.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/step_command.h"
-#include "runner/slurm/template.h"
 
 namespace fsdp {
 namespace {
@@ -23,25 +28,6 @@ std::string word(const std::string& key, std::string_view value) {
 
 std::string word(const path& value) { return word(value.string(), value.string()); }
 
-std::string joined_words(const std::string& key, const std::vector<std::string>& values,
-                         const std::string& separator) {
-  std::string text;
-  for (const std::string& value : values) {
-    if (!text.empty()) text += separator;
-    text += word(key, value);
-  }
-  return text;
-}
-
-std::string joined_lines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) {
-    if (!text.empty()) text += '\n';
-    text += line;
-  }
-  return text;
-}
-
 std::string place_of_template(const SlurmSpec& slurm) {
   return slurm.template_file.empty() ? "slurm_templates/job.sh" : slurm.template_file.string();
 }
@@ -51,151 +37,159 @@ void check_time_to_run(const SlurmSpec& slurm) {
   const std::optional<int64_t> limit_s = seconds_of(slurm.time);
   if (!limit_s || *limit_s > slurm.signal_before_end_s) return;
   throw ConfigError("", "slurm.signal_before_end_s",
-                    "a run is asked to stop " + std::to_string(slurm.signal_before_end_s) +
-                        " s before the end of its " + std::to_string(*limit_s) +
-                        " s (slurm.time), so none is left to run in; lower it or raise slurm.time");
+                    fmt::format("a run is asked to stop {} s before the end of its {} s "
+                                "(slurm.time), so none is left to run in; lower it or raise "
+                                "slurm.time",
+                                slurm.signal_before_end_s, *limit_s));
 }
 
-std::string array_option(const SlurmScript& script) {
-  std::string option = "--array=0-" + std::to_string(script.array_tasks - 1);
-  if (script.slurm.max_parallel > 0) option += '%' + std::to_string(script.slurm.max_parallel);
-  return option;
-}
-
-// Collects the options of a script's header.
-class Header {
- public:
-  // Left out when the value is empty. `key` is what the value is from.
-  void add(const std::string& name, const std::string& key, const std::string& value) {
-    if (!value.empty()) options_.push_back(name + '=' + std::string(checked_line(key, value)));
-  }
-  void add(const std::string& name, int64_t value) {
-    options_.push_back(name + '=' + std::to_string(value));
-  }
-  void add(std::string option) { options_.push_back(std::move(option)); }
-
-  std::string text() const {
-    std::vector<std::string> lines;
-    for (const std::string& option : options_) lines.push_back("#SBATCH " + sbatch_quoted(option));
-    return joined_lines(lines);
-  }
-
- private:
-  std::vector<std::string> options_;
-};
-
-void add_place(Header& header, const SlurmScript& script) {
+// The lines of the script's header. Options whose value is empty are left out.
+std::string sbatch_options(const SlurmScript& script) {
   const SlurmSpec& slurm = script.slurm;
-  header.add("--job-name", "slurm.job_name",
-             slurm.job_name.empty() ? script.experiment : slurm.job_name);
-  header.add("--comment", "token", "fsdp-run:" + script.token);
-  header.add("--partition", "slurm.partition", slurm.partition);
-  header.add("--account", "slurm.account", slurm.account);
-  header.add("--qos", "slurm.qos", slurm.qos);
-  header.add("--reservation", "slurm.reservation", slurm.reservation);
-}
-
-void add_resources(Header& header, const SlurmScript& script) {
-  const SlurmSpec& slurm = script.slurm;
-  header.add("--nodes", script.request.nodes);
-  header.add("--ntasks", script.request.ranks());
-  header.add("--ntasks-per-node", script.request.ranks_per_node);
-  header.add("--cpus-per-task", slurm.cpus_per_task);
-  if (script.request.gpus_per_node > 0) {
-    header.add(std::string(
-        checked_line("slurm.gpu_type", gpu_option(slurm, script.request.gpus_per_node))));
-  }
-  header.add("--mem", "slurm.mem", slurm.mem);
-  header.add("--time", "slurm.time", slurm.time);
-  header.add("--constraint", "slurm.constraint", slurm.constraint);
-  header.add("--exclude", "slurm.exclude", slurm.exclude);
-  if (slurm.exclusive) header.add("--exclusive");
-}
-
-void add_course(Header& header, const SlurmScript& script) {
-  const SlurmSpec& slurm = script.slurm;
+  const SlurmRequest& request = script.request;
   const bool is_array = script.array_tasks > 0;
-  if (is_array) header.add(array_option(script));
-  header.add("--chdir", "working directory", script.working_directory.string());
-  header.add("--output", "slurm.output",
-             slurm.output.empty()
-                 ? file_name_pattern(script.folder) + (is_array ? "/%A_%a.out" : "/%j.out")
-                 : slurm.output);
-  header.add("--error", "slurm.error", slurm.error);
-  header.add("--open-mode=append");
-  header.add(slurm.max_restarts > 0 ? "--requeue" : "--no-requeue");
+  std::vector<std::string> lines;
+  const auto add = [&](std::string_view option) {
+    lines.push_back("#SBATCH " + sbatch_quoted(option));
+  };
+  const auto add_value = [&](std::string_view name, const char* key, const std::string& value) {
+    if (!value.empty()) add(fmt::format("{}={}", name, checked_line(key, value)));
+  };
+  constexpr const char* kOwnOptions = "slurm.sbatch_options";
+  refuse_other_clusters(kOwnOptions, slurm.sbatch_options);
+  // First: of an option that is there twice, sbatch takes the last.
+  for (const std::string& option : checked_options(kOwnOptions, slurm.sbatch_options)) {
+    add(checked_line(kOwnOptions, option));
+  }
+  add_value("--job-name", "slurm.job_name",
+            slurm.job_name.empty() ? script.experiment : slurm.job_name);
+  add_value("--comment", "token", "fsdp-run:" + script.token);
+  add_value("--partition", "slurm.partition", slurm.partition);
+  add_value("--account", "slurm.account", slurm.account);
+  add_value("--qos", "slurm.qos", slurm.qos);
+  add_value("--reservation", "slurm.reservation", slurm.reservation);
+  add(fmt::format("--nodes={}", request.nodes));
+  add(fmt::format("--ntasks={}", request.ranks()));
+  add(fmt::format("--ntasks-per-node={}", request.ranks_per_node));
+  add(fmt::format("--cpus-per-task={}", slurm.cpus_per_task));
+  if (request.gpus_per_node > 0) {
+    add(checked_line("slurm.gpu_type", gpu_option(slurm, request.gpus_per_node)));
+  }
+  add_value("--mem", "slurm.mem", slurm.mem);
+  add_value("--time", "slurm.time", slurm.time);
+  add_value("--constraint", "slurm.constraint", slurm.constraint);
+  add_value("--exclude", "slurm.exclude", slurm.exclude);
+  if (slurm.exclusive) add("--exclusive");
+  if (is_array) {
+    const std::string at_once =
+        slurm.max_parallel > 0 ? fmt::format("%{}", slurm.max_parallel) : "";
+    add(fmt::format("--array=0-{}{}", script.array_tasks - 1, at_once));
+  }
+  add_value("--chdir", "working directory", script.working_directory.string());
+  add_value("--output", "slurm.output",
+            slurm.output.empty()
+                ? file_name_pattern(script.folder) + (is_array ? "/%A_%a.out" : "/%j.out")
+                : slurm.output);
+  add_value("--error", "slurm.error", slurm.error);
+  add("--open-mode=append");
+  add(slurm.max_restarts > 0 ? "--requeue" : "--no-requeue");
   if (script.keeps_checkpoints) {
     check_time_to_run(slurm);
-    header.add("--signal=B:USR1@" + std::to_string(slurm.signal_before_end_s));
+    add(fmt::format("--signal=B:USR1@{}", slurm.signal_before_end_s));
   }
-  header.add("--mail-user", "slurm.mail_user", slurm.mail_user);
-  header.add("--mail-type", "slurm.mail_type", slurm.mail_type);
-}
-
-std::string sbatch_options(const SlurmScript& script) {
-  refuse_other_clusters("slurm.sbatch_options", script.slurm.sbatch_options);
-  Header header;
-  // First: of an option that is there twice, sbatch takes the last.
-  for (const std::string& option :
-       checked_options("slurm.sbatch_options", script.slurm.sbatch_options)) {
-    header.add(std::string(checked_line("slurm.sbatch_options", option)));
-  }
-  add_place(header, script);
-  add_resources(header, script);
-  add_course(header, script);
-  return header.text();
+  add_value("--mail-user", "slurm.mail_user", slurm.mail_user);
+  add_value("--mail-type", "slurm.mail_type", slurm.mail_type);
+  return fmt::to_string(fmt::join(lines, "\n"));
 }
 
 std::string modules(const SlurmSpec& slurm) {
   if (slurm.modules.empty()) return "";
-  return joined_lines({"command -v module >/dev/null || source /etc/profile", "module purge",
-                       "module load " + joined_words("slurm.modules", slurm.modules, " ") +
-                           " || fail \"a module of slurm.modules cannot be loaded\""});
+  std::string names;
+  for (const std::string& name : slurm.modules) names += ' ' + word("slurm.modules", name);
+  return fmt::format(
+      "command -v module >/dev/null || source /etc/profile\n"
+      "module purge\n"
+      "module load{} || fail \"a module of slurm.modules cannot be loaded\"",
+      names);
 }
 
 std::string environment(const SlurmSpec& slurm) {
   std::vector<std::string> lines;
-  for (const std::string& assignment : slurm.environment) {
-    const size_t equals = assignment.find('=');
-    const std::string name = assignment.substr(0, equals);
-    constexpr std::string_view kDigits = "0123456789";
-    if (equals == std::string::npos || name.empty() || kDigits.find(name[0]) != std::string::npos ||
-        name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789") !=
-            std::string::npos) {
-      throw ConfigError("", "slurm.environment", "'" + assignment + "' is not NAME=value");
+  for (const std::string& variable : slurm.environment) {
+    const size_t value = variable.find('=') + 1;
+    if (!assignment().form->holds(variable.substr(0, value))) {
+      throw ConfigError("", "slurm.environment", "'" + variable + "' is not NAME=value");
     }
-    lines.push_back("export " + name + '=' +
-                    word("slurm.environment", std::string_view(assignment).substr(equals + 1)));
+    lines.push_back("export " + variable.substr(0, value) +
+                    word("slurm.environment", variable.substr(value)));
   }
-  return joined_lines(lines);
+  return fmt::to_string(fmt::join(lines, "\n"));
 }
 
 std::string prologue(const SlurmSpec& slurm) {
   for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
-  return joined_lines(slurm.prologue);
+  return fmt::to_string(fmt::join(slurm.prologue, "\n"));
 }
 
 // sbatch reads its options up to the first command.
 void check_options_come_first(std::string_view text, const std::string& place) {
-  size_t begin = 0;
-  while (begin < text.size() && !text.substr(begin).starts_with("{{sbatch_options}}")) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = text.substr(begin, end - begin);
+  for (const auto part : text | std::views::split('\n')) {
+    const std::string_view line(part.begin(), part.end());
+    if (line.starts_with("{{sbatch_options}}")) return;
     if (line.find_first_not_of(" \t") != std::string_view::npos && !line.starts_with('#')) {
       throw ConfigError(place, "slurm.template",
-                        "{{sbatch_options}} must be a line before the first command, '" +
-                            std::string(line) + "': sbatch reads no options behind it");
+                        fmt::format("{{{{sbatch_options}}}} must be a line before the first "
+                                    "command, '{}': sbatch reads no options behind it",
+                                    line));
     }
-    begin = end + 1;
   }
+}
+
+struct TemplateValue {
+  std::string name;
+  std::string text;  // one word or several lines, without a line break at the end
+};
+
+[[noreturn]] void refuse(const std::string& place, const std::string& problem,
+                         const std::vector<TemplateValue>& values) {
+  std::vector<std::string> names;
+  for (const TemplateValue& value : values) names.push_back("{{" + value.name + "}}");
+  throw ConfigError(place, "slurm.template", problem + "; its names: " + joined(names));
+}
+
+// `text` with every {{name}} replaced; a line that was nothing but a name of an empty value is left
+// out. Braces around anything but a name are the script's own. Throws ConfigError (place: `place`)
+// for a name that has no value, and for a value, not empty, whose name is not in the text.
+std::string filled_template(const std::string& text, const std::vector<TemplateValue>& values,
+                            const std::string& place) {
+  static const std::regex kPlaceholder(R"(\{\{([a-z_]+)\}\})");
+  std::string filled;
+  std::set<std::string> seen;
+  auto from = text.begin();
+  for (std::sregex_iterator found(text.begin(), text.end(), kPlaceholder), end; found != end;
+       ++found) {
+    const auto begin = (*found)[0].first;
+    const auto value = std::ranges::find(values, found->str(1), &TemplateValue::name);
+    if (value == values.end()) refuse(place, found->str() + " is not a name of it", values);
+    seen.insert(value->name);
+    filled.append(from, begin).append(value->text);
+    from = (*found)[0].second;
+    const bool is_whole_line =
+        (begin == text.begin() || begin[-1] == '\n') && from != text.end() && *from == '\n';
+    if (value->text.empty() && is_whole_line) ++from;
+  }
+  filled.append(from, text.end());
+  for (const auto& [name, value] : values) {
+    if (value.empty() || seen.contains(name)) continue;
+    refuse(place, "{{" + name + "}} is missing, whose value would have no effect", values);
+  }
+  return filled;
 }
 
 }  // namespace
 
 std::string template_text(const SlurmSpec& slurm) {
-  if (slurm.template_file.empty()) {
-    return std::string(kJobTemplate);
-  }
+  if (slurm.template_file.empty()) return std::string(kJobTemplate);
   std::ifstream file(slurm.template_file, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file || text.empty()) {
@@ -208,16 +202,11 @@ std::string template_text(const SlurmSpec& slurm) {
 
 std::string run_configuration(std::string_view run, const RunSpec& spec) {
   const SlurmRequest request = slurm_request(spec);
-  const std::string ranks = std::to_string(request.ranks());
-  const std::string device = request.gpus_per_node > 0 ? "GPU" : "CPU rank";
-  const std::string devices = ranks + ' ' + device + (request.ranks() == 1 ? "" : "s");
-  const std::string nodes =
-      std::to_string(request.nodes) + (request.nodes == 1 ? " node" : " nodes");
-  const int64_t accumulation = spec.batch.gradient_accumulation_steps.value_or(1);
-  return std::string(run) + ": " + devices + " on " + nodes + ", total batch " +
-         std::to_string(total_batch(spec)) + " = " + devices + " x per-device batch " +
-         std::to_string(spec.batch.size_per_rank) + " x accumulation " +
-         std::to_string(accumulation);
+  const std::string devices =
+      counted(request.ranks(), request.gpus_per_node > 0 ? "GPU" : "CPU rank");
+  return fmt::format("{}: {} on {}, total batch {} = {} x per-device batch {} x accumulation {}",
+                     run, devices, counted(request.nodes, "node"), total_batch(spec), devices,
+                     spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps.value_or(1));
 }
 
 std::string render_script(std::string_view template_text, const SlurmScript& script) {
@@ -229,7 +218,7 @@ std::string render_script(std::string_view template_text, const SlurmScript& scr
                                              {"prologue", prologue(script.slurm)},
                                              {"runner", word(script.runner)},
                                              {"submission_folder", word(script.folder)}};
-  std::string text = filled_template(template_text, values, place);
+  std::string text = filled_template(std::string(template_text), values, place);
   check_options_come_first(template_text, place);
   return text;
 }

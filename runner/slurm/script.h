@@ -12,6 +12,7 @@
 // Batch scripts: a template in which {{names}} are replaced.
 namespace fsdp {
 
+extern const std::string_view kJobTemplate;              // slurm_templates/job.sh
 inline constexpr const char* kScriptName = "script.sh";  // in the submission's folder
 
 struct SlurmScript {

@@ -1,6 +1,10 @@
 #include "runner/slurm/slurm.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -17,13 +21,9 @@ namespace {
 // Longer than an argument of a program may be (128 KiB) is no list of ids on Linux.
 constexpr size_t kLongestList = 100'000;
 
-std::string joined(std::span<const std::string> words) {
-  std::string list;
-  for (const std::string& word : words) {
-    if (!list.empty()) list += ',';
-    list += word;
-  }
-  return list;
+// "--jobs=12,13_4"
+std::string jobs_option(std::span<const std::string> ids) {
+  return fmt::format("--jobs={}", fmt::join(ids, ","));
 }
 
 // The jobs that ids of jobs and tasks are of, each once.
@@ -42,6 +42,14 @@ void add_wanted(std::span<const std::string> ids, const std::vector<TaskState>& 
   }
 }
 
+std::vector<std::string> without(std::span<const std::string> ids,
+                                 const std::set<std::string>& known) {
+  std::vector<std::string> rest;
+  std::ranges::copy_if(ids, std::back_inserter(rest),
+                       [&](const std::string& id) { return !known.contains(id); });
+  return rest;
+}
+
 // The ids that no task is of.
 std::vector<std::string> unknown_ids(std::span<const std::string> ids,
                                      const std::vector<TaskState>& tasks) {
@@ -50,20 +58,13 @@ std::vector<std::string> unknown_ids(std::span<const std::string> ids,
     known.insert(task.job);
     known.insert(job_of(task.job));
   }
-  std::vector<std::string> unknown;
-  for (const std::string& id : ids) {
-    if (!known.contains(id)) unknown.push_back(id);
-  }
-  return unknown;
+  return without(ids, known);
 }
-
-bool was_killed(const ProgramResult& result) { return result.exit_status > 128; }
 
 std::string problem_of(const std::string& program, const ProgramResult& result) {
   const std::string complaint = plain_complaint(result.error);
-  return program + ": " +
-         (complaint.empty() ? "exited with status " + std::to_string(result.exit_status)
-                            : complaint);
+  if (!complaint.empty()) return program + ": " + complaint;
+  return fmt::format("{}: exited with status {}", program, result.exit_status);
 }
 
 [[noreturn]] void throw_problem(const std::string& program, const ProgramResult& result) {
@@ -79,9 +80,9 @@ ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
   try {
     ProgramResult result = run_program(words, environment, time_limit_);
     if (result.timed_out) {
-      throw SlurmUnavailable(words[0] + " had no answer within " +
-                             std::to_string(time_limit_.count() / 1000) + " s" +
-                             (result.error.empty() ? "" : ": " + plain_complaint(result.error)));
+      throw SlurmUnavailable(
+          fmt::format("{} had no answer within {} s{}{}", words[0], time_limit_.count() / 1000,
+                      result.error.empty() ? "" : ": ", plain_complaint(result.error)));
     }
     return result;
   } catch (const std::system_error& error) {
@@ -107,7 +108,7 @@ std::string SlurmPrograms::submit(const std::filesystem::path& script) {
   if (result.exit_status == 0) return read_submitted(result.output);
   const std::string complaint = plain_complaint(result.error);
   if (says_too_many_jobs(complaint)) throw SlurmRefused("sbatch: " + complaint, true);
-  const bool was_refused = !was_killed(result) || says_submission_failed(result.error);
+  const bool was_refused = result.exit_status <= 128 || says_submission_failed(result.error);
   if (complaint.empty() || !was_refused || says_unavailable(complaint)) {
     throw SlurmUnavailable(problem_of("sbatch", result));
   }
@@ -122,11 +123,10 @@ std::optional<std::string> SlurmPrograms::find_submission(const std::string& tok
 }
 
 std::vector<TaskState> SlurmPrograms::query_squeue(std::span<const std::string> jobs) {
-  const std::string list = joined(jobs);
-  const ProgramResult result =
-      call({"squeue", "--noheader", "--all", "--array", "--states=all",
-            list.size() > kLongestList ? "--me" : "--jobs=" + list, kSqueueFormat},
-           program_environment());
+  const std::string list = jobs_option(jobs);
+  const ProgramResult result = call({"squeue", "--noheader", "--all", "--array", "--states=all",
+                                     list.size() > kLongestList ? "--me" : list, kSqueueFormat},
+                                    program_environment());
   if (result.exit_status == 0) return read_squeue(result.output);
   // Of several ids, squeue is silent about those that it does not know.
   if (!says_job_is_gone(plain_complaint(result.error))) {
@@ -140,8 +140,8 @@ std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const
   while (!ids.empty()) {
     const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
     ids = ids.subspan(some.size());
-    std::vector<std::string> words = {"sacct",       "--allocations",          "--noheader",
-                                      "--parsable2", "--jobs=" + joined(some), kSacctFormat};
+    std::vector<std::string> words = {"sacct",       "--allocations",   "--noheader",
+                                      "--parsable2", jobs_option(some), kSacctFormat};
     // Alone of all programs it does not heed SLURM_CLUSTERS.
     if (!config().cluster.empty()) words.push_back("--clusters=" + config().cluster);
     const ProgramResult result = call(words, program_environment());
@@ -155,10 +155,7 @@ std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const
 }
 
 std::vector<TaskState> SlurmPrograms::query_scontrol(std::span<const std::string> ids) {
-  std::vector<std::string> not_asked_for;
-  for (const std::string& id : ids) {
-    if (!gone_.contains(id)) not_asked_for.push_back(id);
-  }
+  const std::vector<std::string> not_asked_for = without(ids, gone_);
   std::vector<TaskState> tasks;
   for (const std::string& job : jobs_of(not_asked_for)) {
     const ProgramResult result =

@@ -1,5 +1,11 @@
 #include "runner/slurm/step_command.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
 #include "contract/text/config_error.h"
 #include "runner/slurm/options.h"
 
@@ -12,20 +18,11 @@ using std::filesystem::path;
 std::string bindable(const path& folder) {
   if (folder.string().find_first_of(",:") != std::string::npos) {
     throw ConfigError("", "slurm.container",
-                      "'" + folder.string() +
-                          "' has a comma or a colon, which lists of a container's folders cannot "
-                          "hold; use another folder");
+                      fmt::format("'{}' has a comma or a colon, which lists of a container's "
+                                  "folders cannot hold; use another folder",
+                                  folder.string()));
   }
   return folder.string();
-}
-
-std::string list_of_mounts(const std::vector<path>& folders) {
-  std::string mounts;
-  for (const path& folder : folders) {
-    if (!mounts.empty()) mounts += ',';
-    mounts += bindable(folder) + ':' + bindable(folder);
-  }
-  return mounts;
 }
 
 // srun tells a rank which one it is by its environment.
@@ -33,9 +30,9 @@ void check_environment_is_kept(const std::vector<std::string>& options) {
   for (const std::string& option : options) {
     if (option == "--cleanenv" || option == "-e" || option == "--containall" || option == "-C") {
       throw ConfigError("", "slurm.container.options",
-                        "'" + option +
-                            "' takes away the environment by which srun tells a rank which one it "
-                            "is; leave it out");
+                        fmt::format("'{}' takes away the environment by which srun tells a rank "
+                                    "which one it is; leave it out",
+                                    option));
     }
   }
 }
@@ -50,11 +47,10 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
                          const path& working_directory, const std::vector<path>& folders) {
   StepCommand command;
   command.srun = {
-      "srun", "--nodes=" + std::to_string(request.nodes),
-      "--ntasks=" + std::to_string(request.ranks()),
-      "--ntasks-per-node=" + std::to_string(request.ranks_per_node),
+      "srun", fmt::format("--nodes={}", request.nodes), fmt::format("--ntasks={}", request.ranks()),
+      fmt::format("--ntasks-per-node={}", request.ranks_per_node),
       // srun has not taken it over from the job since Slurm 22.05
-      "--cpus-per-task=" + std::to_string(slurm.cpus_per_task), "--export=ALL",
+      fmt::format("--cpus-per-task={}", slurm.cpus_per_task), "--export=ALL",
       // Ranks end within seconds of each other: they meet after the last checkpoint. Those
       // that are there a minute later wait for one that failed; till then they may say why.
       "--wait=60", "--kill-on-bad-exit=0"};
@@ -68,8 +64,8 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
           .string();
   if (container.engine != ContainerEngine::kNone && container.image.empty()) {
     throw ConfigError("", "slurm.container.image",
-                      "is missing; slurm.container.engine " +
-                          std::string(name_of(container.engine)) + " needs an image");
+                      fmt::format("is missing; slurm.container.engine {} needs an image",
+                                  name_of(container.engine)));
   }
   const std::vector<std::string> options =
       checked_options("slurm.container.options", container.options);
@@ -87,10 +83,13 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
       command.trainer.push_back(container.image);
       break;
     case ContainerEngine::kPyxis: {
-      std::vector<path> mounted = {working_directory};
-      mounted.insert(mounted.end(), folders.begin(), folders.end());
+      const auto mount = [](const path& folder) {
+        return fmt::format("{0}:{0}", bindable(folder));
+      };
+      std::vector<std::string> mounts = {mount(working_directory)};
+      std::ranges::transform(folders, std::back_inserter(mounts), mount);
       append(command.srun, {"--container-image=" + container.image,
-                            "--container-mounts=" + list_of_mounts(mounted),
+                            fmt::format("--container-mounts={}", fmt::join(mounts, ",")),
                             "--container-workdir=" + working_directory.string()});
       append(command.srun, options);
       break;

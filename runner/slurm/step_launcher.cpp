@@ -1,6 +1,6 @@
 #include "runner/slurm/step_launcher.h"
 
-#include <sys/wait.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,6 @@
 #include <system_error>
 #include <thread>
 
-#include "contract/record/exit_code.h"
 #include "contract/text/config_error.h"
 #include "runner/launch/program.h"
 #include "runner/launch/rank_variables.h"
@@ -26,6 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kTimeToEndStep{60};
 constexpr std::chrono::seconds kTimeToAnswer{20};
+constexpr std::string_view kErrorOfSrun = "srun: error: ";
 
 // What srun itself says, beside the ranks' logs.
 std::filesystem::path srun_log(const LaunchRequest& request) {
@@ -102,27 +102,16 @@ bool end_step(const std::string& job, const std::string& name) {
   return false;
 }
 
-// What srun says first: "error: n1: task 1: Exited with exit code 7".
-std::string first_error(const std::filesystem::path& log) {
-  constexpr std::string_view kError = "srun: error: ";
+// The first line of which `says` holds; empty: none.
+std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(kError)) return line.substr(kError.size());
+    if (says(line)) return line;
   }
   return "";
 }
 
-bool any_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);) {
-    if (says(line)) return true;
-  }
-  return false;
-}
-
-bool exited_with(int wait_status, ExitCode code) {
-  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == static_cast<int>(code);
-}
+bool is_error_of_srun(std::string_view line) { return line.starts_with(kErrorOfSrun); }
 
 // Whether one of `assignments`, NAME=value, sets the variable.
 bool is_named(const std::vector<std::string>& assignments, const std::string& name) {
@@ -165,10 +154,10 @@ void StepLauncher::start(const LaunchRequest& request) {
   const SlurmRequest& size = allocation_.size;
   if (!fit(size, std::array{step.size})) {
     throw ConfigError("", "strategy.ranks",
-                      std::to_string(ranks) + " ranks need " + std::to_string(step.size.nodes) +
-                          " nodes with " + std::to_string(step.size.ranks_per_node) +
-                          " ranks each, but the job has " + std::to_string(size.nodes) + " with " +
-                          std::to_string(size.ranks_per_node));
+                      fmt::format("{} ranks need {} nodes with {} ranks each, but the job has {} "
+                                  "with {}",
+                                  ranks, step.size.nodes, step.size.ranks_per_node, size.nodes,
+                                  size.ranks_per_node));
   }
   launches_.start(request, plan(request, step));
   running_.push_back(step);
@@ -221,17 +210,19 @@ LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) co
   const bool failed = ended.report && result.outcome == LaunchOutcome::kFailed;
   const bool stopped = ended.report && result.outcome == LaunchOutcome::kInterrupted;
   // Slurm's names of tasks are no help: from then on it says so of every task of the node.
-  if (failed && any_line(log, says_out_of_memory)) {
+  if (failed && !first_line(log, says_out_of_memory).empty()) {
     result.outcome = LaunchOutcome::kOutOfMemory;
     result.reason = kMemoryLimitReached;
-  } else if ((failed || stopped) && any_line(log, says_node_failed)) {
+  } else if ((failed || stopped) && !first_line(log, says_node_failed).empty()) {
     result.outcome = LaunchOutcome::kNodeFailed;
     result.reason = "a node of the job failed";
-  } else if (failed && exited_with(ended.report->wait_status, ExitCode::kInterrupted)) {
+  } else if (failed && ended_with(ended.report->wait_status, ExitCode::kInterrupted)) {
     result.outcome = LaunchOutcome::kInterrupted;
     result.reason = "asked to stop";
   } else if (failed) {
-    const std::string error = first_error(log);
+    // "srun: error: n1: task 1: Exited with exit code 7"
+    std::string error = first_line(log, is_error_of_srun);
+    error.erase(0, kErrorOfSrun.size());
     result.reason = describe("srun", ended.report->wait_status);
     if (!error.empty()) result.reason += ": " + error;
     result.first_rank = rank_in(error);
@@ -240,8 +231,9 @@ LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) co
   }
   const bool srun_was_killed = !ended.report || ended.report->killed;
   if (srun_was_killed && !end_step(allocation_.job, step.name)) {
-    result.reason += "; Slurm does not say whether the step '" + step.name + "' of the job " +
-                     allocation_.job + " has ended";
+    result.reason +=
+        fmt::format("; Slurm does not say whether the step '{}' of the job {} has ended", step.name,
+                    allocation_.job);
   }
   return result;
 }

@@ -1,5 +1,7 @@
 #include "runner/store/attempt_figures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <span>
@@ -82,17 +84,17 @@ void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone
   ++step.rank_count;
 
   if (rank != 0) return;
-  if (!losses_) {
-    losses_.emplace();
-    losses_->first = done.loss;
+  if (!of_rank_0_.skipped_steps) {
+    of_rank_0_.skipped_steps = of_rank_0_.non_finite_steps = 0;
+    of_rank_0_.loss_first = done.loss;
     if (own.started_unix_ms) {
       const double since_start_ms = static_cast<double>(time_unix_ms - *own.started_unix_ms);
-      losses_->start_up_time_ms = not_negative(since_start_ms - done.step_time_ms);
+      of_rank_0_.start_up_time_ms = not_negative(since_start_ms - done.step_time_ms);
     }
   }
-  losses_->last = done.loss;
-  losses_->skipped_steps += done.skipped ? 1 : 0;
-  losses_->non_finite_steps += done.non_finite ? 1 : 0;
+  of_rank_0_.loss_last = done.loss;
+  *of_rank_0_.skipped_steps += done.skipped ? 1 : 0;
+  *of_rank_0_.non_finite_steps += done.non_finite ? 1 : 0;
 }
 
 AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
@@ -109,10 +111,10 @@ AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
 
 void AttemptFigures::add_evaluation(const EvaluationDone& evaluation) {
   if (!evaluation.token_accuracy) return;  // of a set without labels
-  if (!evaluations_.token_accuracy_last) evaluations_.validation_loss_first = evaluation.loss;
-  evaluations_.validation_loss_last = evaluation.loss;
-  evaluations_.token_accuracy_last = evaluation.token_accuracy;
-  include_least(evaluations_.validation_loss_best, evaluation.loss);
+  if (!of_rank_0_.token_accuracy_last) of_rank_0_.validation_loss_first = evaluation.loss;
+  of_rank_0_.validation_loss_last = evaluation.loss;
+  of_rank_0_.token_accuracy_last = evaluation.token_accuracy;
+  include_least(of_rank_0_.validation_loss_best, evaluation.loss);
 }
 
 void AttemptFigures::add_sample(int64_t time_unix_ms, const DeviceSample& sample) {
@@ -148,36 +150,29 @@ std::string AttemptFigures::what_is_missing(int64_t rank, const RunFinished& fin
   const int64_t reported = std::ssize(own.step_times_ms);
   const int64_t planned = own.steps_planned.value_or(finished.steps);
   const int64_t left = planned - own.resumed_from_step;
-  const std::string of_planned = " of " + std::to_string(planned) + " steps";
   if (left < 0) {
-    return "nothing was left to do: it went on from step " + std::to_string(own.resumed_from_step) +
-           of_planned + "; raise train.steps, or resume from an earlier checkpoint";
+    return fmt::format(
+        "nothing was left to do: it went on from step {} of {} steps; raise train.steps, or resume "
+        "from an earlier checkpoint",
+        own.resumed_from_step, planned);
   }
   if (finished.steps != planned) {
-    return "finished after " + std::to_string(finished.steps) + of_planned;
+    return fmt::format("finished after {} of {} steps", finished.steps, planned);
   }
   if (reported == 0 && own.resumed_from_step == 0) return "finished without a step";
   if (reported == left && (left == 0 || own.last_step == planned)) return "";
-  return "finished, but reports of " + std::to_string(left - reported) + " of its " +
-         std::to_string(left) + " steps are missing; run it again";
+  return fmt::format("finished, but reports of {} of its {} steps are missing; run it again",
+                     left - reported, left);
 }
 
 AttemptSummary AttemptFigures::summary(bool has_ended) const {
   if (ranks_.empty()) return {};
-  AttemptSummary summary = evaluations_;
+  AttemptSummary summary = of_rank_0_;
   summarise_steps(summary);
   summarise_ranks(summary, has_ended);
   summarise_devices(summary);
   if (!checkpoint_times_ms_.empty()) {
-    std::vector<double> times = checkpoint_times_ms_;
-    summary.checkpoint_write_time_ms_median = quantile(times, 0.5);
-  }
-  if (losses_) {
-    summary.loss_first = losses_->first;
-    summary.loss_last = losses_->last;
-    summary.skipped_steps = losses_->skipped_steps;
-    summary.non_finite_steps = losses_->non_finite_steps;
-    summary.start_up_time_ms = losses_->start_up_time_ms;
+    summary.checkpoint_write_time_ms_median = median(checkpoint_times_ms_);
   }
   return summary;
 }

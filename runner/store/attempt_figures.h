@@ -61,13 +61,6 @@ class AttemptFigures {
     int64_t tokens = 0;
     int64_t rank_count = 0;
   };
-  // Rank 0's steps.
-  struct Losses {
-    std::optional<double> first, last;
-    int64_t skipped_steps = 0;
-    int64_t non_finite_steps = 0;
-    std::optional<double> start_up_time_ms;
-  };
   // One device of one host; its samples come in order of time.
   struct Device {
     double utilization_percent_sum = 0;
@@ -87,9 +80,8 @@ class AttemptFigures {
 
   Attempt attempt_;
   std::vector<Rank> ranks_;
-  std::vector<Step> steps_;  // in the order of their numbers
-  std::optional<Losses> losses_;
-  AttemptSummary evaluations_;  // its validation figures
+  std::vector<Step> steps_;   // in the order of their numbers
+  AttemptSummary of_rank_0_;  // its losses and start-up time, as of its last event
   std::vector<double> checkpoint_times_ms_;
   std::map<std::pair<std::string, std::string>, Device> devices_;  // by host and name
 };

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/store/run_status.h"
 
-// What is recorded of an attempt beside what its ranks report.
+// What is recorded of attempts beside what their ranks report, and of the jobs of Slurm that make
+// them.
 namespace fsdp {
 
 // Where an attempt's result comes from: code, programs, machine. What is not known is empty or 0.
@@ -45,6 +48,8 @@ struct AttemptStart {
   std::string device_kind{};  // name and memory of what the ranks use; "cpu"
   std::string slurm_job{};    // that it runs in: "12_3", "12"; empty: none
   std::string node_list{};    // of that job: "n[1-2]"
+  // The most that measured on its devices at the same time; absent: nobody looked.
+  std::optional<int64_t> other_runners{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -55,19 +60,16 @@ struct AttemptStart {
     visit("device_kind", self.device_kind);
     visit("slurm_job", self.slurm_job);
     visit("node_list", self.node_list);
+    visit("other_runners", self.other_runners);
   }
 };
 
-struct AttemptRecord {
+struct AttemptRecord : AttemptStart {
   int attempt = 0;
   RunStatus status = RunStatus::kUnknown;
   std::string reason;                  // one line, empty when there is nothing to say
   std::optional<int64_t> reason_rank;  // the rank whose log says more
-  int64_t started_unix_ms = 0;
   std::optional<int64_t> ended_unix_ms;
-  std::string host;
-  std::string slurm_job;  // empty: none
-  std::string node_list;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -75,12 +77,66 @@ struct AttemptRecord {
     visit("status", self.status);
     visit("reason", self.reason);
     visit("reason_rank", self.reason_rank);
-    visit("started_unix_ms", self.started_unix_ms);
     visit("ended_unix_ms", self.ended_unix_ms);
-    visit("host", self.host);
-    visit("slurm_job", self.slurm_job);
-    visit("node_list", self.node_list);
+    AttemptStart::visit_fields(self, visit);
   }
 };
+
+// One run of a job.
+struct JobTask {
+  int64_t task = 0;  // its index in the array; of an allocation: which of its runs
+  int64_t run = 0;
+  bool over = false;    // nothing of it will run any more, and all it did is recorded
+  std::string state{};  // Slurm's word; empty: not asked yet
+  std::string reason{};
+  std::string node_list{};
+  std::optional<int64_t> ends_unix_ms{};  // when its time limit passes, while it runs
+  std::string device_kind{};              // of the attempts it makes, as AttemptStart has it
+
+  bool operator==(const JobTask&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("task", self.task);
+    visit("run", self.run);
+    visit("over", self.over);
+    visit("state", self.state);
+    visit("reason", self.reason);
+    visit("node_list", self.node_list);
+    visit("ends_unix_ms", self.ends_unix_ms);
+    visit("device_kind", self.device_kind);
+  }
+};
+
+// One call of sbatch. With mode "per_run" it is an array, also when it has one task only; with
+// "allocation" one job for all of its runs.
+struct JobRecord {
+  int64_t id = 0;  // the store's
+  std::string experiment{};
+  std::string token{};      // random; in the job's comment, by which Slurm finds it again
+  std::string slurm_job{};  // as sbatch returned it; empty: it has not answered yet
+  std::string cluster{};    // Slurm's name of it, where the id means this job; empty: not known
+  std::string mode{};
+  std::filesystem::path folder{};  // of its script and output, relative to the results
+  int64_t submitted_unix_ms = 0;
+  Provenance provenance{};  // of the attempts it makes, as known when it was submitted
+  std::vector<JobTask> tasks{};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("id", self.id);
+    visit("experiment", self.experiment);
+    visit("token", self.token);
+    visit("slurm_job", self.slurm_job);
+    visit("cluster", self.cluster);
+    visit("mode", self.mode);
+    visit("folder", self.folder);
+    visit("submitted_unix_ms", self.submitted_unix_ms);
+    Provenance::visit_fields(self.provenance, visit);
+  }
+};
+
+// As Slurm names it: "12_3", "12"; empty while sbatch has not answered.
+std::string slurm_name(const JobRecord& job, int64_t task);
 
 }  // namespace fsdp

@@ -59,6 +59,7 @@ struct ComparisonRow : AttemptSummary {
   std::string device_name;
   std::optional<int64_t> device_memory_bytes;
   std::optional<int64_t> other_processes;
+  std::optional<int64_t> other_runners;
   std::string host;
   std::string slurm_job;
   std::string node_list;
@@ -136,6 +137,8 @@ struct ComparisonRow : AttemptSummary {
     visit("device_memory_bytes", self.device_memory_bytes, "Memory that rank 0 may use on it.");
     visit("other_processes", self.other_processes,
           "Processes of others on a rank's GPU when it started, the most.");
+    visit("other_runners", self.other_runners,
+          "Other fsdp-run that measured on its devices meanwhile (--share), the most.");
     visit("host", self.host, "Where the attempt was started.");
     visit("slurm_job", self.slurm_job, "Job of Slurm that the attempt ran in.");
     visit("node_list", self.node_list, "Nodes of that job.");

@@ -3,6 +3,9 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
+
 #include "contract/text/config_error.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/scratch_folder.h"
@@ -10,47 +13,29 @@
 namespace fsdp {
 namespace {
 
-const char* remedy(int code) {
-  switch (code & 0xff) {
-    case SQLITE_FULL:
-    case SQLITE_IOERR:
-    case SQLITE_PROTOCOL:
-      return "free space on its file system (or raise the quota) and call again; what was recorded "
-             "before is kept";
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-    case SQLITE_CANTOPEN:
-      return "make the file and its folder writable, or choose another folder with --results";
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return "another program holds it locked, such as a reader that is paused; close that "
-             "program, "
-             "or choose another folder with --results";
-    case SQLITE_NOTADB:
-    case SQLITE_CORRUPT:
-      return "it is not a database of this program; move it away, or choose another folder with "
-             "--results";
-    default:
-      return "";
-  }
-}
+struct Remedy {
+  std::array<int, 3> codes;
+  bool may_pass;  // the call may succeed later, when another program or the file system allows it
+  const char* advice;
+};
 
-// Whether the call may succeed later, when another program or the file system allows it.
-bool is_passing(int code) {
-  switch (code & 0xff) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-    case SQLITE_CANTOPEN:
-    case SQLITE_IOERR:
-    case SQLITE_FULL:
-    case SQLITE_PROTOCOL:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr std::array kRemedies = {
+    Remedy{{SQLITE_FULL, SQLITE_IOERR, SQLITE_PROTOCOL},
+           true,
+           "free space on its file system (or raise the quota) and call again; what was recorded "
+           "before is kept"},
+    Remedy{{SQLITE_READONLY, SQLITE_PERM, SQLITE_CANTOPEN},
+           true,
+           "make the file and its folder writable, or choose another folder with --results"},
+    Remedy{{SQLITE_BUSY, SQLITE_LOCKED},
+           true,
+           "another program holds it locked, such as a reader that is paused; close that program, "
+           "or choose another folder with --results"},
+    Remedy{{SQLITE_NOTADB, SQLITE_CORRUPT},
+           false,
+           "it is not a database of this program; move it away, or choose another folder with "
+           "--results"},
+};
 
 bool files_are_limited() {
   rlimit limit{};
@@ -129,8 +114,6 @@ int Database::take_contents(Database& source) {
   return sqlite3_backup_finish(backup);
 }
 
-bool Database::read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
-
 void Database::set_lock_wait(std::chrono::milliseconds longest) {
   sqlite3_busy_timeout(connection_.get(), static_cast<int>(longest.count()));
 }
@@ -143,50 +126,51 @@ void Database::execute(const std::string& sql) {
 bool Database::in_transaction() const { return sqlite3_get_autocommit(connection_.get()) == 0; }
 
 void Database::fail(int code) const {
-  std::string message = file_.string() + ": " +
-                        (connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code));
-  std::string advice = remedy(code);
+  const auto remedy = std::ranges::find_if(kRemedies, [&](const Remedy& each) {
+    return std::ranges::find(each.codes, code & 0xff) != each.codes.end();
+  });
+  std::string advice = remedy == kRemedies.end() ? "" : remedy->advice;
   if (says_moved(code, file_)) {
     advice = "it is no longer where it was; put its folder back";
   } else if ((code & 0xff) == SQLITE_IOERR && files_are_limited()) {
     advice = "raise the limit on the size of files (ulimit -f), or " + advice;
   }
-  if (!advice.empty()) message += "; " + advice;
-  if (is_passing(code)) throw ResultsUnavailable(message);
+  const std::string message =
+      fmt::format("{}: {}{}{}", file_.string(),
+                  connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code),
+                  advice.empty() ? "" : "; ", advice);
+  if (remedy != kRemedies.end() && remedy->may_pass) throw ResultsUnavailable(message);
   throw std::runtime_error(message);
 }
 
 void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
-Statement::Reset::~Reset() { sqlite3_reset(statement_.statement_.get()); }
+void Statement::Reset::operator()(sqlite3_stmt* statement) const { sqlite3_reset(statement); }
 
-Statement::Statement(Database& database, std::string_view sql)
-    : database_(database), file_(database.file_) {
+Statement::Statement(Database& database, std::string_view sql) : database_(database) {
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v3(database.connection_.get(), sql.data(), static_cast<int>(sql.size()),
                          SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   statement_.reset(statement);
-  check(code);
-}
-
-void Statement::check(int code) const {
   if (code != SQLITE_OK) database_.fail(code);
 }
 
-void Statement::bind_null() { check(sqlite3_bind_null(statement_.get(), ++parameter_)); }
-
-void Statement::bind_double(double value) {
-  check(sqlite3_bind_double(statement_.get(), ++parameter_, value));
-}
-
-void Statement::bind_integer(int64_t value) {
-  check(sqlite3_bind_int64(statement_.get(), ++parameter_, value));
-}
-
-void Statement::bind_text(std::string_view value) {
-  check(sqlite3_bind_text64(statement_.get(), ++parameter_, value.data() ? value.data() : "",
-                            value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+void Statement::bind_value(const Bound& value) {
+  sqlite3_stmt* statement = statement_.get();
+  ++parameter_;
+  int code = SQLITE_OK;
+  if (const auto* integer = std::get_if<int64_t>(&value)) {
+    code = sqlite3_bind_int64(statement, parameter_, *integer);
+  } else if (const auto* real = std::get_if<double>(&value)) {
+    code = sqlite3_bind_double(statement, parameter_, *real);
+  } else if (const auto* text = std::get_if<std::string_view>(&value)) {
+    code = sqlite3_bind_text64(statement, parameter_, text->data() ? text->data() : "",
+                               text->size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  } else {
+    code = sqlite3_bind_null(statement, parameter_);
+  }
+  if (code != SQLITE_OK) database_.fail(code);
 }
 
 bool Statement::step() {
@@ -195,6 +179,8 @@ bool Statement::step() {
   if (code != SQLITE_DONE) database_.fail(code);
   return false;
 }
+
+int Statement::column_count() const { return sqlite3_column_count(statement_.get()); }
 
 bool Statement::is_null() const {
   return sqlite3_column_type(statement_.get(), column_) == SQLITE_NULL;
@@ -213,9 +199,9 @@ int64_t Statement::next_integer() {
 }
 
 void Statement::refuse_value(const std::string& wanted) const {
-  throw std::runtime_error(file_.string() + ": '" + sqlite3_column_name(statement_.get(), column_) +
-                           "' does not hold " + wanted +
-                           "; another program has changed it: restore the file");
+  throw std::runtime_error(fmt::format(
+      "{}: '{}' does not hold {}; another program has changed it: restore the file",
+      database_.file().string(), sqlite3_column_name(statement_.get(), column_), wanted));
 }
 
 std::string Statement::next_text() {
@@ -257,6 +243,12 @@ void Transaction::commit() {
   if (!open_) return;
   database_.execute("commit");
   open_ = false;
+}
+
+std::string values_of(std::string_view columns) {
+  std::string parameters = "?";
+  for (const char each : columns) parameters += each == ',' ? ", ?" : "";
+  return fmt::format("({}) values ({})", columns, parameters);
 }
 
 }  // namespace fsdp

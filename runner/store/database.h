@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -8,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,7 +37,6 @@ class Database {
   static Database copy_of(const std::filesystem::path& source);
 
   const std::filesystem::path& file() const { return file_; }
-  bool read_only() const;
   void set_lock_wait(std::chrono::milliseconds longest);
   // Runs statements that return no rows.
   void execute(const std::string& sql);
@@ -55,21 +58,13 @@ class Database {
   std::unique_ptr<sqlite3, Close> connection_;
 };
 
-// The type that a column of T's has.
-template <typename T>
-inline constexpr std::string_view sql_type = std::floating_point<T> ? "real"
-                                             : std::integral<T>     ? "integer"
-                                                                    : "text";
-template <typename T>
-inline constexpr std::string_view sql_type<std::optional<T>> = sql_type<T>;
-
 // A value of any column.
 using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
 
 // A prepared statement, to be run any number of times. It holds no lock between calls. A value is a
 // number, a text, a path, an enum of the contract (stored as its name), an optional of these
 // (stored as NULL when empty), a struct with visit_fields (one parameter or column per field), an
-// SqlValue, or (as parameters) several of them.
+// SqlValue, or several of them: all columns that are left.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
@@ -83,7 +78,7 @@ class Statement {
   // Calls on_row(*this) for each row.
   template <typename OnRow, typename... Values>
   void query(OnRow&& on_row, const Values&... values) {
-    const Reset reset(*this);
+    const std::unique_ptr<sqlite3_stmt, Reset> reset(statement_.get());
     parameter_ = 0;
     (bind(values), ...);
     while (step()) {
@@ -92,37 +87,66 @@ class Statement {
     }
   }
 
-  // The first column of the first row, if there is a row.
-  template <typename T, typename... Values>
-  std::optional<T> value(const Values&... values) {
-    std::optional<T> result;
-    query(
-        [&](Statement& row) {
-          if (!result) result = row.next<T>();
-        },
-        values...);
+  // All rows, each with its columns: a T, or a tuple of several types.
+  template <typename... Columns, typename... Values>
+  auto rows(const Values&... values) {
+    std::vector<decltype(next<Columns...>())> result;
+    query([&](Statement& row) { result.push_back(row.next<Columns...>()); }, values...);
     return result;
   }
 
-  // The next column, or columns for a struct, of the current row.
+  // The first row, if there is one.
+  template <typename... Columns, typename... Values>
+  auto value(const Values&... values) {
+    std::optional<decltype(next<Columns...>())> result;
+    const auto keep_first = [&](Statement& row) {
+      if (!result) result = row.next<Columns...>();
+    };
+    query(keep_first, values...);
+    return result;
+  }
+
+  // The next column, or columns for a struct, of the current row; of several types a tuple.
+  template <typename T, typename... More>
+  auto next() {
+    if constexpr (sizeof...(More) > 0) {
+      return std::tuple<T, More...>{next<T>(), next<More>()...};
+    } else {
+      return next_of<T>();
+    }
+  }
+
+ private:
+  using Bound = std::variant<std::monostate, int64_t, double, std::string_view>;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  struct Reset {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+
   template <typename T>
-  T next() {
+  T next_of() {
     if constexpr (is_optional<T>) {
-      if (!is_null()) return next<typename T::value_type>();
+      if (!is_null()) return next_of<typename T::value_type>();
       ++column_;
       return std::nullopt;
     } else if constexpr (std::same_as<T, SqlValue>) {
       return next_value();
+    } else if constexpr (std::same_as<T, std::vector<SqlValue>>) {
+      T values;
+      while (column_ < column_count()) values.push_back(next_value());
+      return values;
     } else if constexpr (Fields<T>) {
       T result;
       T::visit_fields(result, [&](const char*, auto& member, auto&&...) {
-        member = next<std::decay_t<decltype(member)>>();
+        member = next_of<std::decay_t<decltype(member)>>();
       });
       return result;
     } else if constexpr (NamedEnum<T>) {
       const std::string name = next_text();
       if (const auto value = enum_from_name<T>(name)) return *value;
-      throw std::runtime_error(file_.string() + ": '" + name + "' is not a known value");
+      throw std::runtime_error(database_.file().string() + ": '" + name + "' is not a known value");
     } else if constexpr (std::floating_point<T>) {
       return static_cast<T>(next_double());
     } else if constexpr (std::integral<T>) {
@@ -138,27 +162,10 @@ class Statement {
     }
   }
 
- private:
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const;
-  };
-  class Reset {
-   public:
-    explicit Reset(Statement& statement) : statement_(statement) {}
-    ~Reset();
-    Reset(const Reset&) = delete;
-    Reset& operator=(const Reset&) = delete;
-
-   private:
-    Statement& statement_;
-  };
-
   template <typename T>
   void bind(const T& value) {
     if constexpr (is_optional<T>) {
-      value ? bind(*value) : bind_null();
-    } else if constexpr (std::same_as<T, std::monostate>) {
-      bind_null();
+      value ? bind(*value) : bind_value(std::monostate());
     } else if constexpr (std::same_as<T, SqlValue>) {
       std::visit([&](const auto& held) { bind(held); }, value);
     } else if constexpr (std::same_as<T, std::vector<SqlValue>>) {
@@ -166,24 +173,21 @@ class Statement {
     } else if constexpr (Fields<T>) {
       T::visit_fields(value, [&](const char*, const auto& member, auto&&...) { bind(member); });
     } else if constexpr (NamedEnum<T>) {
-      bind_text(name_of(value));
+      bind_value(name_of(value));
     } else if constexpr (std::floating_point<T>) {
-      bind_double(value);
+      bind_value(static_cast<double>(value));
     } else if constexpr (std::integral<T>) {
-      bind_integer(static_cast<int64_t>(value));
+      bind_value(static_cast<int64_t>(value));
     } else if constexpr (std::same_as<T, std::filesystem::path>) {
-      bind_text(value.string());
+      bind_value(value.native());
     } else {
-      bind_text(value);
+      bind_value(value);
     }
   }
 
-  void bind_null();
-  void bind_double(double value);
-  void bind_integer(int64_t value);
-  void bind_text(std::string_view value);
-  void check(int code) const;
+  void bind_value(const Bound& value);
   bool step();
+  int column_count() const;
   bool is_null() const;
   double next_double();
   int64_t next_integer();
@@ -193,7 +197,6 @@ class Statement {
   SqlValue next_value();
 
   const Database& database_;
-  const std::filesystem::path& file_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
   int parameter_ = 0;
   int column_ = 0;
@@ -219,43 +222,23 @@ class Transaction {
 // The names of T's fields: "a, b, c"; with a suffix: "a = ?, b = ?, c = ?"; with a prefix: "s.a,
 // s.b".
 template <Fields T>
-std::string field_columns(std::string_view suffix = {}, std::string_view prefix = {}) {
-  std::string columns;
+std::string field_columns(std::string_view suffix = {}, std::string_view prefix = {},
+                          std::string_view separator = ", ") {
+  std::vector<std::string> columns;
   const T defaults;
   T::visit_fields(defaults, [&](const char* name, auto&&...) {
-    if (!columns.empty()) columns += ", ";
-    columns += prefix;
-    columns += name;
-    columns += suffix;
+    columns.push_back(fmt::format("{}{}{}", prefix, name, suffix));
   });
-  return columns;
+  return fmt::format("{}", fmt::join(columns, separator));
 }
 
-// When a row has its values: those of optional fields may be absent in any case.
-enum class Presence { kAlways, kLater };
-
-// What `create table` says of T's fields, each with a comma before it.
+// What reads a T from each row: "select a, b from " and the rest.
 template <Fields T>
-std::string column_definitions(Presence presence = Presence::kAlways) {
-  std::string definitions;
-  const T defaults;
-  T::visit_fields(defaults, [&]<typename Member>(const char* name, const Member&, auto&&...) {
-    definitions += ",\n  ";
-    definitions += name;
-    definitions += ' ';
-    definitions += sql_type<Member>;
-    if (!is_optional<Member> && presence == Presence::kAlways) definitions += " not null";
-  });
-  return definitions;
+std::string select(std::string_view from) {
+  return fmt::format("select {} from {}", field_columns<T>(), from);
 }
 
-// "?, ?, ?": one parameter for each of T's fields.
-template <Fields T>
-std::string field_parameters() {
-  std::string text;
-  const T defaults;
-  T::visit_fields(defaults, [&](auto&&...) { text += text.empty() ? "?" : ", ?"; });
-  return text;
-}
+// What follows `insert into table` for the columns "a, b": "(a, b) values (?, ?)".
+std::string values_of(std::string_view columns);
 
 }  // namespace fsdp

@@ -1,10 +1,9 @@
 #include "runner/store/event_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -12,39 +11,8 @@
 namespace fsdp {
 namespace {
 
-class OpenFile {
- public:
-  explicit OpenFile(const std::filesystem::path& path)
-      : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 [[noreturn]] void fail(const std::filesystem::path& path) {
   throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be read");
-}
-
-// Up to `size` bytes from `offset_bytes` on, fewer only at the end of the file.
-size_t read_at(int descriptor, const std::filesystem::path& path, int64_t offset_bytes, char* data,
-               size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t count =
-        pread(descriptor, data + done, size - done, offset_bytes + static_cast<int64_t>(done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(path);
-    if (count == 0) break;
-    done += static_cast<size_t>(count);
-  }
-  return done;
 }
 
 }  // namespace
@@ -69,20 +37,20 @@ std::string_view EventTail::read_lines(File& file) {
   constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
   constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
   constexpr int64_t kLeastBytes = int64_t{64} << 10;
-  const OpenFile open_file(file.path);
-  if (open_file.descriptor() < 0) {
+  std::ifstream stream(file.path, std::ios::binary | std::ios::ate);
+  if (!stream.is_open()) {
     if (errno == ENOENT) return {};
     fail(file.path);
   }
-  struct stat status {};
-  if (fstat(open_file.descriptor(), &status) != 0) fail(file.path);
-  const int64_t there = status.st_size - file.offset_bytes;
+  const int64_t there = stream.tellg() - file.offset_bytes;
   int64_t wanted = std::max(kBytesPerPoll / std::ssize(files_), kLeastBytes);
   for (;; wanted *= 2) {
     const auto size = static_cast<size_t>(std::clamp(there, int64_t{0}, wanted));
     if (buffer_.size() < size) buffer_.resize(size);
-    const std::string_view text(buffer_.data(), read_at(open_file.descriptor(), file.path,
-                                                        file.offset_bytes, buffer_.data(), size));
+    stream.clear();  // of the end, where the last reading came to it
+    stream.seekg(file.offset_bytes);
+    if (stream.read(buffer_.data(), static_cast<std::streamsize>(size)).bad()) fail(file.path);
+    const std::string_view text(buffer_.data(), static_cast<size_t>(stream.gcount()));
     const size_t last_line_feed = text.rfind('\n');
     const bool is_end = there <= wanted;
     if (last_line_feed == text.npos && (file.is_in_long_line || wanted >= kLongestLineBytes)) {
@@ -102,21 +70,22 @@ void EventTail::lose(File& file, int64_t& skipped_lines, int64_t lines, const st
   skipped_lines += lines;
   if (file.warnings == kMostWarnings) return;
   const bool is_last = ++file.warnings == kMostWarnings;
-  warn_(file.path.string() + ":" + std::to_string(file.line) + ": " + what +
-        "; figures of this attempt may lack a step; run it again with --rerun" +
-        (is_last ? "; what else is wrong with this file is counted, not told" : ""));
+  warn_(
+      fmt::format("{}:{}: {}; figures of this attempt may lack a step; run it again with --rerun{}",
+                  file.path.string(), file.line, what,
+                  is_last ? "; what else is wrong with this file is counted, not told" : ""));
 }
 
 bool EventTail::follows(File& file, int64_t& skipped_lines, const Event& event) {
   const int64_t known = file.last_sequence + file.skipped_since + file.unknown_since;
   if (event.sequence <= file.last_sequence) {
     lose(file, skipped_lines, 1,
-         "skipped a line that repeats the sequence " + std::to_string(event.sequence));
+         fmt::format("skipped a line that repeats the sequence {}", event.sequence));
     return false;
   }
   if (const int64_t lost = event.sequence - known - 1; lost > 0) {
     lose(file, skipped_lines, lost,
-         std::to_string(lost) + " lines before this one are missing, by their sequence");
+         fmt::format("{} lines before this one are missing, by their sequence", lost));
   }
   file.last_sequence = event.sequence;
   file.skipped_since = file.unknown_since = 0;

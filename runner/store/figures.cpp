@@ -6,69 +6,49 @@ namespace fsdp {
 namespace {
 
 AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int attempt) {
-  std::optional<AttemptFigures::Attempt> found;
-  Statement(database,
-            "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps "
-            "from attempts a join runs r on r.id = a.run "
-            "where a.run = ? and a.attempt = ?")
-      .query(
-          [&](Statement& row) {
-            found.emplace();
-            found->ranks = row.next<int64_t>();
-            found->warmup_steps_excluded = row.next<int64_t>();
-            found->gradient_accumulation_steps = row.next<int64_t>();
-          },
-          run_id, attempt);
-  if (!found) {
-    throw std::runtime_error(database.file().string() + ": attempt " + std::to_string(attempt) +
-                             " of run " + std::to_string(run_id) + " was never begun");
-  }
-  return *found;
+  const auto found =
+      Statement(database,
+                "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps "
+                "from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
+          .value<int64_t, int64_t, int64_t>(run_id, attempt);
+  if (found) return std::make_from_tuple<AttemptFigures::Attempt>(*found);
+  throw std::runtime_error(fmt::format("{}: attempt {} of run {} was never begun",
+                                       database.file().string(), attempt, run_id));
 }
 
 template <typename Body>
-void add_events(AttemptFigures& figures, Database& database, const std::string& table,
-                int64_t run_id, int attempt) {
-  Statement(database, "select rank, time_unix_ms, " + field_columns<Body>() + " from " + table +
-                          " where run = ? and attempt = ? order by rank, sequence")
+void add_events(AttemptFigures& figures, Database& database, int64_t run_id, int attempt) {
+  Statement(database, select<Recorded<Body>>(
+                          fmt::format("{} where run = ? and attempt = ? order by rank, sequence",
+                                      event_table<Body>.name)))
       .query(
           [&](Statement& row) {
-            const auto rank = row.next<int64_t>();
-            const auto time_unix_ms = row.next<int64_t>();
-            figures.add(rank, time_unix_ms, row.next<Body>());
+            const auto event = row.next<Recorded<Body>>();
+            figures.add(event.rank, event.time_unix_ms, event.body);
           },
           run_id, attempt);
 }
 
 void add_starts_and_ends(AttemptFigures& figures, Database& database, int64_t run_id, int attempt) {
-  Statement(database,
-            "select rank, host, gpu, steps_planned, resumed_from_step, started_unix_ms, "
-            "ended_unix_ms, last_event_unix_ms from ranks where run = ? and attempt = ?")
-      .query(
-          [&](Statement& row) {
-            const auto rank = row.next<int64_t>();
-            RunStarted started;
-            started.host = row.next<std::string>();
-            started.gpu = row.next<std::string>();
-            started.steps_planned = row.next<int64_t>();
-            started.resumed_from_step = row.next<int64_t>();
-            const auto started_unix_ms = row.next<std::optional<int64_t>>();
-            if (started_unix_ms) figures.add(rank, *started_unix_ms, started);
-            const auto ended_unix_ms = row.next<std::optional<int64_t>>();
-            if (ended_unix_ms) figures.add(rank, *ended_unix_ms, RunFinished{});
-            const auto last_event_unix_ms = row.next<std::optional<int64_t>>();
-            if (last_event_unix_ms) figures.add_last_time(rank, *last_event_unix_ms);
-          },
-          run_id, attempt);
+  using Time = std::optional<int64_t>;
+  Statement ranks(database, "select started_unix_ms, ended_unix_ms, last_event_unix_ms, " +
+                                field_columns<RunStarted>() +
+                                " from ranks where run = ? and attempt = ?");
+  for (const auto& [started, ended, last_event, facts] :
+       ranks.rows<Time, Time, Time, RunStarted>(run_id, attempt)) {
+    if (started) figures.add(facts.rank, *started, facts);
+    if (ended) figures.add(facts.rank, *ended, RunFinished{});
+    if (last_event) figures.add_last_time(facts.rank, *last_event);
+  }
 }
 
 AttemptFigures read_figures(Database& database, int64_t run_id, int attempt) {
   AttemptFigures figures(read_attempt(database, run_id, attempt));
   add_starts_and_ends(figures, database, run_id, attempt);
-  add_events<StepDone>(figures, database, "steps", run_id, attempt);
-  add_events<EvaluationDone>(figures, database, "evaluations", run_id, attempt);
-  add_events<CheckpointDone>(figures, database, "checkpoints", run_id, attempt);
-  add_events<DeviceSample>(figures, database, "device_samples", run_id, attempt);
+  add_events<StepDone>(figures, database, run_id, attempt);
+  add_events<EvaluationDone>(figures, database, run_id, attempt);
+  add_events<CheckpointDone>(figures, database, run_id, attempt);
+  add_events<DeviceSample>(figures, database, run_id, attempt);
   return figures;
 }
 
@@ -76,12 +56,9 @@ AttemptFigures read_figures(Database& database, int64_t run_id, int attempt) {
 
 Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attempt) {
   std::map<int64_t, int64_t> recorded;
-  last_sequences.query(
-      [&](Statement& row) {
-        const auto rank = row.next<int64_t>();
-        recorded[rank] = row.next<int64_t>();
-      },
-      run_id, attempt);
+  for (const auto& [rank, last] : last_sequences.rows<int64_t, int64_t>(run_id, attempt)) {
+    recorded[rank] = last;
+  }
   const std::pair key(run_id, attempt);
   if (const auto found = figures.find(key); found != figures.end()) {
     if (found->second.last_sequences == recorded) return found->second;

@@ -4,7 +4,7 @@
 #include <string>
 #include <system_error>
 
-#include "runner/store/named_folders.h"
+#include "runner/store/run_folders.h"
 
 namespace fsdp {
 namespace {

@@ -4,20 +4,18 @@ namespace fsdp {
 namespace {
 
 // With the tasks for which `is_wanted` holds, of the tables `job_tasks t` and `jobs j`.
-template <typename... Values>
+template <typename Value>
 std::vector<JobRecord> read_jobs(Database& database, const std::string& is_wanted,
-                                 const Values&... values) {
+                                 const Value& value) {
+  Statement select(database,
+                   fmt::format("select {}, {} from job_tasks t join jobs j on j.id = t.job "
+                               "where {} order by j.id, t.task",
+                               field_columns<JobRecord>(), field_columns<JobTask>(), is_wanted));
   std::vector<JobRecord> jobs;
-  Statement(database, "select " + field_columns<JobRecord>() + ", " + field_columns<JobTask>() +
-                          " from job_tasks t join jobs j on j.id = t.job where " + is_wanted +
-                          " order by j.id, t.task")
-      .query(
-          [&](Statement& row) {
-            JobRecord job = row.next<JobRecord>();
-            if (jobs.empty() || jobs.back().id != job.id) jobs.push_back(std::move(job));
-            jobs.back().tasks.push_back(row.next<JobTask>());
-          },
-          values...);
+  for (auto& [job, task] : select.rows<JobRecord, JobTask>(value)) {
+    if (jobs.empty() || jobs.back().id != job.id) jobs.push_back(std::move(job));
+    jobs.back().tasks.push_back(std::move(task));
+  }
   return jobs;
 }
 
@@ -34,9 +32,7 @@ int64_t Store::record_job(const JobRecord& job) {
   JobRecord recorded = job;
   recorded.id =
       Statement(database, "select coalesce(max(id), 0) + 1 from jobs").value<int64_t>().value();
-  Statement(database, "insert into jobs (" + field_columns<JobRecord>() + ") values (" +
-                          field_parameters<JobRecord>() + ")")
-      .run(recorded);
+  Statement(database, "insert into jobs " + values_of(field_columns<JobRecord>())).run(recorded);
   for (const JobTask& task : job.tasks) update_task(recorded.id, task);
   transaction.commit();
   return recorded.id;
@@ -50,15 +46,13 @@ void Store::forget_job(int64_t job) {
 }
 
 void Store::set_slurm_job(int64_t job, std::string_view slurm_job) {
-  Transaction transaction(contents_->database);
   Statement(contents_->database, "update jobs set slurm_job = ? where id = ?").run(slurm_job, job);
-  transaction.commit();
 }
 
 void Store::update_task(int64_t job, const JobTask& task) {
-  Transaction transaction(contents_->database);
-  contents_->write_task.run(job, task);
-  transaction.commit();
+  Statement(contents_->database,
+            "insert or replace into job_tasks " + values_of("job, " + field_columns<JobTask>()))
+      .run(job, task);
 }
 
 std::vector<JobRecord> Store::open_jobs(std::string_view experiment) const {
@@ -81,22 +75,6 @@ std::optional<int64_t> Store::allocation_that_comes_to(int64_t run_id) const {
 
 std::vector<JobRecord> Store::jobs_of_run(int64_t run_id) const {
   return read_jobs(contents_->database, "t.run = ?", run_id);
-}
-
-void Store::record_status(int64_t run_id, RunStatus status, std::string_view reason) {
-  Transaction transaction(contents_->database);
-  Statement(contents_->database, "update runs set status = ?, reason = ? where id = ?")
-      .run(status, reason, run_id);
-  if (is_cut_short(status) || status == RunStatus::kFailed) {
-    Statement(contents_->database,
-              "update runs set (status, reason) = (select status, reason from attempts "
-              "  where run = runs.id and status in ('finished', 'out_of_memory') "
-              "  order by attempt desc limit 1) "
-              "where id = ? and exists (select 1 from attempts "
-              "  where run = runs.id and status in ('finished', 'out_of_memory'))")
-        .run(run_id);
-  }
-  transaction.commit();
 }
 
 }  // namespace fsdp

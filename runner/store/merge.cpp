@@ -1,85 +1,22 @@
 #include "runner/store/merge.h"
 
-#include <algorithm>
+#include <array>
 #include <map>
 #include <stdexcept>
 
+#include "contract/record/digest.h"
 #include "contract/text/config_error.h"
 #include "runner/store/database.h"
-#include "runner/store/merge_source.h"
+#include "runner/store/migrations.h"
 #include "runner/store/results_database.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/store.h"
+#include "runner/store/table_copy.h"
 
 namespace fsdp {
 namespace {
 
 using std::filesystem::path;
-
-// Whether a value may stand in a column that is declared as `type`.
-bool is_of_type(const SqlValue& value, const std::string& type) {
-  if (std::holds_alternative<std::monostate>(value)) return true;  // the column says whether it may
-  if (type == "text") return std::holds_alternative<std::string>(value);
-  if (std::holds_alternative<int64_t>(value)) return true;
-  return type == "real" && std::holds_alternative<double>(value);
-}
-
-// The rows of a source's table on their way into the table of the same name and columns, where they
-// replace those with their keys.
-class TableCopy {
- public:
-  TableCopy(Database& from, Database& into, const std::string& table) : from_(from), table_(table) {
-    Statement(into, "select name, lower(type) from pragma_table_info(?)")
-        .query(
-            [&](Statement& row) {
-              columns_.push_back(row.next<std::string>());
-              types_.push_back(row.next<std::string>());
-            },
-            table);
-    for (const std::string& column : columns_) {
-      names_ += (names_.empty() ? "" : ", ") + column;
-      parameters_ += parameters_.empty() ? "?" : ", ?";
-    }
-    select_ = "select " + names_ + " from " + table;
-    insert_.emplace(
-        into, "insert or replace into " + table + " (" + names_ + ") values (" + parameters_ + ")");
-  }
-
-  // `change(column, value)` is called for the values of a row.
-  template <typename Change>
-  void run(const Change& change) {
-    std::vector<SqlValue> values(columns_.size());
-    Statement(from_, select_).query([&](Statement& row) {
-      for (size_t i = 0; i < columns_.size(); ++i) {
-        values[i] = row.next<SqlValue>();
-        if (!is_of_type(values[i], types_[i])) {
-          throw std::runtime_error("is damaged: the column " + columns_[i] + " of its table " +
-                                   table_ + " holds something else than " + types_[i]);
-        }
-        change(columns_[i], values[i]);
-      }
-      insert_->run(values);
-    });
-  }
-
- private:
-  Database& from_;
-  std::string table_;
-  std::vector<std::string> columns_, types_;
-  std::string names_, parameters_, select_;
-  std::optional<Statement> insert_;
-};
-
-// Of the tables that say something of runs, all but those of jobs, which only the runner that
-// submitted them can follow.
-std::vector<std::string> tables_of_runs(Database& database) {
-  std::vector<std::string> tables;
-  Statement(database,
-            "select m.name from sqlite_master m join pragma_table_info(m.name) c "
-            "where m.type = 'table' and c.name = 'run' and m.name <> 'job_tasks'")
-      .query([&](Statement& row) { tables.push_back(row.next<std::string>()); });
-  return tables;
-}
 
 std::string joined_name(const std::string& source, const std::string& name) {
   return name.empty() ? source : source + '/' + name;
@@ -106,12 +43,13 @@ class Merge {
     MergedSource merged;
     merged.experiments = merge_experiments();
     require_equal_texts();
-    TableCopy(from_, into_, "experiment_texts").run([](const std::string&, SqlValue&) {});
+    copy_table(from_, into_, "experiment_texts");
     match_runs(merged);
     for (const std::string& table : tables_of_runs(into_)) {
+      if (table == "job_tasks") continue;  // only the runner that submitted them can follow jobs
       Statement remove(into_, "delete from " + table + " where run = ?");
       for (const auto& [from, into] : runs_) remove.run(into);
-      TableCopy(from_, into_, table).run([&](const std::string& column, SqlValue& value) {
+      copy_table(from_, into_, table, [&](const std::string& column, SqlValue& value) {
         if (column == "run") value = run_numbered(std::get<int64_t>(value), table);
       });
     }
@@ -126,61 +64,55 @@ class Merge {
 
   // Another folder may be called by the same name.
   void require_same_place() {
-    Statement(into_,
-              "select r.experiment, r.folder from runs r "
-              "join experiments e on e.name = r.experiment where e.source = ?")
-        .query(
-            [&](Statement& row) {
-              const std::string experiment = row.next<std::string>();
-              const path folder = row.next<path>();
-              if (!is_within(folder, prefix_)) refuse_other_place(experiment, folder);
-            },
-            source_.name);
+    Statement here(into_,
+                   "select r.experiment, r.folder from runs r "
+                   "join experiments e on e.name = r.experiment where e.source = ?");
+    for (const auto& [experiment, folder] : here.rows<std::string, path>(source_.name)) {
+      if (!is_within(folder, prefix_)) refuse_other_place(experiment, folder);
+    }
     // What the source has merged lies elsewhere, but each run where it was.
     Statement known(into_, "select folder from runs where (experiment, point, hash) = (?, ?, ?)");
-    Statement(from_,
-              "select r.experiment, r.point, r.hash, r.folder from runs r "
-              "join experiments e on e.name = r.experiment where e.source <> ''")
-        .query([&](Statement& row) {
-          const std::string experiment = experiment_name(row.next<std::string>());
-          const std::string point = row.next<std::string>();
-          const auto folder = known.value<path>(experiment, point, row.next<std::string>());
-          if (folder && *folder != folder_here(row.next<path>())) {
-            refuse_other_place(experiment, *folder);
-          }
-        });
+    Statement merged(from_,
+                     "select r.experiment, r.point, r.hash, r.folder from runs r "
+                     "join experiments e on e.name = r.experiment where e.source <> ''");
+    for (const auto& [name, point, hash, place] :
+         merged.rows<std::string, std::string, std::string, path>()) {
+      const std::string experiment = experiment_name(name);
+      const auto folder = known.value<path>(experiment, point, hash);
+      if (folder && *folder != folder_here(place)) refuse_other_place(experiment, *folder);
+    }
   }
 
   [[noreturn]] void refuse_other_place(const std::string& experiment, const path& folder) const {
     throw ConfigError(
         "", "",
-        into_.file().string() + " has runs of '" + source_.name + "' from another place, " +
-            folder.string() + "; give the source another name: NAME=" + source_.results.string() +
-            "; or, if it is the same one that was moved, let go of them first: fsdp-run prune " +
-            experiment);
+        fmt::format("{} has runs of '{}' from another place, {}; give the source "
+                    "another name: NAME={}; or, if it is the same one that was moved, "
+                    "let go of them first: fsdp-run prune {}",
+                    into_.file().string(), source_.name, folder.string(), source_.results.string(),
+                    experiment));
   }
 
   path folder_here(const path& folder) const { return (prefix_ / folder).lexically_normal(); }
 
   int64_t merge_experiments() {
-    int64_t experiments = 0;
     Statement source_of(into_, "select source from experiments where name = ?");
-    Statement(from_, "select name, source from experiments").query([&](Statement& row) {
-      const std::string name = experiment_name(row.next<std::string>());
-      const std::string source = joined_name(source_.name, row.next<std::string>());
-      if (source_of.value<std::string>(name).value_or(source) != source) {
-        throw ConfigError(
-            "", "",
-            into_.file().string() + " has an experiment '" + name +
-                "' of its own; give the source another name: NAME=" + source_.results.string());
-      }
-      ++experiments;
-    });
-    TableCopy(from_, into_, "experiments").run([&](const std::string& column, SqlValue& value) {
+    const auto experiments =
+        Statement(from_, "select name, source from experiments").rows<std::string, std::string>();
+    for (const auto& [name_there, source_there] : experiments) {
+      const std::string name = experiment_name(name_there);
+      const std::string source = joined_name(source_.name, source_there);
+      if (source_of.value<std::string>(name).value_or(source) == source) continue;
+      throw ConfigError("", "",
+                        fmt::format("{} has an experiment '{}' of its own; give the source another "
+                                    "name: NAME={}",
+                                    into_.file().string(), name, source_.results.string()));
+    }
+    copy_table(from_, into_, "experiments", [&](const std::string& column, SqlValue& value) {
       if (column != "name" && column != "source") return;
       value = joined_name(source_.name, std::get<std::string>(value));
     });
-    return experiments;
+    return std::ssize(experiments);
   }
 
   // The numbers, here, of the source's runs.
@@ -193,65 +125,57 @@ class Merge {
     Statement known(into_, "select id from runs where experiment = ? and point = ? and hash = ?");
     int64_t last =
         Statement(into_, "select coalesce(max(id), 0) from runs").value<int64_t>().value();
-    Statement(from_, "select id, experiment, point, hash from runs order by id")
-        .query([&](Statement& row) {
-          const auto id = row.next<int64_t>();
-          const std::string experiment = experiment_name(row.next<std::string>());
-          const std::string point = row.next<std::string>();
-          const auto found = known.value<int64_t>(experiment, point, row.next<std::string>());
-          runs_[id] = found ? *found : ++last;
-          ++merged.runs;
-          merged.new_runs += found ? 0 : 1;
-        });
-    TableCopy(from_, into_, "runs").run([&](const std::string& column, SqlValue& value) {
+    Statement runs(from_, "select id, experiment, point, hash from runs order by id");
+    for (const auto& [id, experiment, point, hash] :
+         runs.rows<int64_t, std::string, std::string, std::string>()) {
+      const auto found = known.value<int64_t>(experiment_name(experiment), point, hash);
+      runs_[id] = found ? *found : ++last;
+      ++merged.runs;
+      merged.new_runs += found ? 0 : 1;
+    }
+    copy_table(from_, into_, "runs", [&](const std::string& column, SqlValue& value) {
       if (column == "id") value = run_numbered(std::get<int64_t>(value), "runs");
       if (column == "experiment") value = experiment_name(std::get<std::string>(value));
-      if (column == "folder") {
-        value = folder_here(std::get<std::string>(value)).string();
-      }
+      if (column == "folder") value = folder_here(std::get<std::string>(value)).string();
     });
   }
 
   int64_t run_numbered(int64_t number, const std::string& table) const {
     const auto found = runs_.find(number);
     if (found != runs_.end()) return found->second;
-    throw std::runtime_error("is damaged: its table " + table + " names the run " +
-                             std::to_string(number) + ", which is not there");
+    throw std::runtime_error(fmt::format(
+        "is damaged: its table {} names the run {}, which is not there", table, number));
   }
 
   // A text of the digest may be there already, of another experiment.
   void require_equal_texts() {
     Statement known(into_, "select text from experiment_texts where digest = ?");
-    Statement(from_, "select digest, text from experiment_texts").query([&](Statement& row) {
-      const std::string digest = row.next<std::string>();
-      const std::string text = row.next<std::string>();
-      if (known.value<std::string>(digest).value_or(text) == text) return;
+    Statement texts(from_, "select digest, text from experiment_texts");
+    for (const auto& [digest, text] : texts.rows<std::string, std::string>()) {
+      if (known.value<std::string>(digest).value_or(text) == text) continue;
       throw std::runtime_error("holds another text of the digest " + digest + " than " +
                                into_.file().string());
-    });
+    }
   }
 
   // One row that cannot be read would take every report down.
   void require_readable() {
-    Statement(from_, "select name from experiments").query([&](Statement& row) {
-      const std::string name = experiment_name(row.next<std::string>());
-      read<ComparisonRow>(std::string(kComparisonRows) + " where experiment = ?", name);
-      read<RankRow>("comparison_per_rank where experiment = ?", name);
-      read<StatusRow>("statuses where experiment = ?", name);
-      read<AttemptRecord>("attempts where run in (select id from runs where experiment = ?)", name);
-      Statement(into_, "select status from runs where experiment = ?")
-          .query([](Statement& run) { run.next<RunStatus>(); }, name);
-      Statement(
-          into_,
-          "select end_kind from ranks where run in (select id from runs where experiment = ?)")
-          .query([](Statement& rank) { rank.next<RankEndKind>(); }, name);
-    });
+    const std::string of_experiment = " where experiment = ?";
+    const std::string of_runs = " where run in (select id from runs where experiment = ?)";
+    for (const std::string& name :
+         Statement(from_, "select name from experiments").rows<std::string>()) {
+      read<ComparisonRow>(select<ComparisonRow>(kComparisonRows + of_experiment), name);
+      read<RankRow>(select<RankRow>("comparison_per_rank" + of_experiment), name);
+      read<StatusRow>(select<StatusRow>("statuses" + of_experiment), name);
+      read<AttemptRecord>(select<AttemptRecord>("attempts" + of_runs), name);
+      read<RunStatus>("select status from runs" + of_experiment, name);
+      read<RankEndKind>("select end_kind from ranks" + of_runs, name);
+    }
   }
 
   template <typename Row>
-  void read(const std::string& rows, const std::string& experiment) {
-    Statement(into_, "select " + field_columns<Row>() + " from " + rows)
-        .query([](Statement& row) { row.next<Row>(); }, experiment);
+  void read(const std::string& sql, const std::string& experiment) {
+    Statement(into_, sql).rows<Row>(experiment_name(experiment));
   }
 
   Database& from_;
@@ -260,6 +184,79 @@ class Merge {
   path prefix_;
   std::map<int64_t, int64_t> runs_;  // by the source's number
 };
+
+struct RowsThatMustNotBe {
+  const char* rows;
+  const char* problem;
+};
+
+constexpr std::array kRowsThatMustNotBe = {
+    RowsThatMustNotBe{"runs where ranks not between 1 and 1000000",
+                      "has runs of no or endless ranks"},
+    RowsThatMustNotBe{
+        "ranks k join runs r on r.id = k.run where k.rank not between 0 and r.ranks - 1",
+        "has ranks that their runs do not have"},
+    RowsThatMustNotBe{"attempts where attempt not between 1 and 1000000",
+                      "has attempts that are not numbered from 1"},
+};
+
+void require_whole(Database& database) {
+  const auto found = Statement(database, "pragma quick_check(1)").value<std::string>();
+  if (found != "ok") throw std::runtime_error("is damaged: " + found.value_or(""));
+}
+
+void require_rows_referred_to(Database& database) {
+  const auto found =
+      Statement(database, "select \"table\", parent from pragma_foreign_key_check limit 1")
+          .value<std::string, std::string>();
+  if (!found) return;
+  throw std::runtime_error(
+      fmt::format("is damaged: rows of its table {} refer to rows of {} that are not there",
+                  std::get<0>(*found), std::get<1>(*found)));
+}
+
+void require_true_digests(Database& database) {
+  Statement texts(database, "select digest, text from experiment_texts");
+  for (const auto& [digest, text] : texts.rows<std::string, std::string>()) {
+    if (text_digest(text) == digest) continue;
+    throw std::runtime_error("was changed: its text of the digest " + digest +
+                             " has another digest");
+  }
+}
+
+// Of the source's own runs; what it has merged lies elsewhere, and is only ever read.
+void require_folders_within(Database& database) {
+  Statement folders(database,
+                    "select r.folder from runs r join experiments e on e.name = r.experiment "
+                    "where e.source = ''");
+  for (const path& folder : folders.rows<path>()) {
+    const path normal = folder.lexically_normal();
+    if (!normal.empty() && normal.is_relative() && *normal.begin() != "..") continue;
+    throw std::runtime_error("has a run whose folder lies outside of its results: '" +
+                             folder.string() + "'");
+  }
+}
+
+// A copy of the source's database, migrated, in which all that is taken by its key or read by its
+// name can be: rows refer to rows that are there, digests are those of their texts, folders lie in
+// the source, ranks and attempts have numbers that a run can have. Throws std::runtime_error that
+// says what cannot. The source is only read.
+Database sound_copy(const MergeSource& source) {
+  Database copy = Database::copy_of(source.results / "results.sqlite");
+  require_ours(copy);
+  require_whole(copy);
+  migrate(copy);
+  require_rows_referred_to(copy);
+  require_true_digests(copy);
+  require_folders_within(copy);
+  for (const RowsThatMustNotBe& forbidden : kRowsThatMustNotBe) {
+    if (Statement(copy, std::string("select exists (select 1 from ") + forbidden.rows + ")")
+            .value<int64_t>() != 0) {
+      throw std::runtime_error(forbidden.problem);
+    }
+  }
+  return copy;
+}
 
 // Names the source in an error that does not.
 template <typename Work>

@@ -59,16 +59,16 @@ void migrate(Database& database, std::span<const std::string> versions) {
   const int64_t found = user_version(database);
   if (found > newest) {
     throw ConfigError(database.file().string(), "",
-                      "schema version " + std::to_string(found) +
-                          " was written by a newer fsdp-run; this one reads up to version " +
-                          std::to_string(newest) +
-                          "; update fsdp-run, or choose another folder with --results");
+                      fmt::format("schema version {} was written by a newer fsdp-run; this one "
+                                  "reads up to version {}; update fsdp-run, or choose another "
+                                  "folder with --results",
+                                  found, newest));
   }
   for (int64_t version = found; version < newest; ++version) {
     database.execute(versions[static_cast<size_t>(version)]);
   }
-  database.execute("pragma application_id = " + std::to_string(kApplicationId));
-  database.execute("pragma user_version = " + std::to_string(newest));
+  database.execute(
+      fmt::format("pragma application_id = {}; pragma user_version = {}", kApplicationId, newest));
   transaction.commit();
 }
 

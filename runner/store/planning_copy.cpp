@@ -1,63 +1,30 @@
 #include <algorithm>
 #include <array>
-#include <string>
-#include <vector>
 
 #include "runner/store/migrations.h"
 #include "runner/store/store_contents.h"
+#include "runner/store/table_copy.h"
 
 namespace fsdp {
-namespace {
-
-// What ranks reported, nearly all of a database.
-constexpr std::array kMeasurements = {"steps", "evaluations", "checkpoints", "device_samples"};
-
-// Another database that statements of `database` can name `other`.
-class Attached {
- public:
-  Attached(Database& database, const std::filesystem::path& file) : database_(database) {
-    Statement(database, "attach ? as other").run(file);
-  }
-  ~Attached() { database_.execute("detach other"); }
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
-
- private:
-  Database& database_;
-};
-
-std::vector<std::string> tables_to_copy(Database& database) {
-  std::vector<std::string> tables;
-  Statement(database, "select name from main.sqlite_master where type = 'table'")
-      .query([&](Statement& row) {
-        std::string name = row.next<std::string>();
-        if (std::ranges::find(kMeasurements, name) == kMeasurements.end() &&
-            !name.starts_with("sqlite_")) {
-          tables.push_back(std::move(name));
-        }
-      });
-  return tables;
-}
-
-}  // namespace
 
 void Store::write_planning_copy(const std::filesystem::path& file) const {
+  // What ranks reported is nearly all of a database.
+  constexpr std::array kMeasurements = {
+      event_table<StepDone>.name, event_table<EvaluationDone>.name,
+      event_table<CheckpointDone>.name, event_table<DeviceSample>.name};
   std::filesystem::remove(file);
-  {
-    Database copy(file);
-    migrate(copy);
-  }
+  Database copy(file);
+  migrate(copy);
   Database& database = contents_->database;
-  const Attached attached(database, file);
-  Transaction transaction(database);
-  database.execute("pragma defer_foreign_keys = on");
-  for (const std::string& table : tables_to_copy(database)) {
-    const std::string columns =
-        Statement(database, "select group_concat(name) from pragma_table_info(?)")
-            .value<std::string>(table)
-            .value();  // without those that are computed
-    database.execute("insert into other." + table + " (" + columns + ") select " + columns +
-                     " from main." + table);
+  const Transaction at_one_time(database);
+  Transaction transaction(copy);
+  copy.execute("pragma defer_foreign_keys = on");
+  for (const std::string& table :
+       Statement(database,
+                 "select name from sqlite_master where type = 'table' and name not like 'sqlite%'")
+           .rows<std::string>()) {
+    if (std::ranges::find(kMeasurements, table) != kMeasurements.end()) continue;
+    copy_table(database, copy, table);
   }
   transaction.commit();
 }

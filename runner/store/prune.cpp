@@ -1,12 +1,11 @@
 #include "runner/store/prune.h"
 
 #include <algorithm>
-#include <iterator>
+#include <ranges>
 #include <system_error>
 
 #include "runner/store/checkpoint_folders.h"
 #include "runner/store/folder_removal.h"
-#include "runner/store/run_folders.h"
 
 namespace fsdp {
 namespace {
@@ -34,20 +33,18 @@ bool has_own_folder(const path& results, const RunRecord& run) {
 // What is left of them when those that the user keeps are taken away.
 std::vector<CheckpointFolder> without_kept(std::vector<CheckpointFolder> checkpoints,
                                            const PruneWish& wish) {
+  std::vector<CheckpointFolder> whole = checkpoints;
+  std::erase_if(whole, [](const CheckpointFolder& checkpoint) { return !checkpoint.is_whole; });
   std::set<path> kept;
-  for (const CheckpointFolder& checkpoint : checkpoints) {
-    if (std::ssize(kept) == wish.keep_last) break;
-    if (checkpoint.is_whole) kept.insert(checkpoint.folder);
-  }
-  std::vector<CheckpointFolder> evaluated;
-  std::ranges::copy_if(checkpoints, std::back_inserter(evaluated),
-                       [](const CheckpointFolder& checkpoint) {
-                         return checkpoint.is_whole && checkpoint.validation_loss.has_value();
-                       });
-  std::ranges::stable_sort(evaluated, {}, &CheckpointFolder::validation_loss);
-  for (int64_t i = 0; i < std::min(wish.keep_best, static_cast<int64_t>(evaluated.size())); ++i) {
-    kept.insert(evaluated[static_cast<size_t>(i)].folder);
-  }
+  const auto keep_first = [&](int64_t count) {
+    for (const auto& checkpoint : whole | std::views::take(count)) kept.insert(checkpoint.folder);
+  };
+  keep_first(wish.keep_last);
+  std::erase_if(whole, [](const CheckpointFolder& checkpoint) {
+    return !checkpoint.validation_loss.has_value();
+  });
+  std::ranges::stable_sort(whole, {}, &CheckpointFolder::validation_loss);
+  keep_first(wish.keep_best);
   std::erase_if(checkpoints, [&](const CheckpointFolder& checkpoint) {
     return kept.contains(checkpoint.folder);
   });
@@ -85,12 +82,7 @@ std::vector<path> folders_being_removed(const path& results) {
   return folders;
 }
 
-PruneItem item_of(const path& folder) {
-  return {.run = std::nullopt,
-          .checkpoint_step = std::nullopt,
-          .folder = folder,
-          .size_bytes = size_of(folder)};
-}
+PruneItem item_of(const path& folder) { return {.folder = folder, .size_bytes = size_of(folder)}; }
 
 // Says of each item who keeps it: a run that stays and resumes from it.
 void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/store/named_folders.h"
+#include "runner/store/run_folders.h"
 #include "runner/store/store.h"
 
 // What of a results folder is removed on request. A run that is running, or has a job that is not
@@ -27,9 +27,9 @@ struct PruneWish {
 // One folder, with all that the database says of it.
 struct PruneItem {
   // Of a run or of one checkpoint; absent: what an earlier call that was killed left of a run.
-  std::optional<RunRecord> run;
-  std::optional<int64_t> checkpoint_step;
-  std::filesystem::path folder;  // empty: it is not of these results, and stays
+  std::optional<RunRecord> run{};
+  std::optional<int64_t> checkpoint_step{};
+  std::filesystem::path folder{};  // empty: it is not of these results, and stays
   int64_t size_bytes = 0;
   std::optional<ResumedFrom> kept_for{};  // a run that stays: so does the item
 };

@@ -8,61 +8,37 @@
 namespace fsdp {
 namespace {
 
-template <typename Body>
-Recorded<Body> next_event(Statement& row) {
-  Recorded<Body> event;
-  event.rank = row.next<int>();
-  event.sequence = row.next<int64_t>();
-  event.time_unix_ms = row.next<int64_t>();
-  event.body = row.next<Body>();
-  return event;
-}
-
-template <typename Body>
-std::vector<Recorded<Body>> read_events(Database& database, std::string_view table,
-                                        std::string_view order, int64_t run_id, int attempt) {
-  std::vector<Recorded<Body>> events;
-  Statement(database, "select rank, sequence, time_unix_ms, " + field_columns<Body>() + " from " +
-                          std::string(table) + " where run = ? and attempt = ? order by rank, " +
-                          std::string(order))
-      .query([&](Statement& row) { events.push_back(next_event<Body>(row)); }, run_id, attempt);
-  return events;
+// Those of one experiment or (empty) of all.
+template <typename Row>
+std::vector<Row> rows_of(Database& database, const std::string& view, std::string_view experiment) {
+  if (experiment.empty()) return Statement(database, select<Row>(view)).template rows<Row>();
+  return Statement(database, select<Row>(view + " where experiment = ?"))
+      .template rows<Row>(experiment);
 }
 
 }  // namespace
 
-std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
-  return contents_->stretches(run_id, attempt);
+template <typename Body>
+std::vector<Recorded<Body>> Store::events(int64_t run_id, int attempt) const {
+  const auto [table, number] = event_table<Body>;
+  return Statement(contents_->database,
+                   select<Recorded<Body>>(fmt::format(
+                       "{} where run = ? and attempt = ? order by rank, {}", table, number)))
+      .template rows<Recorded<Body>>(run_id, attempt);
 }
 
-std::vector<Recorded<StepDone>> Store::steps(int64_t run_id, int attempt) const {
-  return read_events<StepDone>(contents_->database, "steps", "step", run_id, attempt);
-}
+template std::vector<Recorded<StepDone>> Store::events(int64_t, int) const;
+template std::vector<Recorded<EvaluationDone>> Store::events(int64_t, int) const;
+template std::vector<Recorded<CheckpointDone>> Store::events(int64_t, int) const;
+template std::vector<Recorded<DeviceSample>> Store::events(int64_t, int) const;
 
 std::vector<StepDone> Store::newest_steps(int64_t run_id, int attempt, int rank, int count) const {
-  std::vector<StepDone> steps;
-  Statement(contents_->database, "select " + field_columns<StepDone>() +
-                                     " from steps where run = ? and attempt = ? and rank = ? "
-                                     "order by step desc limit ?")
-      .query([&](Statement& row) { steps.push_back(row.next<StepDone>()); }, run_id, attempt, rank,
-             count);
+  auto steps = Statement(contents_->database,
+                         select<StepDone>("steps where run = ? and attempt = ? and rank = ? "
+                                          "order by step desc limit ?"))
+                   .rows<StepDone>(run_id, attempt, rank, count);
   std::ranges::reverse(steps);
   return steps;
-}
-
-std::vector<Recorded<EvaluationDone>> Store::evaluations(int64_t run_id, int attempt) const {
-  return read_events<EvaluationDone>(contents_->database, "evaluations", "sequence", run_id,
-                                     attempt);
-}
-
-std::vector<Recorded<CheckpointDone>> Store::checkpoints(int64_t run_id, int attempt) const {
-  return read_events<CheckpointDone>(contents_->database, "checkpoints", "sequence", run_id,
-                                     attempt);
-}
-
-std::vector<Recorded<DeviceSample>> Store::device_samples(int64_t run_id, int attempt) const {
-  return read_events<DeviceSample>(contents_->database, "device_samples", "sequence", run_id,
-                                   attempt);
 }
 
 std::vector<Recorded<DeviceSample>> Store::newest_device_samples(int64_t run_id,
@@ -70,42 +46,55 @@ std::vector<Recorded<DeviceSample>> Store::newest_device_samples(int64_t run_id,
   constexpr int kMostDevices = 64;  // that a rank samples at a time
   std::set<std::pair<std::string, std::string>> seen;
   std::vector<Recorded<DeviceSample>> samples;
-  Statement of_rank(contents_->database,
-                    "select rank, sequence, time_unix_ms, " + field_columns<DeviceSample>() +
-                        " from device_samples where run = ? and attempt = ? and rank = ? "
-                        "order by sequence desc limit ?");
+  Statement of_rank(
+      contents_->database,
+      select<Recorded<DeviceSample>>("device_samples where run = ? and attempt = ? and rank = ? "
+                                     "order by sequence desc limit ?"));
   for (const RankEnd& rank : rank_ends(run_id, attempt)) {
-    of_rank.query(
-        [&](Statement& row) {
-          auto sample = next_event<DeviceSample>(row);
-          const bool is_new = seen.emplace(sample.body.host, sample.body.device).second;
-          if (is_new) samples.push_back(std::move(sample));
-        },
-        run_id, attempt, rank.rank, kMostDevices);
+    for (auto& sample :
+         of_rank.rows<Recorded<DeviceSample>>(run_id, attempt, rank.rank, kMostDevices)) {
+      const bool is_new = seen.emplace(sample.body.host, sample.body.device).second;
+      if (is_new) samples.push_back(std::move(sample));
+    }
   }
   return samples;
 }
 
 std::vector<RunStarted> Store::rank_facts(int64_t run_id, int attempt) const {
-  std::vector<RunStarted> facts;
-  Statement(contents_->database, "select " + field_columns<RunStarted>() +
-                                     " from ranks where run = ? and attempt = ? "
-                                     "and started_unix_ms is not null order by rank")
-      .query([&](Statement& row) { facts.push_back(row.next<RunStarted>()); }, run_id, attempt);
-  return facts;
+  return Statement(contents_->database,
+                   select<RunStarted>("ranks where run = ? and attempt = ? "
+                                      "and started_unix_ms is not null order by rank"))
+      .rows<RunStarted>(run_id, attempt);
+}
+
+std::vector<RankEnd> Store::rank_ends(int64_t run_id, int attempt) const {
+  Database& database = contents_->database;
+  std::vector<RankEnd> ends(
+      Statement(database, "select ranks from runs where id = ?").value<size_t>(run_id).value_or(0));
+  for (size_t rank = 0; rank < ends.size(); ++rank) ends[rank].rank = static_cast<int>(rank);
+  Statement recorded(database,
+                     "select rank, end_kind, coalesce(exit_code, 0), coalesce(reason, ''), "
+                     "coalesce((select max(step) from steps s "
+                     "where s.run = k.run and s.attempt = k.attempt and s.rank = k.rank), 0), "
+                     "last_event_unix_ms from ranks k where run = ? and attempt = ?");
+  for (const auto& [rank, kind, exit_code, reason, last_step, last_event_unix_ms] :
+       recorded.rows<int, RankEndKind, int64_t, std::string, int64_t, std::optional<int64_t>>(
+           run_id, attempt)) {
+    ends.at(static_cast<size_t>(rank)) = {rank,   kind,      exit_code,
+                                          reason, last_step, last_event_unix_ms};
+  }
+  return ends;
 }
 
 std::vector<AttemptRecord> Store::attempts(int64_t run_id) const {
-  std::vector<AttemptRecord> attempts;
-  Statement(contents_->database, "select " + field_columns<AttemptRecord>() +
-                                     " from attempts where run = ? order by attempt")
-      .query([&](Statement& row) { attempts.push_back(row.next<AttemptRecord>()); }, run_id);
-  return attempts;
+  return Statement(contents_->database,
+                   select<AttemptRecord>("attempts where run = ? order by attempt"))
+      .rows<AttemptRecord>(run_id);
 }
 
 Provenance Store::provenance(int64_t run_id, int attempt) const {
-  return Statement(contents_->database, "select " + field_columns<Provenance>() +
-                                            " from attempts where run = ? and attempt = ?")
+  return Statement(contents_->database,
+                   select<Provenance>("attempts where run = ? and attempt = ?"))
       .value<Provenance>(run_id, attempt)
       .value_or(Provenance{});
 }
@@ -129,8 +118,16 @@ RunSpec Store::spec(int64_t run_id) const {
       {.name = "the specification of run " + std::to_string(run_id), .folder = {}});
 }
 
+std::vector<ComparisonRow> Store::comparison(std::string_view experiment) const {
+  return rows_of<ComparisonRow>(contents_->database, kComparisonRows, experiment);
+}
+
+std::vector<RankRow> Store::comparison_per_rank(std::string_view experiment) const {
+  return rows_of<RankRow>(contents_->database, "comparison_per_rank", experiment);
+}
+
 std::vector<StatusRow> Store::statuses(std::string_view experiment) const {
-  return contents_->read_view<StatusRow>("statuses", experiment);
+  return rows_of<StatusRow>(contents_->database, "statuses", experiment);
 }
 
 }  // namespace fsdp

@@ -2,10 +2,14 @@
 
 #include <filesystem>
 
-#include "runner/store/database.h"
-#include "runner/store/store_use.h"
-
 namespace fsdp {
+
+class Database;
+
+enum class StoreUse {
+  kCreate,    // a run, and what is merged into: a database that is not there yet is made
+  kExisting,  // all others: nothing is made where there is none
+};
 
 // results.sqlite of a results folder, of this program's schema. One of an older version is
 // migrated, and what a killed writer left half done is undone; where the folder cannot be written,

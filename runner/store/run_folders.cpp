@@ -4,9 +4,30 @@
 #include <iterator>
 #include <system_error>
 
+#include "contract/text/config_error.h"
+
 namespace fsdp {
 
 using std::filesystem::path;
+
+namespace {
+
+// Whole, and with '/' at its end, so that a folder in it begins with it.
+std::string name_of_folder(const path& folder) {
+  const path place = std::filesystem::weakly_canonical(std::filesystem::absolute(folder));
+  return (place / "").string();
+}
+
+// A specification that cannot be read, as a merged one may be, names nothing.
+path resume_of(const Store& store, const RunRecord& run) {
+  try {
+    return store.spec(run.id).resume.path;
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
+}  // namespace
 
 bool is_run_folder(const path& folder) {
   return std::distance(folder.begin(), folder.end()) == 3 && *folder.begin() == "runs" &&
@@ -21,6 +42,33 @@ bool is_own_run_folder(const path& results, const path& folder) {
   if (error) return false;
   const path found = std::filesystem::canonical(results / folder, error);
   return !error && found == runs / folder.lexically_relative("runs");
+}
+
+NamedFolders::NamedFolders(const Store& store, const path& results) {
+  for (const RunRecord& run : store.runs()) {
+    folders_.emplace_back(name_of_folder(results / run.folder), run.id);
+    const path checkpoint = resume_of(store, run);
+    if (checkpoint.empty()) continue;
+    checkpoints_.emplace_back(name_of_folder(checkpoint), ResumedFrom{run, checkpoint});
+  }
+}
+
+bool NamedFolders::is_of_run(const path& folder, const std::set<int64_t>& but) const {
+  const std::string name = name_of_folder(folder);
+  return std::ranges::any_of(folders_, [&](const auto& of_run) {
+    const auto& [other, run] = of_run;
+    if (other == name) return !but.contains(run);
+    return other.starts_with(name) || name.starts_with(other);
+  });
+}
+
+std::vector<ResumedFrom> NamedFolders::resumed_from(const path& folder) const {
+  const std::string name = name_of_folder(folder);
+  std::vector<ResumedFrom> found;
+  for (const auto& [checkpoint, resumed] : checkpoints_) {
+    if (checkpoint.starts_with(name)) found.push_back(resumed);
+  }
+  return found;
 }
 
 }  // namespace fsdp

@@ -1,8 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
-// Which folders are those of runs that were planned for a results folder.
+#include "runner/store/store.h"
+
+// The folders that runs have, and those that they need.
 namespace fsdp {
 
 // Whether `folder`, relative to the results, is runs/<one>/<one>.
@@ -10,5 +17,27 @@ bool is_run_folder(const std::filesystem::path& folder);
 
 // Whether it is that also when links are followed. The folder runs may itself be a link.
 bool is_own_run_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
+
+// A run, and the checkpoint that its `resume` names.
+struct ResumedFrom {
+  RunRecord by;
+  std::filesystem::path checkpoint;
+};
+
+// The folders that recorded runs name, with links followed: their own, of these results and of
+// others, and the checkpoints that they resume from. Reads every specification.
+class NamedFolders {
+ public:
+  NamedFolders(const Store& store, const std::filesystem::path& results);
+
+  // Whether a run that is not in `but` has the folder, one in it, or one that holds it.
+  bool is_of_run(const std::filesystem::path& folder, const std::set<int64_t>& but) const;
+  // Who resumes from the folder, or from one in it.
+  std::vector<ResumedFrom> resumed_from(const std::filesystem::path& folder) const;
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> folders_;
+  std::vector<std::pair<std::string, ResumedFrom>> checkpoints_;
+};
 
 }  // namespace fsdp

@@ -1,39 +1,30 @@
 #include "runner/store/run_status.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ranges>
+
 namespace fsdp {
 
+using enum RunStatus;
+
+constexpr std::array kCutShort = {kInterrupted, kTimeLimit, kPreempted,
+                                  kNodeFailed,  kCancelled, kUnknown};
+
+bool is_under_way(RunStatus status) { return status == kQueued || status == kRunning; }
+
 bool is_cut_short(RunStatus status) {
-  switch (status) {
-    case RunStatus::kInterrupted:
-    case RunStatus::kTimeLimit:
-    case RunStatus::kPreempted:
-    case RunStatus::kNodeFailed:
-    case RunStatus::kCancelled:
-    case RunStatus::kUnknown:
-      return true;
-    case RunStatus::kPlanned:
-    case RunStatus::kQueued:
-    case RunStatus::kRunning:
-    case RunStatus::kFinished:
-    case RunStatus::kOutOfMemory:
-    case RunStatus::kFailed:
-      return false;
-  }
-  return false;
+  return std::ranges::find(kCutShort, status) != kCutShort.end();
 }
 
 bool was_ended_by_cluster(RunStatus status) {
-  return status == RunStatus::kPreempted || status == RunStatus::kNodeFailed ||
-         status == RunStatus::kTimeLimit;
+  return status == kPreempted || status == kNodeFailed || status == kTimeLimit;
 }
 
 std::string cut_short_statuses() {
-  std::string list;
-  for (const std::string_view name : enum_names(RunStatus{})) {
-    if (!is_cut_short(*enum_from_name<RunStatus>(name))) continue;
-    list += (list.empty() ? "('" : ", '") + std::string(name) + "'";
-  }
-  return list + ")";
+  const auto names = kCutShort | std::views::transform(name_of<RunStatus>);
+  return fmt::format("('{}')", fmt::join(names, "', '"));
 }
 
 }  // namespace fsdp

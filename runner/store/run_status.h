@@ -33,6 +33,8 @@ constexpr auto enum_names(RunStatus) {
                     "preempted"sv,     "node_failed"sv, "cancelled"sv,   "unknown"sv};
 }
 
+// Whether the run waits or runs.
+bool is_under_way(RunStatus status);
 // Whether something outside of the run ended it, so that it says nothing of the run itself.
 bool is_cut_short(RunStatus status);
 // Whether that was the cluster: its time limit, a preemption, a node.
@@ -54,16 +56,6 @@ struct RankEnd {
   std::string reason;                         // of run_failed; of run_finished: what is missing
   int64_t last_step = 0;                      // 0: none
   std::optional<int64_t> last_event_unix_ms;  // absent: the rank wrote no event
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("rank", self.rank);
-    visit("kind", self.kind);
-    visit("exit_code", self.exit_code);
-    visit("reason", self.reason);
-    visit("last_step", self.last_step);
-    visit("last_event_unix_ms", self.last_event_unix_ms);
-  }
 };
 
 }  // namespace fsdp

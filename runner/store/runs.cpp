@@ -1,26 +1,74 @@
 #include "runner/store/store_contents.h"
+#include "runner/store/table_copy.h"
 
 namespace fsdp {
 
 std::optional<RunRecord> Store::run(int64_t run_id) const {
-  std::optional<RunRecord> record;
-  Statement(contents_->database,
-            std::string("select ") + kRunRecordColumns + " from runs r where id = ?")
-      .query([&](Statement& row) { record = row.next<RunRecord>(); }, run_id);
-  return record;
+  return Statement(contents_->database, kSelectRuns + "where id = ?").value<RunRecord>(run_id);
 }
 
 std::vector<RunRecord> Store::runs() const {
-  std::vector<RunRecord> records;
-  Statement(contents_->database, std::string("select ") + kRunRecordColumns +
-                                     " from runs r order by experiment, position, id")
-      .query([&](Statement& row) { records.push_back(row.next<RunRecord>()); });
-  return records;
+  return Statement(contents_->database, kSelectRuns + "order by experiment, position, id")
+      .rows<RunRecord>();
+}
+
+std::optional<RunRecord> Store::recorded_run(std::string_view experiment, std::string_view point,
+                                             std::string_view hash) const {
+  return Statement(contents_->database, kSelectRuns + "where (experiment, point, hash) = (?, ?, ?)")
+      .value<RunRecord>(experiment, point, hash);
 }
 
 bool Store::shares_folder(const RunRecord& run) const {
   return Statement(contents_->database, "select count(*) from runs where folder = ? and id <> ?")
              .value<int64_t>(run.folder, run.id) != 0;
+}
+
+std::optional<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family,
+                                                           std::string_view device_kind) const {
+  Statement newest_of_runs(
+      contents_->database,
+      fmt::format("select r.id, r.experiment, r.point, r.family_value from runs r "
+                  "join experiments e on e.name = r.experiment and e.source = '' "
+                  "join attempts a on a.run = r.id and a.attempt = "
+                  "  (select max(attempt) from attempts where run = r.id and status not in {}) "
+                  "where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
+                  "and a.device_kind = ? order by r.family_value, a.started_unix_ms limit 1",
+                  cut_short_statuses()));
+  const auto known =
+      newest_of_runs.value<int64_t, std::string, std::string, int64_t>(family, device_kind);
+  if (!known) return std::nullopt;
+  return std::make_from_tuple<KnownOutOfMemory>(*known);
+}
+
+bool Store::delete_run(int64_t run_id) {
+  Database& database = contents_->database;
+  Transaction transaction(database);
+  const auto running = Statement(database,
+                                 "select count(*) from attempts a join runs r on r.id = a.run "
+                                 "join experiments e on e.name = r.experiment "
+                                 "where a.run = ? and a.status = 'running' and e.source = ''")
+                           .value<int64_t>(run_id);
+  const auto open = Statement(database, "select count(*) from job_tasks where run = ? and over = 0")
+                        .value<int64_t>(run_id);
+  if (running != 0 || open != 0) return false;
+  database.execute("pragma defer_foreign_keys = on");
+  for (const std::string& table : tables_of_runs(database)) {
+    Statement(database, "delete from " + table + " where run = ?").run(run_id);
+  }
+  Statement(database, "delete from runs where id = ?").run(run_id);
+  database.execute(
+      "delete from jobs where id not in (select job from job_tasks);"
+      "delete from experiments where name not in (select experiment from runs);"
+      "delete from experiment_texts where digest not in "
+      "  (select experiment_text_digest from attempts union select experiment_text_digest from "
+      "jobs)");
+  transaction.commit();
+  return true;
+}
+
+void Store::delete_checkpoint(int64_t run_id, const std::filesystem::path& path) {
+  Statement(contents_->database, "delete from checkpoints where run = ? and path = ?")
+      .run(run_id, path);
 }
 
 }  // namespace fsdp

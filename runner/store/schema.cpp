@@ -1,15 +1,16 @@
 #include "runner/store/schema.h"
 
-#include "contract/record/event.h"
-#include "runner/store/comparison.h"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "runner/store/database.h"
-#include "runner/store/job_record.h"
+#include "runner/store/store.h"
 
 namespace fsdp {
 namespace {
 
 // Settings are columns that SQLite computes from the specification, a JSON object.
-constexpr const char* kPlanned = R"sql(
+constexpr const char* kSchema = R"sql(
 create table experiments (
   name text primary key,
   title text not null,
@@ -85,9 +86,57 @@ create table file_digests (
   digest text not null,
   primary key (path, device, inode, size_bytes, modified_unix_ns, changed_unix_ns)
 ) without rowid;
-)sql";
+create table attempts (
+  run integer not null references runs (id),
+  attempt integer not null,
+  status text not null,
+  reason text not null,
+  reason_rank integer,
+  ended_unix_ms integer,
+  {attempt_start},
+  primary key (run, attempt)
+) without rowid;
+create index running_attempts on attempts (run) where status = 'running';
+create table ranks (
+  run integer not null,
+  attempt integer not null,
+  last_sequence integer not null,
+  last_event_unix_ms integer,
+  started_unix_ms integer,
+  end_kind text not null default 'none',
+  ended_unix_ms integer,
+  exit_code integer,
+  reason text,
+  skipped_lines integer not null default 0,
+  {run_started},
+  {rank_summary},
+  primary key (run, attempt, rank),
+  foreign key (run, attempt) references attempts (run, attempt)
+) without rowid;
+create table summaries (
+  run integer not null,
+  attempt integer not null,
+  {attempt_summary},
+  primary key (run, attempt),
+  foreign key (run, attempt) references attempts (run, attempt)
+) without rowid;
+{events}create table jobs (
+  {job},
+  primary key (id),
+  unique (token),
+  foreign key (experiment) references experiments (name)
+);
+create table job_tasks (
+  job integer not null,
+  {job_task},
+  primary key (job, task),
+  check (over in (0, 1)),
+  foreign key (job) references jobs (id),
+  foreign key (run) references runs (id)
+) without rowid;
+create index job_tasks_of_runs on job_tasks (run, job);
+create index open_job_tasks on job_tasks (job) where over = 0;
 
-constexpr const char* kViews = R"sql(
 create view shown_attempts as
 select r.id as run, coalesce(
   (select max(attempt) from attempts where run = r.id and status not in {cut_short}),
@@ -106,7 +155,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   k.device_name, k.device_memory_bytes,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
-    as other_processes,
+    as other_processes, a.other_runners,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
   {figures}
@@ -147,81 +196,60 @@ where r.current = 1
 order by r.experiment, r.position, r.family_value;
 )sql";
 
-std::string table(const std::string& name, const std::string& columns,
-                  const std::string& constraints) {
-  return "create table " + name + " (" + columns + ",\n  " + constraints + "\n)";
-}
-
-constexpr const char* kOfRank =
-    ",\n  foreign key (run, attempt, rank) references ranks (run, attempt, rank)";
-
 // One row for each event of a kind.
+constexpr const char* kEvents = R"sql(create table {table} (
+  run integer not null,
+  attempt integer not null,
+  {event},
+  primary key (run, attempt, rank, {number}),
+  foreign key (run, attempt, rank) references ranks (run, attempt, rank)
+) without rowid;
+)sql";
+
+// The type that a column of T's has.
+template <typename T>
+constexpr std::string_view kSqlType = std::floating_point<T> ? "real"
+                                      : std::integral<T>     ? "integer"
+                                                             : "text";
+template <typename T>
+constexpr std::string_view kSqlType<std::optional<T>> = kSqlType<T>;
+
+// When a row has its values: those of optional fields may be absent in any case.
+enum class Presence { kAlways, kLater };
+
+template <Fields T>
+std::string columns_of(Presence presence = Presence::kAlways) {
+  std::vector<std::string> columns;
+  const T defaults;
+  T::visit_fields(defaults, [&]<typename Member>(const char* name, const Member&, auto&&...) {
+    const bool may_be_null = is_optional<Member> || presence == Presence::kLater;
+    columns.push_back(
+        fmt::format("{} {}{}", name, kSqlType<Member>, may_be_null ? "" : " not null"));
+  });
+  return fmt::format("{}", fmt::join(columns, ",\n  "));
+}
+
 template <Fields Body>
-std::string event_table(const std::string& name, const std::string& number) {
-  return table(name,
-               "\n  run integer not null,\n  attempt integer not null,\n  rank integer not null,"
-               "\n  sequence integer not null,\n  time_unix_ms integer not null" +
-                   column_definitions<Body>(),
-               "primary key (run, attempt, rank, " + number + ")" + kOfRank) +
-         " without rowid;\n";
-}
-
-std::string attempts_and_ranks() {
-  return table("attempts",
-               "\n  run integer not null references runs (id),\n  attempt integer not null,"
-               "\n  status text not null,\n  reason text not null,\n  reason_rank integer,"
-               "\n  ended_unix_ms integer" +
-                   column_definitions<AttemptStart>(),
-               "primary key (run, attempt)") +
-         " without rowid;\ncreate index running_attempts on attempts (run) where status = "
-         "'running';\n" +
-         table("ranks",
-               "\n  run integer not null,\n  attempt integer not null,"
-               "\n  last_sequence integer not null,\n  last_event_unix_ms integer,"
-               "\n  started_unix_ms integer,\n  end_kind text not null default 'none',"
-               "\n  ended_unix_ms integer,\n  exit_code integer,\n  reason text,"
-               "\n  skipped_lines integer not null default 0" +
-                   column_definitions<RunStarted>(Presence::kLater) +
-                   column_definitions<RankSummary>(),
-               "primary key (run, attempt, rank),"
-               "\n  foreign key (run, attempt) references attempts (run, attempt)") +
-         " without rowid;\n" +
-         table("summaries",
-               "\n  run integer not null,\n  attempt integer not null" +
-                   column_definitions<AttemptSummary>(),
-               "primary key (run, attempt),"
-               "\n  foreign key (run, attempt) references attempts (run, attempt)") +
-         " without rowid;\n";
-}
-
-std::string jobs() {
-  return "create table jobs (" + column_definitions<JobRecord>().substr(1) +
-         ",\n  primary key (id),\n  unique (token),"
-         "\n  foreign key (experiment) references experiments (name)\n);\n" +
-         table("job_tasks", "\n  job integer not null" + column_definitions<JobTask>(),
-               "primary key (job, task),\n  check (over in (0, 1)),"
-               "\n  foreign key (job) references jobs (id),"
-               "\n  foreign key (run) references runs (id)") +
-         " without rowid;\n"
-         "create index job_tasks_of_runs on job_tasks (run, job);\n"
-         "create index open_job_tasks on job_tasks (job) where over = 0;\n";
-}
-
-void replace(std::string& text, const std::string& what, const std::string& with) {
-  text.replace(text.find(what), what.size(), with);
+std::string events() {
+  return fmt::format(kEvents, fmt::arg("table", event_table<Body>.name),
+                     fmt::arg("event", columns_of<Recorded<Body>>()),
+                     fmt::arg("number", event_table<Body>.number));
 }
 
 }  // namespace
 
 std::string schema() {
-  std::string views = kViews;
-  replace(views, "{cut_short}", cut_short_statuses());
-  replace(views, "{figures}", field_columns<AttemptSummary>("", "s."));
-  replace(views, "{rank_figures}", field_columns<RankSummary>("", "k."));
-  return kPlanned + attempts_and_ranks() + event_table<StepDone>("steps", "step") +
-         event_table<EvaluationDone>("evaluations", "sequence") +
-         event_table<CheckpointDone>("checkpoints", "sequence") +
-         event_table<DeviceSample>("device_samples", "sequence") + jobs() + views;
+  return fmt::format(kSchema, fmt::arg("attempt_start", columns_of<AttemptStart>()),
+                     fmt::arg("run_started", columns_of<RunStarted>(Presence::kLater)),
+                     fmt::arg("rank_summary", columns_of<RankSummary>()),
+                     fmt::arg("attempt_summary", columns_of<AttemptSummary>()),
+                     fmt::arg("events", events<StepDone>() + events<EvaluationDone>() +
+                                            events<CheckpointDone>() + events<DeviceSample>()),
+                     fmt::arg("job", columns_of<JobRecord>()),
+                     fmt::arg("job_task", columns_of<JobTask>()),
+                     fmt::arg("cut_short", cut_short_statuses()),
+                     fmt::arg("figures", field_columns<AttemptSummary>("", "s.")),
+                     fmt::arg("rank_figures", field_columns<RankSummary>("", "k.")));
 }
 
 }  // namespace fsdp

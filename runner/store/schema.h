@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "contract/record/event.h"
+
 namespace fsdp {
 
 // What creates the tables and views of a results database. Columns of what ranks report and of what
@@ -9,5 +11,21 @@ namespace fsdp {
 // specification: tests/golden/schema.sql is what comes of it, and a change there is a new version
 // (migrations.h).
 std::string schema();
+
+// The table of the events with this body.
+struct EventTable {
+  const char* name;
+  const char* number;  // the column that no two events of a rank have equal
+};
+template <typename Body>
+inline constexpr EventTable event_table{};
+template <>
+inline constexpr EventTable event_table<StepDone>{"steps", "step"};
+template <>
+inline constexpr EventTable event_table<EvaluationDone>{"evaluations", "sequence"};
+template <>
+inline constexpr EventTable event_table<CheckpointDone>{"checkpoints", "sequence"};
+template <>
+inline constexpr EventTable event_table<DeviceSample>{"device_samples", "sequence"};
 
 }  // namespace fsdp

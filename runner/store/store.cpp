@@ -19,26 +19,10 @@ do update set position = excluded.position, current = 1, folder = excluded.folde
   loss_digest = excluded.loss_digest, family = excluded.family, family_key = excluded.family_key,
   family_value = excluded.family_value, spec = excluded.spec)sql";
 
-// Into a table with one row per event.
-template <Fields Body>
-std::string insert_event(const std::string& table) {
-  return "insert or ignore into " + table + " (run, attempt, rank, sequence, time_unix_ms, " +
-         field_columns<Body>() + ") values (?, ?, ?, ?, ?, " + field_parameters<Body>() + ")";
-}
-
 // Records runs of a current list; within a transaction of the caller's.
 class RunPlanning {
  public:
-  explicit RunPlanning(Database& database)
-      : plan_run_(database, kPlanRun),
-        recorded_folder_(database,
-                         "select folder from runs where (experiment, point, hash) = (?, ?, ?)"),
-        others_of_folder_(database,
-                          "select count(*) from runs r join experiments e on e.name = r.experiment "
-                          "where r.folder = ? and e.source = '' "
-                          "and (r.experiment, r.point, r.hash) <> (?, ?, ?)"),
-        select_run_(database, std::string("select ") + kRunRecordColumns +
-                                  " from runs r where experiment = ? and point = ? and hash = ?") {}
+  explicit RunPlanning(Database& database) : database_(database) {}
 
   RunRecord plan(std::string_view experiment, const Store::PlannedRun& run) {
     std::string spec;
@@ -46,10 +30,7 @@ class RunPlanning {
     plan_run_.run(experiment, run.point, run.hash, folder_of(experiment, run), run.position,
                   run.series, run.repeat, run.data_digest, run.loss_digest, run.family,
                   run.family_key, run.family_value, spec);
-    RunRecord record;
-    select_run_.query([&](Statement& row) { record = row.next<RunRecord>(); }, experiment,
-                      run.point, run.hash);
-    return record;
+    return select_run_.value<RunRecord>(experiment, run.point, run.hash).value();
   }
 
  private:
@@ -69,47 +50,21 @@ class RunPlanning {
     return folder;
   }
 
-  Statement plan_run_;
-  Statement recorded_folder_;
-  Statement others_of_folder_;
-  Statement select_run_;
+  Database& database_;
+  Statement plan_run_{database_, kPlanRun};
+  Statement recorded_folder_{database_,
+                             "select folder from runs where (experiment, point, hash) = (?, ?, ?)"};
+  Statement others_of_folder_{
+      database_,
+      "select count(*) from runs r join experiments e on e.name = r.experiment "
+      "where r.folder = ? and e.source = '' and (r.experiment, r.point, r.hash) <> (?, ?, ?)"};
+  Statement select_run_{database_, kSelectRuns + "where (experiment, point, hash) = (?, ?, ?)"};
 };
 
 }  // namespace
 
-Store::Contents::Contents(const std::filesystem::path& results, StoreUse use)
-    : database(open_results(results, use)),
-      last_sequences(database,
-                     "select rank, last_sequence from ranks where run = ? and attempt = ?"),
-      insert_rank(database,
-                  "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"),
-      insert_step(database, insert_event<StepDone>("steps")),
-      insert_evaluation(database, insert_event<EvaluationDone>("evaluations")),
-      insert_checkpoint(database, insert_event<CheckpointDone>("checkpoints")),
-      insert_device_sample(database, insert_event<DeviceSample>("device_samples")),
-      update_start(database, "update ranks set started_unix_ms = ?, " +
-                                 field_columns<RunStarted>(" = ?") +
-                                 " where run = ? and attempt = ? and rank = ?"),
-      update_end(database,
-                 "update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ? "
-                 "where run = ? and attempt = ? and rank = ?"),
-      update_last_sequence(
-          database,
-          "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
-          "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?"),
-      update_skipped_lines(database,
-                           "update ranks set skipped_lines = ? "
-                           "where run = ? and attempt = ? and rank = ? and skipped_lines < ?"),
-      update_rank_summary(database, "update ranks set " + field_columns<RankSummary>(" = ?") +
-                                        " where run = ? and attempt = ? and rank = ?"),
-      write_summary(database, "insert or replace into summaries (run, attempt, " +
-                                  field_columns<AttemptSummary>() + ") values (?, ?, " +
-                                  field_parameters<AttemptSummary>() + ")"),
-      write_task(database, "insert or replace into job_tasks (job, " + field_columns<JobTask>() +
-                               ") values (?, " + field_parameters<JobTask>() + ")") {}
-
 Store::Store(const std::filesystem::path& results, StoreUse use)
-    : contents_(std::make_unique<Contents>(results, use)) {}
+    : contents_(std::make_unique<Contents>(open_results(results, use))) {}
 
 Store::~Store() = default;
 
@@ -208,13 +163,19 @@ int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {
                 "select max(?, coalesce(max(attempt), 0) + 1) from attempts where run = ?")
           .value<int>(first, run_id)
           .value();
-  Statement(database, "insert into attempts (run, attempt, status, reason, " +
-                          field_columns<AttemptStart>() + ") values (?, ?, 'running', '', " +
-                          field_parameters<AttemptStart>() + ")")
-      .run(run_id, attempt, start);
+  Statement(database, "insert into attempts " + values_of("run, attempt, status, reason, " +
+                                                          field_columns<AttemptStart>()))
+      .run(run_id, attempt, RunStatus::kRunning, "", start);
   Statement(database, "update runs set status = 'running', reason = '' where id = ?").run(run_id);
   transaction.commit();
   return attempt;
+}
+
+void Store::note_other_runners(int64_t run_id, int attempt, int64_t count) {
+  Statement(contents_->database,
+            "update attempts set other_runners = ?1 "
+            "where run = ?2 and attempt = ?3 and coalesce(other_runners, -1) < ?1")
+      .run(count, run_id, attempt);
 }
 
 void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
@@ -238,27 +199,37 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
   contents_->figures.erase({run_id, attempt});
 }
 
+void Store::record_status(int64_t run_id, RunStatus status, std::string_view reason) {
+  Transaction transaction(contents_->database);
+  Statement(contents_->database, "update runs set status = ?, reason = ? where id = ?")
+      .run(status, reason, run_id);
+  if (is_cut_short(status) || status == RunStatus::kFailed) {
+    Statement(contents_->database,
+              "update runs set (status, reason) = (select status, reason from attempts "
+              "  where run = runs.id and status in ('finished', 'out_of_memory') "
+              "  order by attempt desc limit 1) "
+              "where id = ? and exists (select 1 from attempts "
+              "  where run = runs.id and status in ('finished', 'out_of_memory'))")
+        .run(run_id);
+  }
+  transaction.commit();
+}
+
 std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {
-  std::vector<RunningAttempt> running;
-  Statement(
+  Statement select(
       contents_->database,
-      std::string("select ") + kRunRecordColumns + ", a.attempt, r.ranks, " +
-          field_columns<AttemptStart>() +
+      "select " + kRunColumns + ", a.attempt, r.ranks, " + field_columns<AttemptStart>() +
           " from attempts a join runs r on r.id = a.run "
           "where a.status = 'running' and r.experiment = ? and not exists ("
           "  select 1 from job_tasks t join jobs j on j.id = t.job where t.run = a.run "
           "  and t.over = 0 and a.slurm_job <> '' "
           "  and (j.slurm_job = '' or a.slurm_job in (j.slurm_job, j.slurm_job || '_' || t.task))) "
-          "order by r.position, a.attempt")
-      .query(
-          [&](Statement& row) {
-            RunningAttempt& attempt = running.emplace_back();
-            attempt.run = row.next<RunRecord>();
-            attempt.attempt = row.next<int>();
-            attempt.ranks = row.next<int>();
-            attempt.start = row.next<AttemptStart>();
-          },
-          experiment);
+          "order by r.position, a.attempt");
+  std::vector<RunningAttempt> running;
+  for (auto& [run, attempt, ranks, start] :
+       select.rows<RunRecord, int, int, AttemptStart>(experiment)) {
+    running.push_back({std::move(run), attempt, ranks, std::move(start)});
+  }
   return running;
 }
 

@@ -16,9 +16,8 @@
 #include "contract/spec/run_spec.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
-#include "runner/store/job_record.h"
+#include "runner/store/results_database.h"
 #include "runner/store/run_status.h"
-#include "runner/store/store_use.h"
 
 // The SQLite database of a results folder: what was planned, what ran, what every rank reported.
 namespace fsdp {
@@ -70,14 +69,6 @@ struct KnownOutOfMemory {
   std::string experiment;
   std::string point;
   int64_t value = 0;  // of the family's key
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("run", self.run);
-    visit("experiment", self.experiment);
-    visit("point", self.point);
-    visit("value", self.value);
-  }
 };
 
 // An attempt that begin_attempt recorded and end_attempt did not: another runner works on it, or
@@ -97,6 +88,14 @@ struct Recorded {
   int64_t sequence = 0;
   int64_t time_unix_ms = 0;
   Body body;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("rank", self.rank);
+    visit("sequence", self.sequence);
+    visit("time_unix_ms", self.time_unix_ms);
+    Body::visit_fields(self.body, visit);
+  }
 };
 
 // A part of a run's course: an attempt, and the last of its steps that counts.
@@ -184,6 +183,8 @@ class Store {
 
   // A new attempt, status running. Its number is the next, and at least `first`.
   int begin_attempt(int64_t run_id, const AttemptStart& start, int first = 1);
+  // So many other runners measured on the attempt's devices: the most that was ever said stays.
+  void note_other_runners(int64_t run_id, int attempt, int64_t count);
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
   // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when
@@ -234,13 +235,12 @@ class Store {
   // curve over all steps of a run is made of these. Of two that reached the checkpoint's step the
   // newer one counts.
   std::vector<Stretch> stretches(int64_t run_id, int attempt) const;
-  // What one attempt reported, in the order of ranks and of their steps or events.
-  std::vector<Recorded<StepDone>> steps(int64_t run_id, int attempt) const;
+  // What one attempt reported, of StepDone, EvaluationDone, CheckpointDone or DeviceSample, in the
+  // order of ranks and of their steps or events.
+  template <typename Body>
+  std::vector<Recorded<Body>> events(int64_t run_id, int attempt) const;
   // The newest steps of one rank, at most `count`, the last one last.
   std::vector<StepDone> newest_steps(int64_t run_id, int attempt, int rank, int count) const;
-  std::vector<Recorded<EvaluationDone>> evaluations(int64_t run_id, int attempt) const;
-  std::vector<Recorded<CheckpointDone>> checkpoints(int64_t run_id, int attempt) const;
-  std::vector<Recorded<DeviceSample>> device_samples(int64_t run_id, int attempt) const;
   // The last one of each device of each node.
   std::vector<Recorded<DeviceSample>> newest_device_samples(int64_t run_id, int attempt) const;
   // Of the ranks that have reported, in their order.

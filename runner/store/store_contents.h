@@ -5,20 +5,20 @@
 
 #include "runner/store/attempt_figures.h"
 #include "runner/store/database.h"
+#include "runner/store/schema.h"
 #include "runner/store/store.h"
 
 // The inside of Store, shared by its source files.
 namespace fsdp {
 
 // RunRecord's fields, of the table `runs r`.
-inline constexpr const char* kRunRecordColumns =
+inline const std::string kRunColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
     "coalesce((select max(attempt) from attempts where run = r.id), 0), "
     "(select source from experiments where name = r.experiment), r.current, r.data_digest";
+inline const std::string kSelectRuns = "select " + kRunColumns + " from runs r ";
 
 struct Store::Contents {
-  Contents(const std::filesystem::path& results, StoreUse use);
-
   // An attempt and what is computed from its events so far.
   struct Figures {
     AttemptFigures computed;
@@ -34,40 +34,47 @@ struct Store::Contents {
   // another process may have written, or a transaction have been rolled back.
   Figures& figures_of(int64_t run_id, int attempt);
   void write(int64_t run_id, int attempt, Figures& figures, bool has_ended);
-  std::vector<Stretch> stretches(int64_t run_id, int attempt);
   // Losses of an attempt that went on from a checkpoint begin where its run's did.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt);
 
-  // The rows of one experiment or (empty) of all.
-  template <typename Row>
-  std::vector<Row> read_view(const std::string& view, std::string_view experiment) {
-    std::vector<Row> rows;
-    const auto add = [&](Statement& row) { rows.push_back(row.next<Row>()); };
-    const std::string all = "select " + field_columns<Row>() + " from " + view;
-    if (experiment.empty()) {
-      Statement(database, all).query(add);
-    } else {
-      Statement(database, all + " where experiment = ?").query(add, experiment);
-    }
-    return rows;
+  // Into a table with one row per event.
+  template <Fields Body>
+  static std::string insert_event() {
+    return fmt::format("insert or ignore into {} {}", event_table<Body>.name,
+                       values_of("run, attempt, " + field_columns<Recorded<Body>>()));
   }
 
   Database database;
-  std::map<std::pair<int64_t, int>, Figures> figures;  // of attempts that are being ingested
+  std::map<std::pair<int64_t, int>, Figures> figures{};  // of attempts that are being ingested
   // Kept prepared because they run once per event.
-  Statement last_sequences;
-  Statement insert_rank;
-  Statement insert_step;
-  Statement insert_evaluation;
-  Statement insert_checkpoint;
-  Statement insert_device_sample;
-  Statement update_start;
-  Statement update_end;
-  Statement update_last_sequence;
-  Statement update_skipped_lines;
-  Statement update_rank_summary;
-  Statement write_summary;
-  Statement write_task;
+  Statement last_sequences{database,
+                           "select rank, last_sequence from ranks where run = ? and attempt = ?"};
+  Statement insert_rank{
+      database, "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"};
+  Statement insert_step{database, insert_event<StepDone>()};
+  Statement insert_evaluation{database, insert_event<EvaluationDone>()};
+  Statement insert_checkpoint{database, insert_event<CheckpointDone>()};
+  Statement insert_device_sample{database, insert_event<DeviceSample>()};
+  Statement update_start{database, "update ranks set started_unix_ms = ?, " +
+                                       field_columns<RunStarted>(" = ?") +
+                                       " where run = ? and attempt = ? and rank = ?"};
+  Statement update_end{
+      database,
+      "update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ? "
+      "where run = ? and attempt = ? and rank = ?"};
+  Statement update_last_sequence{
+      database,
+      "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
+      "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?"};
+  Statement update_skipped_lines{
+      database,
+      "update ranks set skipped_lines = ? "
+      "where run = ? and attempt = ? and rank = ? and skipped_lines < ?"};
+  Statement update_rank_summary{database, "update ranks set " + field_columns<RankSummary>(" = ?") +
+                                              " where run = ? and attempt = ? and rank = ?"};
+  Statement write_summary{database,
+                          "insert or replace into summaries " +
+                              values_of("run, attempt, " + field_columns<AttemptSummary>())};
 };
 
 }  // namespace fsdp

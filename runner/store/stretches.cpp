@@ -9,27 +9,21 @@ namespace {
 // are as near; 0: none. One that stopped before the step did not write its checkpoint, however new
 // it is.
 int attempt_that_reached(int64_t step, Database& database, int64_t run_id, int newest) {
+  Statement earlier(database,
+                    "select attempt, coalesce((select max(step) from steps s where s.run = a.run "
+                    "and s.attempt = a.attempt and s.rank = 0), 0) "
+                    "from attempts a where run = ? and attempt < ? order by attempt desc");
   int nearest = 0;
   int64_t reached = 0;
-  Statement(database,
-            "select attempt, coalesce((select max(step) from steps s where s.run = a.run "
-            "and s.attempt = a.attempt and s.rank = 0), 0) "
-            "from attempts a where run = ? and attempt < ? order by attempt desc")
-      .query(
-          [&](Statement& row) {
-            const int attempt = row.next<int>();
-            const auto last_step = row.next<int64_t>();
-            if (reached >= step || last_step <= reached) return;
-            nearest = attempt;
-            reached = last_step;
-          },
-          run_id, newest);
+  for (const auto& [attempt, last_step] : earlier.rows<int, int64_t>(run_id, newest)) {
+    if (reached >= step || last_step <= reached) continue;
+    nearest = attempt;
+    reached = last_step;
+  }
   return nearest;
 }
 
-}  // namespace
-
-std::vector<Stretch> Store::Contents::stretches(int64_t run_id, int attempt) {
+std::vector<Stretch> stretches_of(Database& database, int64_t run_id, int attempt) {
   std::vector<Stretch> found;
   Statement resumed_from_step(database,
                               "select resumed_from_step from ranks where run = ? and attempt = ? "
@@ -45,13 +39,19 @@ std::vector<Stretch> Store::Contents::stretches(int64_t run_id, int attempt) {
   return found;
 }
 
+}  // namespace
+
+std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
+  return stretches_of(contents_->database, run_id, attempt);
+}
+
 void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) {
   const auto goes_on = Statement(database,
                                  "select 1 from ranks where run = ? and attempt = ? and "
                                  "resumed_from_step > 0 limit 1")
                            .value<int64_t>(run_id, attempt);
   if (!goes_on) return;  // an attempt that did not come to its first step has no losses
-  std::vector<Stretch> course = stretches(run_id, attempt);
+  std::vector<Stretch> course = stretches_of(database, run_id, attempt);
   course.pop_back();
   if (course.empty()) return;
   summary.loss_first =
@@ -65,14 +65,12 @@ void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id,
                         "and step <= ? and token_accuracy is not null order by sequence desc");
   std::ranges::reverse(course);
   for (const Stretch& stretch : course) {
-    evaluations.query(
-        [&](Statement& row) {
-          const auto loss = row.next<std::optional<double>>();
-          summary.validation_loss_first = loss;
-          auto& best = summary.validation_loss_best;
-          if (loss) best = std::min(*loss, best.value_or(*loss));
-        },
-        run_id, stretch.attempt, stretch.last_step);
+    for (const auto& loss :
+         evaluations.rows<std::optional<double>>(run_id, stretch.attempt, stretch.last_step)) {
+      summary.validation_loss_first = loss;
+      auto& best = summary.validation_loss_best;
+      if (loss) best = std::min(*loss, best.value_or(*loss));
+    }
   }
 }
 

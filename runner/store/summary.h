@@ -3,10 +3,20 @@
 #include <cstdint>
 #include <optional>
 
-#include "runner/store/meaning.h"
-
 // What a table shows of an attempt and of its ranks.
 namespace fsdp {
+
+enum class Better { kNeither, kLess, kMore };
+enum class Shown { kAlways, kWhereKnown };
+
+// What readers are told of a member of a row. Its parts follow the member in its line of
+// visit_fields, and make it a column of every report, a condition, a group and a sort.
+struct Meaning {
+  const char* sentence;      // what it is, and what it is taken over; its unit ends its name
+  const char* heading = "";  // '\n' where tables break it; empty: not among the usual columns
+  Better better = Better::kNeither;
+  Shown shown = Shown::kAlways;  // among the usual ones
+};
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
 // neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or

@@ -1,6 +1,7 @@
 #include "runner/sweep/experiment_lock.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -55,8 +56,7 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
     close(descriptor);
     return -1;
   }
-  const std::string self =
-      "process " + std::to_string(getpid()) + " on " + host_name() + std::string(purpose) + '\n';
+  const std::string self = fmt::format("process {} on {}{}\n", getpid(), host_name(), purpose);
   if (ftruncate(descriptor, 0) != 0 ||
       write(descriptor, self.data(), self.size()) != static_cast<ssize_t>(self.size())) {
     const std::error_code cause(errno, std::generic_category());
@@ -74,9 +74,9 @@ ExperimentLock::ExperimentLock(const std::filesystem::path& results, const std::
   std::string awaited;
   for (std::string owner; (descriptor_ = lock(results, experiment, owner)) < 0;) {
     if (!owner.ends_with(kForAMoment) || std::chrono::steady_clock::now() >= end) {
-      throw std::runtime_error("another fsdp-run (" + owner + ") is at work on '" + experiment +
-                               "' in " + results.string() +
-                               "; wait for it, or stop it and call again");
+      throw std::runtime_error(fmt::format(
+          "another fsdp-run ({}) is at work on '{}' in {}; wait for it, or stop it and call again",
+          owner, experiment, results.string()));
     }
     if (owner != awaited) say("waits for " + owner);
     awaited = owner;
@@ -84,20 +84,20 @@ ExperimentLock::ExperimentLock(const std::filesystem::path& results, const std::
   }
 }
 
+std::unique_ptr<ExperimentLock> ExperimentLock::held(int descriptor) {
+  return std::unique_ptr<ExperimentLock>(descriptor < 0 ? nullptr : new ExperimentLock(descriptor));
+}
+
 std::unique_ptr<ExperimentLock> ExperimentLock::if_free(const std::filesystem::path& results,
                                                         const std::string& experiment,
                                                         std::string& owner) {
-  const int descriptor = lock(results, experiment, owner);
-  if (descriptor < 0) return nullptr;
-  return std::unique_ptr<ExperimentLock>(new ExperimentLock(descriptor));
+  return held(lock(results, experiment, owner));
 }
 
 std::unique_ptr<ExperimentLock> ExperimentLock::for_a_moment(const std::filesystem::path& results,
                                                              const std::string& experiment) {
   std::string owner;
-  const int descriptor = lock(results, experiment, owner, kForAMoment);
-  if (descriptor < 0) return nullptr;
-  return std::unique_ptr<ExperimentLock>(new ExperimentLock(descriptor));
+  return held(lock(results, experiment, owner, kForAMoment));
 }
 
 ExperimentLock::~ExperimentLock() { close(descriptor_); }

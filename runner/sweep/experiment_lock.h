@@ -28,6 +28,7 @@ class ExperimentLock {
 
  private:
   explicit ExperimentLock(int descriptor) : descriptor_(descriptor) {}
+  static std::unique_ptr<ExperimentLock> held(int descriptor);  // null where it is below 0
 
   int descriptor_;
 };

@@ -16,6 +16,7 @@
 #include "runner/attempt/input_changes.h"
 #include "runner/attempt/records.h"
 #include "runner/attempt/run_folder.h"
+#include "runner/attempt/shorter_run.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 
@@ -92,9 +93,13 @@ void Sweep::record() {
     running_.at(ended.run).ingest_all_but_last();
     look_at_inputs(ended);
   }
+  const std::optional<int64_t> others = other_runners();
   std::optional<Store::Batch> batch;
   if (!ended_.empty()) batch.emplace(store_);
-  for (auto& [id, attempt] : running_) attempt.give();
+  for (auto& [id, attempt] : running_) {
+    attempt.give();
+    if (others > 0) store_.note_other_runners(id, attempt.attempt(), *others);
+  }
   std::vector<Closed> closed;
   for (const Ended& ended : ended_) closed.push_back(close(ended));
   const RunToLaunch* next = begun_ ? nullptr : next_run(closed);
@@ -107,6 +112,11 @@ void Sweep::record() {
   ended_.clear();
   for (Closed& each : closed) conclude(std::move(each));
   if (next) begun_ = Begun{take_waiting(next_id), next_attempt};
+}
+
+std::optional<int64_t> Sweep::other_runners() const {
+  if (!settings_.other_runners) return std::nullopt;
+  return settings_.other_runners();
 }
 
 void Sweep::stop_when_asked(std::chrono::milliseconds patience) {
@@ -184,6 +194,7 @@ int Sweep::begin(const RunToLaunch& run) {
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
+  start.other_runners = other_runners();
   return store_.begin_attempt(run.record.id, start, claim(run.record));
 }
 
@@ -240,7 +251,13 @@ std::optional<std::string> Sweep::start(const Begun& begun) {
 void Sweep::prepare_folder(const Begun& begun) const {
   const RunPaths paths(settings_.results / begun.run.record.folder);
   const RunRecord& record = begun.run.record;
-  if (record.status == RunStatus::kFinished) set_checkpoints_aside(paths, record.attempt);
+  if (record.status == RunStatus::kFinished) {
+    set_checkpoints_aside(paths, record.attempt);
+  } else if (const std::string said = take_over_checkpoint(store_, settings_.results, begun.run);
+             !said.empty()) {
+    log(LogLevel::kInfo, "resume", said);
+    progress_.say(said);
+  }
   write_spec(paths, begun.run.spec);
   if (!settings_.job) return;
   write_launch_record(paths, begun.attempt,
@@ -302,8 +319,7 @@ Sweep::Closed Sweep::close(const Ended& ended) {
                                          .spec = spec,
                                          .attempt = attempt.attempt(),
                                          .was_started = ended.was_started,
-                                         .end = ended.end})
-                              .ending,
+                                         .end = ended.end}),
                 .next = {}};
   if (settings_.follow_up && !stopping_) {
     closed.next = settings_.follow_up(attempt.run(), closed.ending.status);

@@ -41,6 +41,8 @@ struct SweepSettings {
   // The run that follows one which has ended, if there is one.
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
   std::optional<JobOfSweep> job{};  // absent: in none
+  // How many other runners measure on the same devices now; empty: nobody knows.
+  std::function<int64_t()> other_runners{};
 };
 
 // What a run with this specification uses: the kinds of GPUs, or "cpu".
@@ -88,6 +90,7 @@ class Sweep {
   void turn();
   // One transaction where runs have ended. What is in memory follows when it is kept.
   void record();
+  std::optional<int64_t> other_runners() const;
   void look_at_inputs(Ended& ended);
   Closed close(const Ended& ended);
   void conclude(Closed closed);

@@ -1,5 +1,7 @@
 #include "runner/sweep/run_planner.h"
 
+#include <fmt/format.h>
+
 #include <iterator>
 #include <utility>
 
@@ -12,8 +14,9 @@ namespace fsdp {
 namespace {
 
 std::string known_not_to_fit(const KnownOutOfMemory& known, const std::string& key) {
-  return "not launched: " + key + "=" + std::to_string(known.value) + " ran out of memory ('" +
-         known.point + "' of the experiment '" + known.experiment + "'); --rerun launches it";
+  return fmt::format(
+      "not launched: {}={} ran out of memory ('{}' of the experiment '{}'); --rerun launches it",
+      key, known.value, known.point, known.experiment);
 }
 
 }  // namespace
@@ -96,8 +99,8 @@ std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
       steps.push_back(step(series, *value));
     } catch (const ConfigError& error) {
       if (series.checked) {
-        settings_.say(series.doubling->key() + "=" + std::to_string(*value) +
-                      " cannot be run, nor what would follow: " + error.what());
+        settings_.say(fmt::format("{}={} cannot be run, nor what would follow: {}",
+                                  series.doubling->key(), *value, error.what()));
       }
       break;
     }
@@ -151,8 +154,8 @@ std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expans
 bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
   const bool is_to_launch = decide(step, record);
   log(LogLevel::kInfo, "plan",
-      record.experiment + '/' + record.point + ' ' + record.hash.substr(0, 8) + ": " +
-          (is_to_launch ? "to run" : "kept") + ", is " + std::string(name_of(record.status)));
+      fmt::format("{}/{} {}: {}, is {}", record.experiment, record.point, record.hash.substr(0, 8),
+                  is_to_launch ? "to run" : "kept", name_of(record.status)));
   return is_to_launch;
 }
 

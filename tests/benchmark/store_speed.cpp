@@ -137,11 +137,9 @@ void ingest_speed(int64_t steps) {
 
   measure("plain SQLite inserts, one transaction", rows, [&] {
     Database database(folder.path() / "plain.sqlite");
-    database.execute(
-        "create table steps (run, attempt, rank, sequence, time, a, b, c, d, e, f, g, h, i, j, k, "
-        "l, m, n, o)");
-    Statement insert(
-        database, "insert into steps values (1, 1, ?, ?, ?, " + field_parameters<StepDone>() + ")");
+    const std::string columns = "rank, sequence, time_unix_ms, " + field_columns<StepDone>();
+    database.execute("create table steps (run default 1, attempt default 1, " + columns + ")");
+    Statement insert(database, "insert into steps " + values_of(columns));
     Transaction transaction(database);
     const StepDone done = made_up_step(7, 0);
     for (int64_t row = 0; row < rows; ++row) insert.run(row % kRanks, row, row, done);

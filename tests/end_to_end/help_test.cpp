@@ -14,7 +14,7 @@ TEST_CASE("every command's help fits 80 columns, describes every option and has 
   std::vector<std::string> names{""};
   CLI::App app;
   for (const Command& command : kCommands) {
-    command.add(app);
+    command.add_to(app);
     if (!app.get_subcommand(std::string(command.name))->get_group().empty()) {
       names.emplace_back(command.name);
     }

@@ -344,7 +344,7 @@ TEST_CASE(
       CHECK(std::filesystem::exists(one / "run.yaml"));
       CHECK(std::filesystem::exists(one / "attempt-1/rank0.log"));
       const Store store(workplace.results());
-      for (const auto& checkpoint : store.checkpoints(1, 1)) {
+      for (const auto& checkpoint : store.events<CheckpointDone>(1, 1)) {
         CHECK(std::filesystem::exists(one / checkpoint.body.path));
       }
       // One without a part of it is not called a checkpoint.
@@ -361,7 +361,7 @@ TEST_CASE(
     CHECK(std::filesystem::exists(workplace.results() / folder_2 / "checkpoints/step-2"));
     if (checkpoints) {
       CHECK(names_in(one / "checkpoints").empty());
-      CHECK(Store(workplace.results()).checkpoints(1, 1).empty());
+      CHECK(Store(workplace.results()).events<CheckpointDone>(1, 1).empty());
     } else {
       CHECK(names_in(one.parent_path()) ==
             std::vector<std::string>{path(folder_2).filename().string()});

@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <yaml-cpp/yaml.h>
 
 #include <catch2/catch.hpp>
@@ -145,6 +146,44 @@ TEST_CASE("runs go side by side when asked to") {
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("a runner waits for another one on its devices, or shares them and marks the rows") {
+  const Workplace one("  - {name: first}\n"), two("  - {name: second}\n");
+  const Variables host{{"TMPDIR", one / "."}};
+  Variables until_told = host;
+  until_told["STUB_RULES"] = "step=3,await=" + (one / "told").string();
+  Program first(one / ".", one.command({"experiment.yaml"}), until_told);
+  first.wait_for_error_text("first: started");
+  const std::string first_claim = "process " + std::to_string(first.process_id());
+  SECTION("waits") {
+    Program second(two / ".", two.command({"experiment.yaml"}), host);
+    second.wait_for_error_text("waits for " + first_claim + ", fsdp-run of 'trial'");
+    std::ofstream(one / "told") << '\n';
+    CHECK(first.wait().status == 0);
+    CHECK(second.wait().status == 0);
+    CHECK(rows(one).at(0).other_runners == 0);
+    CHECK(rows(two).at(0).other_runners == 0);
+  }
+  SECTION("is asked to stop while it waits") {
+    Program second(two / ".", two.command({"experiment.yaml"}), host);
+    second.wait_for_error_text("waits for " + first_claim);
+    second.send(SIGINT);
+    CHECK(second.wait().status == 130);
+    CHECK(rows(two).at(0).status == RunStatus::kPlanned);
+  }
+  SECTION("shares") {
+    Program second(two / ".", two.command({"experiment.yaml", "--share"}), until_told);
+    second.wait_for_error_text("beside " + first_claim);
+    CHECK(soon([&] { return rows(one).at(0).other_runners == 1; }));
+    std::ofstream(one / "told") << '\n';
+    for (Program* runner : {&first, &second}) {
+      const Ended ended = runner->wait();
+      CHECK(ended.status == 0);
+      CHECK_THAT(ended.output, Contains("another fsdp-run measured on the same devices"));
+    }
+    CHECK(rows(two).at(0).other_runners == 1);
+  }
+}
+
 TEST_CASE("GPUs that are missing or held by others are refused before anything is launched") {
   const Workplace workplace("  - {name: gpu, device: cuda, strategy: {kind: fsdp, ranks: 2}}\n");
   Variables environment{{"LD_LIBRARY_PATH", FAKE_NVML_FOLDER}, {"FAKE_NVML_GPUS", "80 80"}};
@@ -204,6 +243,14 @@ TEST_CASE("a dry run prints every run and writes nothing") {
   CHECK_THAT(ended.output,
              Contains("# point: \"second\"") && Contains("# folder: results/runs/trial/second-"));
   CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
+
+TEST_CASE("what is for jobs is expanded for them, without --launcher slurm too") {
+  const Workplace workplace("  - {name: one, device: auto, slurm.gpus_per_node: 1}\n");
+  for (const std::string option : {"--detach", "--follow"}) {
+    CHECK_THAT(workplace.run({"experiment.yaml", option, "--dry-run"}).output,
+               Contains("device: cuda"));
+  }
 }
 
 TEST_CASE("mistakes are named, with exit status 2, and nothing is launched") {

@@ -41,7 +41,9 @@ class Workplace:
 
     def call(self, *arguments, environment=None):
         return subprocess.run([self.runner, *arguments], cwd=self.folder, text=True,
-                              capture_output=True, env={**os.environ, **(environment or {})})
+                              capture_output=True,
+                              env={**os.environ, "TMPDIR": str(self.folder),
+                                   **(environment or {})})
 
     def add_what_the_stub_does_not_report(self):
         with self.database() as database:

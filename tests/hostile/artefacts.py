@@ -68,7 +68,8 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
             cwd=part,
             text=True,
             capture_output=True,
-            env={**os.environ, "STUB_RULES": RULES, "LSAN_OPTIONS": "exitcode=99"})
+            env={**os.environ, "TMPDIR": str(folder), "STUB_RULES": RULES,
+                 "LSAN_OPTIONS": "exitcode=99"})
         if ended.returncode != (1 if name == "sweep" else 0):
             raise SystemExit(f"the valid {name} ended with {ended.returncode}:\n"
                              f"{ended.stdout}{ended.stderr}")

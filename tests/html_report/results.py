@@ -100,7 +100,7 @@ def plan_many_more_runs(database, count):
 
 def run_program(runner, folder, arguments, **variables):
     done = subprocess.run([runner, *arguments], cwd=folder, capture_output=True,
-                          env=os.environ | variables)
+                          env=os.environ | {"TMPDIR": str(folder)} | variables)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 

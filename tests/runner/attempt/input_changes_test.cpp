@@ -218,8 +218,7 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
                                        .spec = planned.run.spec,
                                        .attempt = 1,
                                        .end = end,
-                                       .of_job = true})
-                            .ending;
+                                       .of_job = true});
   CHECK(ending.status == RunStatus::kFailed);
   CHECK(ending.reason == reason);
 }

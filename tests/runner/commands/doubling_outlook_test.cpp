@@ -1,4 +1,4 @@
-#include "runner/commands/doubling_outlook.h"
+#include "runner/commands/run_statuses.h"
 
 #include <catch2/catch.hpp>
 

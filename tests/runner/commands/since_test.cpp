@@ -1,4 +1,4 @@
-#include "runner/commands/since.h"
+#include "runner/commands/local_time.h"
 
 #include <catch2/catch.hpp>
 #include <ctime>

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "runner/commands/node_table.h"
 #include "runner/commands/run_statuses.h"
 #include "runner/report/terminal_text.h"
 #include "runner/report/text_table.h"

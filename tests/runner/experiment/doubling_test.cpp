@@ -1,4 +1,4 @@
-#include "runner/experiment/doubling.h"
+#include "runner/experiment/doubling_series.h"
 
 #include <bit>
 #include <catch2/catch.hpp>

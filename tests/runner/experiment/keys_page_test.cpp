@@ -1,4 +1,4 @@
-#include "runner/experiment/keys_page.h"
+#include "runner/experiment/experiment_keys.h"
 
 #include <catch2/catch.hpp>
 

@@ -215,11 +215,10 @@ class RecordingProgress : public Progress {
   std::vector<std::string> lines;
 
  private:
-  void show_start(const RunProgress& run) override { say(run.point + ": started"); }
-  void show_queued(const RunProgress& run) override { say(run.point + ": queued " + run.job); }
-  void show_end(const RunProgress& run, const std::string& reason,
-                const std::filesystem::path& log) override {
-    say(end_line(run, reason, log));
+  void show(const RunProgress& run) override {
+    if (run.status == RunStatus::kRunning) say(run.point + ": started");
+    if (run.status == RunStatus::kQueued) say(run.point + ": queued " + run.job);
+    if (run.has_ended()) say(end_line(run));
   }
 };
 

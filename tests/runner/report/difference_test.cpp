@@ -1,5 +1,3 @@
-#include "runner/report/difference.h"
-
 #include <nlohmann/json.hpp>
 
 #include "tests/runner/report/report_fixture.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runner/report/columns.h"
-#include "runner/report/difference.h"
 #include "runner/report/doubling_notes.h"
 #include "runner/report/number_text.h"
 #include "runner/store/quantile.h"

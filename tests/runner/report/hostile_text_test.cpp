@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "contract/text/utf8.h"
-#include "runner/report/difference.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {

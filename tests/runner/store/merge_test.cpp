@@ -89,7 +89,7 @@ TEST_CASE("everything that two people measured is in one database, and whose it 
   CHECK(std::filesystem::weakly_canonical(all.path() / rows[2].folder) ==
         std::filesystem::canonical(bob.path()) / "runs/one");
   CHECK(store.spec_text(rows[2].run) == Store(bob.path()).spec_text(1));
-  CHECK(store.steps(rows[2].run, 1).size() == 5);
+  CHECK(store.events<StepDone>(rows[2].run, 1).size() == 5);
 }
 
 TEST_CASE("merging again adds nothing, keeps the runs' numbers, and takes over what is new") {

@@ -1,0 +1,149 @@
+#include "runner/launch/device_claim.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <random>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+namespace fsdp {
+namespace {
+
+constexpr mode_t kForEveryone = 01777;  // as /tmp: each removes only what is his
+constexpr size_t kLongestFile = 65'536;
+constexpr std::string_view kPrefix = "runner-";
+
+std::filesystem::path claims_folder() {
+  return std::filesystem::temp_directory_path() / "fsdp-run.devices";
+}
+
+[[noreturn]] void fail() {
+  throw std::system_error(errno, std::generic_category(), claims_folder().string());
+}
+
+int open_folder() {
+  const std::filesystem::path folder = claims_folder();
+  if (mkdir(folder.c_str(), kForEveryone) == 0) chmod(folder.c_str(), kForEveryone);  // past umask
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) fail();
+  return descriptor;
+}
+
+// By the descriptor, not by its path: whoever made the folder may put another in its place.
+std::vector<std::string> claims_in(int folder) {
+  std::vector<std::string> names;
+  DIR* entries = fdopendir(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (entries == nullptr) return names;
+  while (const dirent* entry = readdir(entries)) {
+    if (std::string_view(entry->d_name).starts_with(kPrefix)) names.emplace_back(entry->d_name);
+  }
+  closedir(entries);
+  return names;
+}
+
+struct Claim {
+  std::string who;
+  DeviceNames devices;
+};
+
+// Absent: its runner has ended.
+std::optional<Claim> read_claim(int folder, const std::string& name) {
+  const int file = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::string text;
+  if (flock(file, LOCK_SH | LOCK_NB) != 0) {
+    text.resize(kLongestFile);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(file, text.data(), text.size()))));
+  }
+  close(file);
+  if (text.empty()) return std::nullopt;
+  std::istringstream lines(text);
+  Claim claim;
+  std::getline(lines, claim.who);
+  for (std::string device; lines >> device;) claim.devices.insert(device);
+  return claim;
+}
+
+}  // namespace
+
+DeviceNames own_cores() {
+  DeviceNames names;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  sched_getaffinity(0, sizeof cores, &cores);
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &cores)) names.insert(fmt::format("cpu{}", core));
+  }
+  return names;
+}
+
+std::optional<DeviceClaim> DeviceClaim::take(const DeviceNames& devices, const std::string& who,
+                                             bool share, std::string& holders) {
+  DeviceClaim claim(devices, open_folder());
+  // Claims come one after the other, so that each sees those before it.
+  if (flock(claim.folder_, LOCK_EX) != 0) fail();
+  for (const std::string& name : claims_in(claim.folder_)) {
+    if (!read_claim(claim.folder_, name)) unlinkat(claim.folder_, name.c_str(), 0);
+  }
+  const std::vector<std::string> others = claim.others();
+  holders = fmt::format("{}", fmt::join(others, "; "));
+  if (!others.empty() && !share) return std::nullopt;
+  claim.write_file(who);
+  flock(claim.folder_, LOCK_UN);
+  return claim;
+}
+
+DeviceClaim::DeviceClaim(DeviceNames devices, int folder)
+    : devices_(std::move(devices)), folder_(folder) {}
+
+DeviceClaim::DeviceClaim(DeviceClaim&& other) noexcept
+    : devices_(std::move(other.devices_)),
+      folder_(std::exchange(other.folder_, -1)),
+      file_(std::exchange(other.file_, -1)),
+      name_(std::move(other.name_)) {}
+
+DeviceClaim::~DeviceClaim() {
+  if (file_ >= 0) {
+    unlinkat(folder_, name_.c_str(), 0);
+    close(file_);
+  }
+  if (folder_ >= 0) close(folder_);
+}
+
+void DeviceClaim::write_file(const std::string& who) {
+  name_ = fmt::format("{}{}-{:08x}", kPrefix, getpid(), std::random_device()());
+  file_ =
+      openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  const std::string text = fmt::format("{}\n{}\n", who, fmt::join(devices_, " "));
+  if (file_ < 0 || fchmod(file_, 0644) != 0 ||
+      write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      flock(file_, LOCK_EX) != 0) {
+    fail();
+  }
+}
+
+std::vector<std::string> DeviceClaim::others() const {
+  std::vector<std::string> holders;
+  for (const std::string& name : claims_in(folder_)) {
+    if (name == name_) continue;
+    const std::optional<Claim> claim = read_claim(folder_, name);
+    const auto is_shared = [&](const std::string& device) { return devices_.contains(device); };
+    if (claim && std::ranges::any_of(claim->devices, is_shared)) holders.push_back(claim->who);
+  }
+  return holders;
+}
+
+int64_t DeviceClaim::other_runners() const { return std::ssize(others()); }
+
+}  // namespace fsdp

@@ -1,0 +1,269 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runner/report/member_columns.h"
+#include "runner/report/number_text.h"
+
+// The columns of runs and of ranks: those that follow from members, those that are computed from
+// several figures, and what people read where it is more than a column's value.
+namespace fsdp {
+namespace {
+
+using enum Alignment;
+
+// --- repeats ---
+
+std::string repeats(const ReportRow& row) {
+  const size_t finished = row.series->finished_count;
+  const size_t all = row.series->runs.size();
+  return finished == all ? std::to_string(all) : fmt::format("{} of {}", finished, all);
+}
+
+std::vector<Column> repeats_columns() {
+  return {{"repeats", "repeats", "Runs of the series; for people: that finished, of all.", kRight,
+           [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
+           [](auto& row) { return row.series->runs.size() > 1; }}};
+}
+
+// --- ratios ---
+
+bool has_finished(const ReportRow& row) {
+  return row.is_series ? row.series->finished_count > 0 : row.run->status == RunStatus::kFinished;
+}
+
+// A row's figure divided by the baseline's, of what finished; of a series the ratio of the medians,
+// with its interval.
+template <typename T>
+std::optional<Ratio> ratio_to_baseline(const ReportRow& row,
+                                       std::optional<T> AttemptSummary::*member,
+                                       std::optional<Ratio> Series::*of_series) {
+  if (row.is_series && of_series != nullptr) return row.series->*of_series;
+  const Series* baseline = row.series->baseline;
+  if (baseline == nullptr || !has_finished(row)) return std::nullopt;
+  const std::optional<double> figure = row.run->*member;
+  const std::optional<double> other = baseline->median.*member;
+  if (!figure || !other || !std::isfinite(*figure / *other)) return std::nullopt;
+  return Ratio{.value = *figure / *other};
+}
+
+template <typename T>
+Column ratio_column(const char* name, const char* heading, const char* documentation,
+                    std::optional<T> AttemptSummary::*member,
+                    std::optional<Ratio> Series::*of_series) {
+  const auto of_row = [=](const ReportRow& row) {
+    return ratio_to_baseline(row, member, of_series);
+  };
+  return {name,
+          heading,
+          documentation,
+          kRight,
+          [=](auto& row) {
+            const std::optional<Ratio> known = of_row(row);
+            return known ? Value(known->value) : Value();
+          },
+          [=](auto& row) { return ratio(of_row(row)); }};
+}
+
+// An end of the interval of a series' ratio.
+Column end_column(const char* name, const char* documentation,
+                  std::optional<Ratio> Series::*of_series, double Interval::*end) {
+  return {name, "", documentation, kRight, [=](auto& row) {
+            const std::optional<Ratio>& known = row.series->*of_series;
+            return known && known->interval ? Value((*known->interval).*end) : Value();
+          }};
+}
+
+constexpr const char* kLowEnd =
+    "Low end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
+    "baseline, the least ratio between two; absent below 3.";
+constexpr const char* kHighEnd =
+    "High end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
+    "baseline, the greatest ratio between two; absent below 3.";
+
+std::vector<Column> ratio_columns() {
+  constexpr auto kTokensRatio = &Series::tokens_per_second_ratio;
+  constexpr auto kStepTimeRatio = &Series::step_time_ratio;
+  return {
+      ratio_column(
+          "tokens_per_second_ratio", "tokens/s\nratio",
+          "tokens_per_second / the baseline's median over its repeats; of rows that finished.",
+          &AttemptSummary::tokens_per_second, kTokensRatio),
+      end_column("tokens_per_second_ratio_low", kLowEnd, kTokensRatio, &Interval::low),
+      end_column("tokens_per_second_ratio_high", kHighEnd, kTokensRatio, &Interval::high),
+      ratio_column(
+          "step_time_ratio", "",
+          "step_time_ms_median / the baseline's median over its repeats; of rows that finished.",
+          &AttemptSummary::step_time_ms_median, kStepTimeRatio),
+      end_column("step_time_ratio_low", kLowEnd, kStepTimeRatio, &Interval::low),
+      end_column("step_time_ratio_high", kHighEnd, kStepTimeRatio, &Interval::high),
+      ratio_column("memory_allocated_ratio", "memory\nratio",
+                   "memory_allocated_bytes_max / the baseline's; of rows that finished.",
+                   &AttemptSummary::memory_allocated_bytes_max, nullptr),
+  };
+}
+
+// --- cost ---
+
+std::optional<double> training_time_ms(const ReportRow& row) {
+  if (!row.run->total_time_ms || !row.run->start_up_time_ms) return std::nullopt;
+  return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
+}
+
+// GPUs times the time they were held; absent on the CPU.
+std::optional<double> gpu_hours(const ReportRow& row) {
+  constexpr double kMillisecondsPerHour = 3'600'000;
+  if (row.run->device != DeviceKind::kCuda || !row.run->total_time_ms) return std::nullopt;
+  return static_cast<double>(row.run->ranks) * static_cast<double>(*row.run->total_time_ms) /
+         kMillisecondsPerHour;
+}
+
+std::vector<Column> cost_columns() {
+  return {
+      {"training_time_ms", "", "total_time_ms - start_up_time_ms: from the first step on.", kRight,
+       [](auto& row) { return to_value(training_time_ms(row)); }},
+      {"gpu_hours",
+       "GPU-\nhours",
+       "ranks x total_time_ms, of a run on GPUs.",
+       kRight,
+       [](auto& row) { return to_value(gpu_hours(row)); },
+       {},
+       [](auto& row) { return gpu_hours(row).has_value(); }},
+  };
+}
+
+// --- texts for people ---
+
+// Rows that are compared by throughput may differ in their steps and batches.
+bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
+
+// "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
+std::string strategy(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  std::string text(name_of(run.strategy));
+  if (!run.sharding.empty() && run.sharding != name_of(Sharding::kFullShard)) {
+    text += ' ' + run.sharding;
+  }
+  if (run.offload != Offload::kNone) text += "+offload";
+  if (run.offload == Offload::kParameters) text += " parameters";
+  return text;
+}
+
+std::string step_time(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  const std::string text = three_digits(run.step_time_ms_median);
+  if (!run.step_time_ms_median || !run.step_time_ms_p25 || !run.step_time_ms_p75) return text;
+  const double spread = *run.step_time_ms_p75 - *run.step_time_ms_p25;
+  return std::isnan(spread) ? text : text + " ±" + three_digits(spread);
+}
+
+std::string loss(std::optional<double> value) { return value ? decimals(*value, 4) : "-"; }
+
+std::string losses(const ReportRow& row) {
+  if (row.run->steps.value_or(0) == 0) return "-";
+  return loss(row.run->loss_first) + " -> " + loss(row.run->loss_last);
+}
+
+bool has_validation(const ReportRow& row) {
+  return row.run->validation_loss_first || row.run->token_accuracy_last;
+}
+
+// "4.1000 -> 2.5000", and the best when that is another one.
+std::string validation_losses(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  if (!has_validation(row)) return "-";
+  const std::string text =
+      loss(run.validation_loss_first) + " -> " + loss(run.validation_loss_last);
+  const std::optional<double>& best = run.validation_loss_best;
+  const bool is_another =
+      best && best != run.validation_loss_last && best != run.validation_loss_first;
+  return is_another ? text + " (best " + loss(best) + ")" : text;
+}
+
+std::string token_accuracy(const ReportRow& row) {
+  const std::optional<double>& accuracy = row.run->token_accuracy_last;
+  return accuracy ? decimals(100 * *accuracy, 1) + " %" : "-";
+}
+
+struct OwnText {
+  const char* column;
+  std::string (*text)(const ReportRow&) = nullptr;   // null: the usual one
+  bool (*is_shown_for)(const ReportRow&) = nullptr;  // null: the usual rows
+};
+
+constexpr OwnText kOwnTexts[] = {
+    {"strategy", strategy},
+    {"batch_size_per_rank",
+     [](auto& row) {
+       return fmt::format("{}x{}", row.run->batch_size_per_rank,
+                          row.run->gradient_accumulation_steps);
+     }},
+    {"total_batch", nullptr, is_about_throughput},
+    {"memory_allocated_bytes_max",
+     [](auto& row) {
+       return gibibytes(row.run->memory_allocated_bytes_min, row.run->memory_allocated_bytes_max);
+     }},
+    {"memory_reserved_bytes_max",
+     [](auto& row) {
+       return gibibytes(row.run->memory_reserved_bytes_min, row.run->memory_reserved_bytes_max);
+     }},
+    {"step_time_ms_median", step_time},
+    {"steps", nullptr, is_about_throughput},
+    {"loss_last", losses},
+    {"skipped_steps", nullptr, [](auto& row) { return row.run->skipped_steps.value_or(0) > 0; }},
+    {"validation_loss_last", validation_losses, has_validation},
+    {"token_accuracy_last", token_accuracy},
+};
+
+// --- together ---
+
+auto place_of(std::vector<Column>& columns, std::string_view name) {
+  return std::ranges::find(columns, name, &Column::name);
+}
+
+void insert_behind(std::vector<Column>& columns, std::string_view name,
+                   const std::vector<Column>& more) {
+  columns.insert(std::next(place_of(columns, name)), more.begin(), more.end());
+}
+
+std::vector<Column> columns_of_runs() {
+  std::vector<Column> columns = member_columns(&ReportRow::run);
+  insert_behind(columns, "repeat", repeats_columns());
+  insert_behind(columns, "tokens_per_second", ratio_columns());
+  insert_behind(columns, "start_up_time_ms", cost_columns());
+  for (const OwnText& own : kOwnTexts) {
+    Column& column = *place_of(columns, own.column);
+    if (own.text) column.text = own.text;
+    if (own.is_shown_for) column.is_shown_for = own.is_shown_for;
+  }
+  Column& status = *place_of(columns, "status");
+  status.value = [value = status.value](const ReportRow& row) {
+    return row.is_series ? Value(row.series->status_text()) : value(row);
+  };
+  return columns;
+}
+
+std::vector<Column> columns_of_ranks() {
+  std::vector<Column> columns = member_columns(&ReportRow::rank);
+  std::vector<Column> settings;
+  for (const char* name : {"strategy", "sharding", "offload"}) {
+    settings.push_back(find_column(fsdp::columns(), name, ""));
+  }
+  insert_behind(columns, "attempt", settings);
+  return columns;
+}
+
+}  // namespace
+
+std::span<const Column> columns() {
+  static const std::vector<Column> all = columns_of_runs();
+  return all;
+}
+
+std::span<const Column> rank_columns() {
+  static const std::vector<Column> all = columns_of_ranks();
+  return all;
+}
+
+}  // namespace fsdp
