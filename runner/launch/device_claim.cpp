@@ -32,6 +32,15 @@ std::filesystem::path claims_folder() {
   throw std::system_error(errno, std::generic_category(), claims_folder().string());
 }
 
+// In bounded time: another user may keep a lock for ever, and signals that ask to stop wait.
+void lock(int descriptor) {
+  constexpr int kTries = 300;
+  for (int i = 0; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK || i == kTries) fail();
+    usleep(10'000);
+  }
+}
+
 int open_folder() {
   const std::filesystem::path folder = claims_folder();
   if (mkdir(folder.c_str(), kForEveryone) == 0) chmod(folder.c_str(), kForEveryone);  // past umask
@@ -92,7 +101,7 @@ std::optional<DeviceClaim> DeviceClaim::take(const DeviceNames& devices, const s
                                              bool share, std::string& holders) {
   DeviceClaim claim(devices, open_folder());
   // Claims come one after the other, so that each sees those before it.
-  if (flock(claim.folder_, LOCK_EX) != 0) fail();
+  lock(claim.folder_);
   for (const std::string& name : claims_in(claim.folder_)) {
     if (!read_claim(claim.folder_, name)) unlinkat(claim.folder_, name.c_str(), 0);
   }
@@ -127,10 +136,10 @@ void DeviceClaim::write_file(const std::string& who) {
       openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   const std::string text = fmt::format("{}\n{}\n", who, fmt::join(devices_, " "));
   if (file_ < 0 || fchmod(file_, 0644) != 0 ||
-      write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      flock(file_, LOCK_EX) != 0) {
+      write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     fail();
   }
+  lock(file_);
 }
 
 std::vector<std::string> DeviceClaim::others() const {

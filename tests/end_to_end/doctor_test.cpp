@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
@@ -27,13 +28,20 @@ class Programs {
   std::filesystem::path folder_;
 };
 
-// The finding's first line.
+// The finding in one line: how it is wrapped depends on the length of the paths in it.
 std::string finding(const std::string& text, const std::string& subject) {
   std::istringstream lines(text);
+  std::string found;
   for (std::string line; std::getline(lines, line);) {
-    if (line.size() > 9 && line.substr(9).starts_with(subject + ' ')) return line;
+    const size_t indented = std::min(line.find_first_not_of(' '), line.size());
+    if (!found.empty() && indented < 9) break;
+    if (!found.empty()) {
+      found += ' ' + line.substr(indented);
+    } else if (line.size() > 9 && line.substr(9).starts_with(subject + ' ')) {
+      found = line;
+    }
   }
-  return "";
+  return found;
 }
 
 }  // namespace

@@ -220,6 +220,7 @@ mkdir big
 "$@" experiment.yaml --results small/results 2> full.txt & runner=$!
 until grep -q 'one: started' full.txt || ! kill -0 $runner; do sleep 0.05; done
 cat /dev/zero > small/filler 2>/dev/null || true
+touch is_full
 until grep -q 'waits: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
 rm small/filler
 status=0
@@ -233,7 +234,9 @@ TEST_CASE("ranks train on while their disk is full, and lose no event") {
                             "{device: cpu, train.steps: 1500}");
   std::filesystem::create_directory(workplace / "small");
   std::ofstream(workplace / "full_disk.sh") << kFullDiskOfRanks;
-  const Ended ended = in_mount_namespace(workplace, {{"STUB_STEP_MS", "2"}});
+  const Ended ended = in_mount_namespace(
+      workplace,
+      {{"STUB_STEP_MS", "2"}, {"STUB_RULES", "step=3,await=" + (workplace / "is_full").string()}});
   if (!std::filesystem::exists(workplace / "big")) {
     WARN("skipped: a file system cannot be mounted here: " << ended.errors);
     return;

@@ -46,20 +46,19 @@ def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, tmp_pa
     assert work.attempts() == {"other": ["finished"]}
 
 
-@pytest.mark.parametrize("impossible, reasons", [
-    ("partition: short, time: 5", ["PartitionTimeLimit"]),
-    ("partition: closed", ["PartitionDown"]),
-    # Which one Slurm gives depends on whether a scheduler has looked at the job yet.
-    ("nodes: 9", ["PartitionConfig", "PartitionNodeLimit"]),
+@pytest.mark.parametrize("impossible, reason", [
+    ("partition: short, time: 5", "PartitionTimeLimit"),
+    ("partition: closed", "PartitionDown"),
+    ("nodes: 9", "PartitionNodeLimit"),
 ])
-def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, impossible,
-                                                          reasons):
+def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, impossible, reason):
     ranks = 9 if "nodes" in impossible else 1
     work = workplace(cluster, experiment(
         [f"{{name: never, strategy: {{kind: ddp, ranks: {ranks}}}}}"], BASE, impossible))
     follower = work.start(*work.with_stub())
     told = read_until(follower, "cancel ends it")
-    assert any(f"does not start: {reason}: " in told for reason in reasons), told
+    # Which of the two Slurm gives depends on which of its schedulers looked last.
+    assert f"start: {reason}: " in told or "start: PartitionConfig: " in told
     cancelled = work.call("cancel", work.file)
     assert cancelled.returncode == 0, cancelled.stderr
     assert work.end_of(follower).returncode == 1

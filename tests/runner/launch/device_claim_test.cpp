@@ -1,6 +1,8 @@
 #include "runner/launch/device_claim.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,8 +26,7 @@ class Host : public TemporaryFolder {
 
   std::filesystem::path claims() const { return path() / "fsdp-run.devices"; }
   size_t claim_count() const {
-    return static_cast<size_t>(
-        std::distance(std::filesystem::directory_iterator(claims()), {}));
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(claims()), {}));
   }
 };
 
@@ -68,6 +69,17 @@ TEST_CASE("runners that share devices see each other") {
   CHECK(first->other_runners() == 0);
 }
 
+TEST_CASE("a lock that another user keeps on the claims is an error, no hang") {
+  const Host host;
+  std::string holders;
+  CHECK(take({"cpu0"}, holders));
+  const int folder = open(host.claims().c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(flock(folder, LOCK_EX) == 0);
+  CHECK_THROWS_AS(take({"cpu0"}, holders), std::system_error);
+  close(folder);
+  CHECK(take({"cpu0"}, holders));
+}
+
 TEST_CASE("the claim of a runner that was killed is none") {
   const Host host;
   int ready[2];
@@ -76,7 +88,8 @@ TEST_CASE("the claim of a runner that was killed is none") {
   if (runner == 0) {
     std::string holders;
     const auto claim = take({"cpu0"}, holders);
-    if (claim) [[maybe_unused]] const ssize_t written = write(ready[1], "r", 1);
+    if (claim) [[maybe_unused]]
+      const ssize_t written = write(ready[1], "r", 1);
     pause();
   }
   char claimed = 0;
