@@ -7,7 +7,7 @@
 #include "runner/attempt/records.h"
 #include "runner/attempt/said_by_ranks.h"
 #include "runner/launch/launcher.h"
-#include "runner/slurm/slurm.h"
+#include "runner/launch/queue.h"
 
 // How attempts and tasks of Slurm's jobs ended: pure functions of what is known.
 namespace fsdp {

@@ -135,9 +135,9 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
 
 // Unless Slurm is ending it: what was cancelled stays so.
 void requeue(const std::string& job) {
-  SlurmPrograms cluster;
-  const std::vector<TaskState> states = cluster.query({{job}});
-  if (!states.empty() && states.front().phase == TaskPhase::kRunning) cluster.requeue(job);
+  SlurmQueue queue;
+  const std::vector<TaskState> states = queue.query({{job}});
+  if (!states.empty() && states.front().phase == TaskPhase::kRunning) queue.requeue(job);
 }
 
 ExitCode attempt(const std::filesystem::path& folder) {

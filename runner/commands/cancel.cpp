@@ -47,11 +47,11 @@ void tell_of_runners(const Store& store, const CancelArguments& arguments,
 
 // Until the results tell that they have ended; a runner that follows the jobs sees it by itself.
 void wait_for_end(Store& store, const CancelArguments& arguments, const std::set<int64_t>& runs,
-                  SlurmCluster& cluster, std::string_view here) {
+                  Queue& queue, std::string_view here) {
   const Pauses pauses = real_pauses();
   const auto end = pauses.now() + kPatience;
   do {
-    refresh_free_jobs(store, arguments.results, cluster, pauses);
+    refresh_free_jobs(store, arguments.results, queue, pauses);
     if (jobs_to_cancel(store, runs, here).names.empty()) return;
     pauses.wait(std::chrono::seconds(1));
   } while (pauses.now() < end);
@@ -60,21 +60,21 @@ void wait_for_end(Store& store, const CancelArguments& arguments, const std::set
 
 ExitCode cancel_command(const CancelArguments& arguments) {
   Store store = existing_results(arguments.results);
-  SlurmPrograms cluster;
+  SlurmQueue queue;
   std::string here;
   JobsToCancel chosen;
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {
     if (!store.open_jobs("").empty()) {
-      here = cluster.config().cluster;
-      refresh_free_jobs(store, arguments.results, cluster, real_pauses());
+      here = queue.limits().cluster;
+      refresh_free_jobs(store, arguments.results, queue, real_pauses());
     }
     chosen = jobs_to_cancel(store, runs, here);
     if (!chosen.other_clusters.empty()) {
       std::cout << visible_line(left_alone(chosen.other_clusters)) << '\n';
     }
-    if (!chosen.names.empty()) cluster.cancel(chosen.names);
-  } catch (const SlurmUnavailable& error) {
+    if (!chosen.names.empty()) queue.cancel(chosen.names);
+  } catch (const QueueUnavailable& error) {
     throw std::runtime_error(
         "Slurm does not answer, nothing is known to be cancelled; call again "
         "when it does: " +
@@ -87,7 +87,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     std::cout << "no job to cancel\n";
   } else {
     std::cout << std::flush;
-    wait_for_end(store, arguments, runs, cluster, here);
+    wait_for_end(store, arguments, runs, queue, here);
   }
   tell_of_runners(store, arguments, runs);
   return ExitCode::kOk;

@@ -39,15 +39,14 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results) {
   if (store.open_jobs("").empty()) return;
   std::ofstream(asked_file(results)) << '\n';
   try {
-    SlurmPrograms cluster;
-    const std::set<std::string> not_asked =
-        refresh_free_jobs(store, results, cluster, real_pauses());
+    SlurmQueue queue;
+    const std::set<std::string> not_asked = refresh_free_jobs(store, results, queue, real_pauses());
     for (const std::string& experiment : not_asked) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
                 << "' this tells what they wrote\n";
     }
     if (!not_asked.empty()) return;
-    const std::set<std::string> others = other_clusters(store, cluster.config().cluster, "");
+    const std::set<std::string> others = other_clusters(store, queue.limits().cluster, "");
     if (!others.empty()) std::cerr << "fsdp-run: " << visible_line(left_alone(others)) << '\n';
   } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
     std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: "

@@ -41,9 +41,9 @@ DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host) {
 
 // What this host's runners have claimed. Waits until no other one has any of the devices, unless
 // they are to be shared.
-class Claim {
+class HeldDevices {
  public:
-  explicit Claim(Progress& progress) : progress_(progress) {}
+  explicit HeldDevices(Progress& progress) : progress_(progress) {}
 
   // False: asked to stop meanwhile.
   bool take(const DeviceNames& devices, const std::string& who, bool share) {
@@ -102,11 +102,11 @@ ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
                   SweepSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
-  Claim claim(listeners.progress);
+  HeldDevices held(listeners.progress);
   const std::string who =
       fmt::format("process {}, fsdp-run of '{}'", getpid(), runs.front().record.experiment);
-  if (!claim.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
-  settings.other_runners = [&] { return claim.other_runners(); };
+  if (!held.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
+  settings.other_runners = [&] { return held.other_runners(); };
 
   const auto needed = static_cast<size_t>(gpus_needed(runs));
   const bool may_be_held = needed == 0 || options.share;

@@ -41,9 +41,9 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
       cancel_("fsdp-run cancel " + shell_quoted(submission.experiment) +
               results_option(listeners.results)),
       options_(options),
-      submission_(listeners, cluster_, submission),
+      submission_(listeners, queue_, submission),
       sweep_(
-          listeners, cluster_, submission_,
+          listeners, queue_, submission_,
           {.experiment = submission.experiment,
            .follow_up = [&](const RunToLaunch& ended,
                             RunStatus status) { return planner.after(ended, status); },

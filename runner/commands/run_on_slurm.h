@@ -8,7 +8,7 @@
 
 #include "runner/commands/run_arguments.h"
 #include "runner/jobs/job_submission.h"
-#include "runner/jobs/slurm_sweep.h"
+#include "runner/jobs/queue_sweep.h"
 #include "runner/slurm/slurm.h"
 #include "runner/sweep/run_planner.h"
 #include "runner/sweep/stop_signals.h"
@@ -37,10 +37,10 @@ class SlurmRunner {
   std::string cancel_;
   SlurmOptions options_;
   size_t not_submitted_ = 0;  // runs without a result that --follow leaves alone
-  SlurmPrograms cluster_;
+  SlurmQueue queue_;
   StopSignals stop_signals_;
   JobSubmission submission_;
-  SlurmSweep sweep_;
+  QueueSweep sweep_;
 };
 
 }  // namespace fsdp

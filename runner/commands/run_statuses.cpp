@@ -92,9 +92,9 @@ Cells cells_of(const RunState& run) {
           nodes_cell(row)};
 }
 
-using Series = std::vector<const ComparisonRow*>;
+using DoubledRuns = std::vector<const ComparisonRow*>;
 
-std::string outlook(const Series& series) {
+std::string outlook(const DoubledRuns& series) {
   const ComparisonRow& last = **std::ranges::max_element(
       series, {}, [](const ComparisonRow* row) { return *row->family_value; });
   const auto open = std::ranges::find_if(
@@ -195,7 +195,7 @@ std::vector<std::string> status_table(std::span<const RunState> runs, size_t wid
 }
 
 std::string doubling_outlook(std::span<const ComparisonRow> rows) {
-  std::map<std::pair<std::string, int64_t>, Series> all;
+  std::map<std::pair<std::string, int64_t>, DoubledRuns> all;
   for (const ComparisonRow& row : rows) {
     if (row.family_value) all[{row.experiment, row.position}].push_back(&row);
   }

@@ -12,6 +12,7 @@
 #include "runner/attempt/closing.h"
 #include "runner/jobs/job_submission.h"
 #include "runner/slurm/job_output.h"
+#include "runner/slurm/slurm.h"
 
 namespace fsdp {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runner/attempt/open_attempt.h"
-#include "runner/slurm/slurm.h"
+#include "runner/launch/queue.h"
 #include "runner/store/store.h"
 
 namespace fsdp {

@@ -47,9 +47,8 @@ JobTask task_of(const RunToLaunch& run, int64_t number) {
   return {.task = number, .run = run.record.id, .device_kind = slurm_device_kind(run.spec)};
 }
 
-JobSubmission::JobSubmission(const RunListeners& listeners, SlurmCluster& cluster,
-                             Settings settings)
-    : listeners_(listeners), cluster_(cluster), settings_(std::move(settings)) {}
+JobSubmission::JobSubmission(const RunListeners& listeners, Queue& queue, Settings settings)
+    : listeners_(listeners), queue_(queue), settings_(std::move(settings)) {}
 
 void JobSubmission::add(std::vector<RunToLaunch> runs) {
   std::ranges::move(runs, std::back_inserter(waiting_));
@@ -67,7 +66,7 @@ void JobSubmission::push() {
   check_are_there(listeners_.results);
   at_limit_ = false;
   if (prepared_) submit(/*may_be_submitted=*/true);
-  if (!waiting_.empty() && !config_) most_tasks_ = (config_ = cluster_.config())->max_array_size;
+  if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = queue_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
     std::vector<RunToLaunch> runs = take_job();
     try {
@@ -104,7 +103,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunToLaunch> runs) 
   const RunSpec& first = runs.front().spec;
   JobRecord job{.experiment = settings_.experiment,
                 .token = new_token(),
-                .cluster = config_->cluster,
+                .cluster = limits_->cluster,
                 .mode = std::string(name_of(first.slurm.mode)),
                 .submitted_unix_ms = now_unix_ms(),
                 .provenance = settings_.provenance};
@@ -157,10 +156,10 @@ void JobSubmission::submit(bool may_be_submitted) {
   const JobRecord& job = prepared_->job;
   try {
     std::optional<std::string> slurm_job;
-    if (may_be_submitted) slurm_job = cluster_.find_submission(job.token);
-    if (!slurm_job) slurm_job = cluster_.submit(listeners_.results / job.folder / kScriptName);
+    if (may_be_submitted) slurm_job = queue_.find_submission(job.token);
+    if (!slurm_job) slurm_job = queue_.submit(listeners_.results / job.folder / kScriptName);
     accept(*slurm_job);
-  } catch (const SlurmRefused& refused) {
+  } catch (const QueueRefused& refused) {
     refused.later() ? put_back() : refuse(refused.what());
   }
 }
@@ -176,7 +175,7 @@ void JobSubmission::accept(const std::string& slurm_job) {
   listeners_.progress.say(
       fmt::format("submitted job {}: {}", slurm_job, counted(std::ssize(prepared_->runs), "run")));
   submitted_.push_back(*std::exchange(prepared_, std::nullopt));
-  most_tasks_ = std::min(most_tasks_ * 2, config_ ? config_->max_array_size : most_tasks_);
+  most_tasks_ = std::min(most_tasks_ * 2, limits_ ? limits_->max_array_size : most_tasks_);
 }
 
 // The script stays, for whoever wants to see what was refused.

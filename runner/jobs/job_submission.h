@@ -10,7 +10,7 @@
 
 #include "runner/attempt/open_attempt.h"
 #include "runner/jobs/job_plan.h"
-#include "runner/slurm/slurm.h"
+#include "runner/launch/queue.h"
 #include "runner/store/store.h"
 
 namespace fsdp {
@@ -39,18 +39,18 @@ class JobSubmission {
     std::vector<RunToLaunch> runs;
   };
 
-  JobSubmission(const RunListeners& listeners, SlurmCluster& cluster, Settings settings);
+  JobSubmission(const RunListeners& listeners, Queue& queue, Settings settings);
 
   // Runs for the next push().
   void add(std::vector<RunToLaunch> runs);
   // Submits what was added, until a limit on submitted jobs is reached. Runs that Slurm refuses
-  // have failed, and others go on. Throws SlurmUnavailable: to be called again later; nothing is
+  // have failed, and others go on. Throws QueueUnavailable: to be called again later; nothing is
   // submitted twice. What was submitted until then is in take_submitted().
   void push();
   // What push() has submitted since the last call.
   std::vector<Submission> take_submitted();
   // Whether Slurm has answered since this was made.
-  bool has_seen_slurm() const { return config_.has_value(); }
+  bool has_seen_slurm() const { return limits_.has_value(); }
   // Runs that wait for push().
   int64_t waiting() const;
   // The job, by its number in the store, of which it is not known whether Slurm has it.
@@ -75,9 +75,9 @@ class JobSubmission {
                      const std::string& script);
 
   RunListeners listeners_;
-  SlurmCluster& cluster_;
+  Queue& queue_;
   Settings settings_;
-  std::optional<SlurmConfig> config_{};
+  std::optional<QueueLimits> limits_{};
   std::deque<RunToLaunch> waiting_{};
   std::optional<Submission> prepared_{};  // recorded, not known to have been submitted
   std::vector<Submission> submitted_{};

@@ -59,13 +59,12 @@ std::string left_alone(const std::set<std::string>& clusters) {
       fmt::join(clusters, ", "));
 }
 
-void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
-                         std::string_view experiment) {
+void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment) {
   std::optional<std::map<int64_t, RunRecord>> runs;
   for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
-    if (!job.slurm_job.empty() || !is_of_cluster(job, cluster.config().cluster)) continue;
+    if (!job.slurm_job.empty() || !is_of_cluster(job, queue.limits().cluster)) continue;
     if (!runs) runs = runs_by_id(listeners.store);
-    std::optional<std::string> found = cluster.find_submission(job.token);
+    std::optional<std::string> found = queue.find_submission(job.token);
     if (!found) found = named_by_attempt(listeners, job, *runs);
     if (found) {
       Store::Batch batch(listeners.store);

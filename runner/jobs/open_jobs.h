@@ -8,7 +8,7 @@
 
 #include "runner/attempt/open_attempt.h"
 #include "runner/jobs/job_follower.h"
-#include "runner/slurm/slurm.h"
+#include "runner/launch/queue.h"
 
 // Jobs that an earlier runner submitted and did not see to their end.
 namespace fsdp {
@@ -24,9 +24,8 @@ std::string left_alone(const std::set<std::string>& clusters);
 
 // Jobs of the experiment whose runner ended before sbatch answered: those that were submitted get
 // their id, the others are forgotten; those of other clusters stay as they are. Throws
-// SlurmUnavailable.
-void confirm_submissions(const RunListeners& listeners, SlurmCluster& cluster,
-                         std::string_view experiment);
+// QueueUnavailable.
+void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment);
 
 // Follows every open job of the experiment, but only what they write where they are not of the
 // cluster `here`; absent: its name is not known. `left_out` is a job that is being submitted.

@@ -1,4 +1,4 @@
-#include "runner/jobs/slurm_sweep.h"
+#include "runner/jobs/queue_sweep.h"
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ Pauses real_pauses() {
           }};
 }
 
-void SlurmPatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
+void QueuePatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
   if (pause_ == std::chrono::seconds(0)) {
     progress.warn("Slurm does not answer: " + problem + "; it is asked again until it does");
   }
@@ -44,43 +44,43 @@ void SlurmPatience::no_answer(TimePoint now, const std::string& problem, Progres
   next_ = now + pause_;
 }
 
-void SlurmPatience::answer(Progress& progress) {
+void QueuePatience::answer(Progress& progress) {
   if (pause_ > std::chrono::seconds(0)) progress.say("Slurm answers again");
   pause_ = std::chrono::seconds(0);
 }
 
-SlurmSweep::SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster,
-                       JobSubmission& submission, Settings settings, Pauses pauses)
+QueueSweep::QueueSweep(const RunListeners& listeners, Queue& queue, JobSubmission& submission,
+                       Settings settings, Pauses pauses)
     : listeners_(listeners),
-      cluster_(cluster),
+      queue_(queue),
       submission_(submission),
       settings_(std::move(settings)),
       pauses_(std::move(pauses)),
       follower_(listeners, pauses_.now),
       results_patience_(listeners.store, listeners.progress) {}
 
-bool SlurmSweep::pick_up() {
+bool QueueSweep::pick_up() {
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
   for (;;) {
     try {
-      confirm_submissions(listeners_, cluster_, settings_.experiment);
-      pick_up_jobs(cluster_.config().cluster);
+      confirm_submissions(listeners_, queue_, settings_.experiment);
+      pick_up_jobs(queue_.limits().cluster);
       return true;
-    } catch (const SlurmUnavailable& error) {
+    } catch (const QueueUnavailable& error) {
       patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
     }
     if (pauses_.wait(patience_.pause())) return false;
   }
 }
 
-void SlurmSweep::pick_up_jobs(const std::string& here) {
+void QueueSweep::pick_up_jobs(const std::string& here) {
   const std::set<std::string> others = other_clusters(listeners_.store, here, settings_.experiment);
   if (!others.empty()) listeners_.progress.warn(left_alone(others));
   follow_open_jobs(follower_, listeners_, here, settings_.experiment);
   follower_.pass(ask());
 }
 
-bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
+bool QueueSweep::submit(std::vector<RunToLaunch> runs) {
   for (const RunToLaunch& run : runs) expect(listeners_.progress, run);
   submission_.add(std::move(runs));
   for (;;) {
@@ -88,9 +88,9 @@ bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
     try {
       if (results_patience_.attempt([&] { push(); })) return true;
       is_stale_ = true;
-    } catch (const SlurmUnavailable& error) {
+    } catch (const QueueUnavailable& error) {
       if (!submission_.has_seen_slurm()) {
-        throw SlurmUnavailable(
+        throw QueueUnavailable(
             fmt::format("Slurm cannot be reached: {}; nothing was submitted; call again when "
                         "`sinfo` answers, or leave out --launcher slurm to run on this host",
                         error.what()));
@@ -102,7 +102,7 @@ bool SlurmSweep::submit(std::vector<RunToLaunch> runs) {
   }
 }
 
-void SlurmSweep::push() {
+void QueueSweep::push() {
   const auto follow_submitted = [&] {
     for (JobSubmission::Submission& submitted : submission_.take_submitted()) {
       follower_.follow(std::move(submitted.job), submitted.runs);
@@ -119,7 +119,7 @@ void SlurmSweep::push() {
   patience_.answer(listeners_.progress);
 }
 
-ExitCode SlurmSweep::follow() {
+ExitCode QueueSweep::follow() {
   for (bool stop = false;; stop = pauses_.wait(kLookInterval)) {
     if (stop) return ExitCode::kInterrupted;
     const bool is_recorded = look();
@@ -130,7 +130,7 @@ ExitCode SlurmSweep::follow() {
   return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
 }
 
-bool SlurmSweep::look() {
+bool QueueSweep::look() {
   const bool is_recorded = results_patience_.attempt([&] {
     if (is_stale_) begin_anew();
     if (pauses_.now() >= next_query_) {
@@ -149,14 +149,14 @@ bool SlurmSweep::look() {
 }
 
 // As a runner does that is called while jobs are open.
-void SlurmSweep::begin_anew() {
+void QueueSweep::begin_anew() {
   listeners_.store.check_is_writable();
   follower_.forget();
-  follow_open_jobs(follower_, listeners_, cluster_.config().cluster, settings_.experiment,
+  follow_open_jobs(follower_, listeners_, queue_.limits().cluster, settings_.experiment,
                    submission_.unanswered());
 }
 
-void SlurmSweep::turn() {
+void QueueSweep::turn() {
   next_query_ = pauses_.now() + settings_.query_interval;
   settle();
   std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));
@@ -167,32 +167,32 @@ void SlurmSweep::turn() {
   next_push_ = pauses_.now() + kLongestPause;
   try {
     push();
-  } catch (const SlurmUnavailable& error) {
+  } catch (const QueueUnavailable& error) {
     patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
     next_query_ = patience_.next();
   }
 }
 
 // Starts what follows from runs that have ended.
-void SlurmSweep::settle() {
+void QueueSweep::settle() {
   for (; !ended_.empty(); ended_.pop_front()) after(ended_.front());
 }
 
-std::optional<std::vector<TaskState>> SlurmSweep::ask() {
+std::optional<std::vector<TaskState>> QueueSweep::ask() {
   const std::vector<std::string> tasks = follower_.tasks();
   if (tasks.empty()) return std::vector<TaskState>{};
   try {
-    std::vector<TaskState> states = cluster_.query(tasks);
+    std::vector<TaskState> states = queue_.query(tasks);
     patience_.answer(listeners_.progress);
     return states;
-  } catch (const SlurmUnavailable& error) {
+  } catch (const QueueUnavailable& error) {
     patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
     next_query_ = patience_.next();
     return std::nullopt;
   }
 }
 
-void SlurmSweep::after(const JobFollower::Ended& ended) {
+void QueueSweep::after(const JobFollower::Ended& ended) {
   if (restart(ended)) return;
   some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
   if (!settings_.follow_up) return;
@@ -206,18 +206,18 @@ void SlurmSweep::after(const JobFollower::Ended& ended) {
   }
 }
 
-bool SlurmSweep::leave_to_allocation(const RunToLaunch& run) {
+bool QueueSweep::leave_to_allocation(const RunToLaunch& run) {
   const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.record.id);
   if (job) follower_.follow_in(*job, run);
   return job.has_value();
 }
 
-bool SlurmSweep::may_start_again(const RunToLaunch& run) const {
+bool QueueSweep::may_start_again(const RunToLaunch& run) const {
   return next_restart(run, run.record.status, 0).has_value();
 }
 
 // A run that has no attempt was not reached by its job, and did not use up its time.
-std::optional<int64_t> SlurmSweep::next_restart(const RunToLaunch& run, RunStatus status,
+std::optional<int64_t> QueueSweep::next_restart(const RunToLaunch& run, RunStatus status,
                                                 int64_t least) const {
   const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);
   const int64_t restart = std::max(attempts, least);
@@ -226,7 +226,7 @@ std::optional<int64_t> SlurmSweep::next_restart(const RunToLaunch& run, RunStatu
   return restart;
 }
 
-bool SlurmSweep::restart(const JobFollower::Ended& ended) {
+bool QueueSweep::restart(const JobFollower::Ended& ended) {
   if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
   const std::optional<int64_t> number =
       next_restart(ended.run, ended.status, restarts_[ended.run.record.id] + 1);

@@ -12,7 +12,7 @@
 #include "runner/attempt/open_attempt.h"
 #include "runner/jobs/job_follower.h"
 #include "runner/jobs/job_submission.h"
-#include "runner/slurm/slurm.h"
+#include "runner/launch/queue.h"
 #include "runner/sweep/results_patience.h"
 
 namespace fsdp {
@@ -28,7 +28,7 @@ struct Pauses {
 Pauses real_pauses();
 
 // When to ask Slurm next: it is left alone for longer and longer while it does not answer.
-class SlurmPatience {
+class QueuePatience {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
@@ -46,7 +46,7 @@ class SlurmPatience {
 
 // The loop over an experiment's runs on a cluster: submits them, follows their jobs, submits what
 // follows from those that have ended. The jobs go on without it.
-class SlurmSweep {
+class QueueSweep {
  public:
   struct Settings {
     std::string experiment;
@@ -57,7 +57,7 @@ class SlurmSweep {
     bool has_own_time_limit = false;
   };
 
-  SlurmSweep(const RunListeners& listeners, SlurmCluster& cluster, JobSubmission& submission,
+  QueueSweep(const RunListeners& listeners, Queue& queue, JobSubmission& submission,
              Settings settings, Pauses pauses);
 
   // Takes over the jobs that are open, and brings them up to date as far as Slurm answers. False:
@@ -72,7 +72,7 @@ class SlurmSweep {
   bool leave_to_allocation(const RunToLaunch& run);
 
   // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.
-  // Throws SlurmUnavailable when it has never answered: it may not be there at all.
+  // Throws QueueUnavailable when it has never answered: it may not be there at all.
   bool submit(std::vector<RunToLaunch> runs);
   // Until every run has ended and nothing follows: kOk when all finished or did not fit,
   // kRunFailed, or kInterrupted. While the results cannot be written the jobs go on, and what they
@@ -93,21 +93,21 @@ class SlurmSweep {
   // not started again.
   std::optional<int64_t> next_restart(const RunToLaunch& run, RunStatus status,
                                       int64_t least) const;
-  // Throws SlurmUnavailable.
+  // Throws QueueUnavailable.
   void push();
 
   RunListeners listeners_;
-  SlurmCluster& cluster_;
+  Queue& queue_;
   JobSubmission& submission_;
   Settings settings_;
   Pauses pauses_;
   JobFollower follower_;
-  SlurmPatience patience_;
+  QueuePatience patience_;
   ResultsPatience results_patience_;
   bool is_stale_ = false;                   // the follower: what it recorded last was undone
   std::deque<JobFollower::Ended> ended_{};  // recorded, and what follows is not
-  SlurmPatience::TimePoint next_query_{};
-  SlurmPatience::TimePoint next_push_{};   // when a limit was reached and no run has ended
+  QueuePatience::TimePoint next_query_{};
+  QueuePatience::TimePoint next_push_{};   // when a limit was reached and no run has ended
   std::map<int64_t, int64_t> restarts_{};  // by run
   bool some_failed_ = false;
 };

@@ -24,18 +24,18 @@ class SilentProgress : public Progress {
 
 }  // namespace
 
-bool refresh_jobs(const RunListeners& listeners, SlurmCluster& cluster, std::string_view experiment,
+bool refresh_jobs(const RunListeners& listeners, Queue& queue, std::string_view experiment,
                   const Pauses& pauses) {
   JobFollower follower(listeners, pauses.now);
   std::optional<std::vector<TaskState>> states;
   std::optional<std::string> here;
   try {
-    confirm_submissions(listeners, cluster, experiment);
-    here = cluster.config().cluster;
+    confirm_submissions(listeners, queue, experiment);
+    here = queue.limits().cluster;
     follow_open_jobs(follower, listeners, here, experiment);
     const std::vector<std::string> tasks = follower.tasks();
-    states = tasks.empty() ? std::vector<TaskState>() : cluster.query(tasks);
-  } catch (const SlurmUnavailable&) {
+    states = tasks.empty() ? std::vector<TaskState>() : queue.query(tasks);
+  } catch (const QueueUnavailable&) {
     if (!here) follow_open_jobs(follower, listeners, here, experiment);
   }
   follower.pass(states);
@@ -44,7 +44,7 @@ bool refresh_jobs(const RunListeners& listeners, SlurmCluster& cluster, std::str
 }
 
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
-                                        SlurmCluster& cluster, const Pauses& pauses) {
+                                        Queue& queue, const Pauses& pauses) {
   std::set<std::string> experiments;
   for (const JobRecord& job : store.open_jobs("")) experiments.insert(job.experiment);
   std::set<std::string> not_asked;
@@ -53,7 +53,7 @@ std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::pat
     const auto lock = ExperimentLock::for_a_moment(results, experiment);
     if (!lock) continue;  // whoever has it follows the jobs
     const RunListeners listeners{store, progress, std::filesystem::absolute(results)};
-    if (!refresh_jobs(listeners, cluster, experiment, pauses)) not_asked.insert(experiment);
+    if (!refresh_jobs(listeners, queue, experiment, pauses)) not_asked.insert(experiment);
   }
   return not_asked;
 }

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-using Rows = std::span<const ReportRow>;
+using ReportRows = std::span<const ReportRow>;
 using Names = std::vector<std::string>;
 
 // "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
@@ -22,7 +22,7 @@ std::string reason_line(const ComparisonRow& run, const std::filesystem::path& r
 }
 
 // ", the first 2 steps left out as warm-up"; a step time is of all steps where no more were done.
-std::string warmup_remark(Rows rows) {
+std::string warmup_remark(ReportRows rows) {
   std::set<std::string> warmups;
   Names without;
   for (const ReportRow& row : rows) {
@@ -67,7 +67,7 @@ std::string figures_line(const PreparedReport& prepared) {
   return line;
 }
 
-std::string repeats_line(Rows rows) {
+std::string repeats_line(ReportRows rows) {
   const auto is_repeated = [](const ReportRow& row) {
     return row.is_series && row.series->runs.size() > 1;
   };
@@ -87,7 +87,7 @@ std::string intervals_remark(bool has_confidence, bool has_range) {
   return fmt::format(" [low, high]: {}; ~: it holds 1, so the repeats show no difference.", what);
 }
 
-std::string ratios_line(Rows rows, const View& view) {
+std::string ratios_line(ReportRows rows, const View& view) {
   Names names;
   std::set<const Series*> seen;
   bool has_confidence = false;
@@ -120,8 +120,8 @@ std::optional<Interval> spread_of_speed(const ComparisonRow& run) {
   return Interval{.low = tokens / *run.step_time_ms_p75, .high = tokens / *run.step_time_ms_p25};
 }
 
-// Rows that are as fast as their baseline, as far as single runs can tell.
-std::string close_line(Rows rows) {
+// ReportRows that are as fast as their baseline, as far as single runs can tell.
+std::string close_line(ReportRows rows) {
   Names close;
   for (const ReportRow& row : rows) {
     const Series* baseline = row.series->baseline;

@@ -15,7 +15,7 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 [[noreturn]] void refuse(const std::string& program, std::string_view line) {
-  throw SlurmUnavailable(fmt::format("{} answers what is not its format: '{}'", program, line));
+  throw QueueUnavailable(fmt::format("{} answers what is not its format: '{}'", program, line));
 }
 
 // The parts of `text`, each of which ends at a `separator` or with the text.
@@ -212,10 +212,10 @@ SlurmConfig read_config(std::string_view output) {
     const std::string_view name = trimmed(line.substr(0, equals));
     const std::string_view value = trimmed(line.substr(equals + 1));
     if (name == "MaxArraySize" && is_number(value)) {
-      config.max_array_size = to_number(value);
+      config.limits.max_array_size = to_number(value);
       found = true;
     } else if (name == "ClusterName") {
-      config.cluster = something(value);
+      config.limits.cluster = something(value);
     } else if (name == "AccountingStorageType") {
       config.has_accounting = value.ends_with("slurmdbd") || value.ends_with("mysql");
     }

@@ -8,7 +8,7 @@
 #include "runner/slurm/slurm.h"
 
 // What Slurm's programs answer, read strictly: a line that is not as asked for throws
-// SlurmUnavailable, since a busy or broken cluster may say something else the next time.
+// QueueUnavailable, since a busy or broken cluster may say something else the next time.
 namespace fsdp {
 
 // The formats to ask for. A reason may have spaces and commas, so it comes last.

@@ -69,18 +69,18 @@ std::string problem_of(const std::string& program, const ProgramResult& result) 
 
 [[noreturn]] void throw_problem(const std::string& program, const ProgramResult& result) {
   const std::string problem = problem_of(program, result);
-  if (says_unavailable(problem)) throw SlurmUnavailable(problem);
+  if (says_unavailable(problem)) throw QueueUnavailable(problem);
   throw std::runtime_error(problem);
 }
 
 }  // namespace
 
-ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
-                                  const std::vector<std::string>& environment) {
+ProgramResult SlurmQueue::call(const std::vector<std::string>& words,
+                               const std::vector<std::string>& environment) {
   try {
     ProgramResult result = run_program(words, environment, time_limit_);
     if (result.timed_out) {
-      throw SlurmUnavailable(
+      throw QueueUnavailable(
           fmt::format("{} had no answer within {} s{}{}", words[0], time_limit_.count() / 1000,
                       result.error.empty() ? "" : ": ", plain_complaint(result.error)));
     }
@@ -91,38 +91,38 @@ ProgramResult SlurmPrograms::call(const std::vector<std::string>& words,
   }
 }
 
-std::string SlurmPrograms::answer(const std::vector<std::string>& words) {
+std::string SlurmQueue::answer(const std::vector<std::string>& words) {
   const ProgramResult result = call(words, program_environment());
-  if (result.exit_status != 0) throw SlurmUnavailable(problem_of(words[0], result));
+  if (result.exit_status != 0) throw QueueUnavailable(problem_of(words[0], result));
   return result.output;
 }
 
-SlurmConfig SlurmPrograms::config() {
+const SlurmConfig& SlurmQueue::config() {
   if (!config_) config_ = read_config(answer({"scontrol", "show", "config"}));
   return *config_;
 }
 
-std::string SlurmPrograms::submit(const std::filesystem::path& script) {
+std::string SlurmQueue::submit(const std::filesystem::path& script) {
   const ProgramResult result = call({"sbatch", "--parsable", script.string()},
                                     submission_environment(read_text_file(script)));
   if (result.exit_status == 0) return read_submitted(result.output);
   const std::string complaint = plain_complaint(result.error);
-  if (says_too_many_jobs(complaint)) throw SlurmRefused("sbatch: " + complaint, true);
+  if (says_too_many_jobs(complaint)) throw QueueRefused("sbatch: " + complaint, true);
   const bool was_refused = result.exit_status <= 128 || says_submission_failed(result.error);
   if (complaint.empty() || !was_refused || says_unavailable(complaint)) {
-    throw SlurmUnavailable(problem_of("sbatch", result));
+    throw QueueUnavailable(problem_of("sbatch", result));
   }
   const std::string remedy = remedy_for(complaint);
-  throw SlurmRefused("sbatch refuses the job: " + complaint + (remedy.empty() ? "" : "; " + remedy),
+  throw QueueRefused("sbatch refuses the job: " + complaint + (remedy.empty() ? "" : "; " + remedy),
                      false);
 }
 
-std::optional<std::string> SlurmPrograms::find_submission(const std::string& token) {
+std::optional<std::string> SlurmQueue::find_submission(const std::string& token) {
   return read_submission(
       answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%k"}), token);
 }
 
-std::vector<TaskState> SlurmPrograms::query_squeue(std::span<const std::string> jobs) {
+std::vector<TaskState> SlurmQueue::query_squeue(std::span<const std::string> jobs) {
   const std::string list = jobs_option(jobs);
   const ProgramResult result = call({"squeue", "--noheader", "--all", "--array", "--states=all",
                                      list.size() > kLongestList ? "--me" : list, kSqueueFormat},
@@ -130,12 +130,12 @@ std::vector<TaskState> SlurmPrograms::query_squeue(std::span<const std::string> 
   if (result.exit_status == 0) return read_squeue(result.output);
   // Of several ids, squeue is silent about those that it does not know.
   if (!says_job_is_gone(plain_complaint(result.error))) {
-    throw SlurmUnavailable(problem_of("squeue", result));
+    throw QueueUnavailable(problem_of("squeue", result));
   }
   return {};
 }
 
-std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const std::string> ids) {
+std::optional<std::vector<TaskState>> SlurmQueue::query_sacct(std::span<const std::string> ids) {
   std::vector<TaskState> tasks;
   while (!ids.empty()) {
     const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
@@ -143,7 +143,7 @@ std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const
     std::vector<std::string> words = {"sacct",       "--allocations",   "--noheader",
                                       "--parsable2", jobs_option(some), kSacctFormat};
     // Alone of all programs it does not heed SLURM_CLUSTERS.
-    if (!config().cluster.empty()) words.push_back("--clusters=" + config().cluster);
+    if (!limits().cluster.empty()) words.push_back("--clusters=" + limits().cluster);
     const ProgramResult result = call(words, program_environment());
     if (result.exit_status != 0) return std::nullopt;
     for (TaskState& task : read_sacct(result.output)) {
@@ -154,7 +154,7 @@ std::optional<std::vector<TaskState>> SlurmPrograms::query_sacct(std::span<const
   return tasks;
 }
 
-std::vector<TaskState> SlurmPrograms::query_scontrol(std::span<const std::string> ids) {
+std::vector<TaskState> SlurmQueue::query_scontrol(std::span<const std::string> ids) {
   const std::vector<std::string> not_asked_for = without(ids, gone_);
   std::vector<TaskState> tasks;
   for (const std::string& job : jobs_of(not_asked_for)) {
@@ -163,14 +163,14 @@ std::vector<TaskState> SlurmPrograms::query_scontrol(std::span<const std::string
     if (result.exit_status == 0) {
       add_wanted(not_asked_for, read_scontrol_jobs(result.output), tasks);
     } else if (!says_job_is_gone(plain_complaint(result.error))) {
-      throw SlurmUnavailable(problem_of("scontrol", result));
+      throw QueueUnavailable(problem_of("scontrol", result));
     }
   }
   for (const std::string& id : unknown_ids(not_asked_for, tasks)) gone_.insert(id);
   return tasks;
 }
 
-std::vector<TaskState> SlurmPrograms::query(std::span<const std::string> ids) {
+std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids) {
   std::vector<TaskState> tasks;
   if (ids.empty()) return tasks;
   add_wanted(ids, query_squeue(jobs_of(ids)), tasks);
@@ -194,7 +194,7 @@ std::vector<TaskState> SlurmPrograms::query(std::span<const std::string> ids) {
   return tasks;
 }
 
-void SlurmPrograms::cancel(std::span<const std::string> jobs_or_tasks) {
+void SlurmQueue::cancel(std::span<const std::string> jobs_or_tasks) {
   while (!jobs_or_tasks.empty()) {
     const auto some = jobs_or_tasks.first(std::min<size_t>(jobs_or_tasks.size(), 1000));
     jobs_or_tasks = jobs_or_tasks.subspan(some.size());
@@ -206,7 +206,7 @@ void SlurmPrograms::cancel(std::span<const std::string> jobs_or_tasks) {
   }
 }
 
-void SlurmPrograms::requeue(const std::string& job) {
+void SlurmQueue::requeue(const std::string& job) {
   const ProgramResult result = call({"scontrol", "requeue", job}, program_environment());
   if (result.exit_status != 0) throw_problem("scontrol", result);
 }

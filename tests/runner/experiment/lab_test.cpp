@@ -5,13 +5,13 @@
 namespace fsdp {
 namespace {
 
-const std::filesystem::path kLab = std::filesystem::path(FSDP_EXPERIMENTS_FOLDER) / "lab.yaml";
+const std::filesystem::path kLabFile = std::filesystem::path(FSDP_EXPERIMENTS_FOLDER) / "lab.yaml";
 
 }  // namespace
 
 TEST_CASE("the shipped lab has workflow A's five points on 4x A100") {
   const Expansion lab =
-      Experiment::load(kLab).expand({}, {.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64});
+      Experiment::load(kLabFile).expand({}, {.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64});
   CHECK(lab.profile == "a100x4");
   REQUIRE(lab.runs.size() == 5);
   const std::vector<std::string> points = {"1 GPU", "4xDDP", "4xFSDP", "FSDP batch 8", "offload"};
@@ -39,7 +39,7 @@ TEST_CASE("the shipped lab has workflow A's five points on 4x A100") {
 
 TEST_CASE("a login node without GPUs submits the shipped lab for four of them") {
   const Expansion lab =
-      Experiment::load(kLab).expand({.on_cluster = true}, {.gpu_count = 0, .cpu_cores = 2});
+      Experiment::load(kLabFile).expand({.on_cluster = true}, {.gpu_count = 0, .cpu_cores = 2});
   CHECK(lab.profile == "a100x4");
   for (const Run& run : lab.runs) {
     CHECK(run.spec.device == DeviceKind::kCuda);
@@ -49,7 +49,7 @@ TEST_CASE("a login node without GPUs submits the shipped lab for four of them") 
 }
 
 TEST_CASE("the shipped lab has the same points on any machine") {
-  const Expansion lab = Experiment::load(kLab).expand({}, {.gpu_count = 0, .cpu_cores = 2});
+  const Expansion lab = Experiment::load(kLabFile).expand({}, {.gpu_count = 0, .cpu_cores = 2});
   CHECK(lab.profile == "cpu");
   CHECK(lab.profile_reason == "cpu: a100x4 needs 4 GPUs, this host has 0");
   REQUIRE(lab.runs.size() == 5);

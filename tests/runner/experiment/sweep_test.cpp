@@ -8,7 +8,7 @@ namespace {
 
 const std::string kLab = "experiment: lab\n";
 
-const std::string kTwoPoints = R"(experiment: lab
+const std::string kTwoStrategies = R"(experiment: lab
 base: {strategy: {kind: ddp, ranks: 2}}
 points:
   - {name: A, train.seed: 5}
@@ -18,7 +18,7 @@ points:
 }  // namespace
 
 TEST_CASE("a product varies its last key fastest and names each run") {
-  const Expansion expansion = expanded(kTwoPoints +
+  const Expansion expansion = expanded(kTwoStrategies +
                                        "sweep:\n  product:\n    batch.size_per_rank: [1, 2]\n"
                                        "    activation_checkpointing.every: [0, 1]\n");
   CHECK(names(expansion) == Names{"A size_per_rank=1 every=0", "A size_per_rank=1 every=1",
@@ -98,7 +98,7 @@ sweep:
 }
 
 TEST_CASE("exclude leaves out what matches every key of one of its maps") {
-  const std::string text = kTwoPoints + R"(
+  const std::string text = kTwoStrategies + R"(
 sweep:
   product: {batch.size_per_rank: [1, 2, 4], train.steps: [10, 20]}
   exclude:
@@ -151,7 +151,7 @@ TEST_CASE("an exclude that matches nothing is refused, unless with another profi
 }
 
 TEST_CASE("blocks are joined in order, point by point") {
-  CHECK(names(expanded(kTwoPoints + R"(
+  CHECK(names(expanded(kTwoStrategies + R"(
 sweep:
   - product: {batch.size_per_rank: [1, 2]}
     exclude: [{point: B, batch.size_per_rank: 2}]

@@ -24,7 +24,7 @@ class RecordingCluster : public FakeCluster {
  public:
   std::string submit(const std::filesystem::path& script) override {
     FakeCluster::submit(script);
-    throw SlurmRefused("sbatch refuses the job: Invalid partition name specified", false);
+    throw QueueRefused("sbatch refuses the job: Invalid partition name specified", false);
   }
 };
 
@@ -34,7 +34,7 @@ class SilentCluster : public FakeCluster {
   std::string submit(const std::filesystem::path&) override {
     ++submissions;
     is_down = true;
-    throw SlurmRefused("sbatch refuses the job: Invalid --mem specification", false);
+    throw QueueRefused("sbatch refuses the job: Invalid --mem specification", false);
   }
 };
 

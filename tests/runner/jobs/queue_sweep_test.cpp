@@ -1,4 +1,4 @@
-#include "runner/jobs/slurm_sweep.h"
+#include "runner/jobs/queue_sweep.h"
 
 #include <catch2/catch.hpp>
 
@@ -260,7 +260,7 @@ TEST_CASE("two experiments in one folder are followed apart") {
 
 TEST_CASE("Slurm is asked less and less often while it does not answer") {
   RecordingProgress progress;
-  SlurmPatience patience;
+  QueuePatience patience;
   std::vector<int64_t> pauses;
   for (int i = 0; i < 8; ++i) {
     patience.no_answer({}, "connection refused", progress);

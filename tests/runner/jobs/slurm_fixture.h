@@ -14,9 +14,9 @@
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
 #include "runner/jobs/job_submission.h"
-#include "runner/jobs/slurm_sweep.h"
+#include "runner/jobs/queue_sweep.h"
+#include "runner/launch/queue.h"
 #include "runner/progress/progress.h"
-#include "runner/slurm/slurm.h"
 #include "tests/runner/store/store_fixture.h"
 
 // A cluster of which a test says what happens, and what its jobs would write.
@@ -24,9 +24,9 @@ namespace fsdp {
 
 using Statuses = std::vector<RunStatus>;
 
-class FakeCluster : public SlurmCluster {
+class FakeCluster : public Queue {
  public:
-  SlurmConfig config() override {
+  QueueLimits limits() override {
     answer();
     return configuration;
   }
@@ -35,12 +35,12 @@ class FakeCluster : public SlurmCluster {
     answer();
     const std::string text = read(script);
     if (!refused_script.empty() && text.find(refused_script) != std::string::npos) {
-      throw SlurmRefused("sbatch: error: invalid partition specified", false);
+      throw QueueRefused("sbatch: error: invalid partition specified", false);
     }
     const bool is_array = text.find("--array=") != std::string::npos;
     const int tasks = is_array ? tasks_in(text) : 1;
     if (waiting_tasks() + tasks > most_waiting)
-      throw SlurmRefused("QOSMaxSubmitJobPerUserLimit", true);
+      throw QueueRefused("QOSMaxSubmitJobPerUserLimit", true);
     const std::string id = std::to_string(next_id_++);
     const size_t token = text.find("fsdp-run:") + 9;
     tokens[text.substr(token, 16)] = id;
@@ -48,7 +48,7 @@ class FakeCluster : public SlurmCluster {
       const std::string name = is_array ? id + '_' + std::to_string(task) : id;
       known[name] = {.job = name, .state = "PENDING", .reason = "Priority", .node_list = ""};
     }
-    if (loses_answers) throw SlurmUnavailable("sbatch did not answer within 30 s");
+    if (loses_answers) throw QueueUnavailable("sbatch did not answer within 30 s");
     return id;
   }
   std::optional<std::string> find_submission(const std::string& token) override {
@@ -89,11 +89,11 @@ class FakeCluster : public SlurmCluster {
   std::map<std::string, TaskState> known;     // by task
   std::map<std::string, std::string> tokens;  // -> job
   std::set<std::string> cancelled;
-  SlurmConfig configuration{.cluster = "here"};
+  QueueLimits configuration{.cluster = "here"};
 
  private:
   void answer() const {
-    if (is_down) throw SlurmUnavailable("slurmctld does not answer");
+    if (is_down) throw QueueUnavailable("slurmctld does not answer");
   }
   static std::string read(const std::filesystem::path& file) {
     std::ifstream stream(file);
@@ -286,7 +286,7 @@ class SlurmRunnerLife {
   JobSubmission submission_;
 
  public:
-  SlurmSweep sweep;
+  QueueSweep sweep;
 };
 
 }  // namespace fsdp

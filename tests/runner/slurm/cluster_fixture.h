@@ -31,9 +31,9 @@ inline std::string failing(const std::string& words) {
 inline std::string said_by(const std::function<void()>& action) {
   try {
     action();
-  } catch (const SlurmRefused& refused) {
+  } catch (const QueueRefused& refused) {
     return std::string(refused.later() ? "later: " : "refused: ") + refused.what();
-  } catch (const SlurmUnavailable& unavailable) {
+  } catch (const QueueUnavailable& unavailable) {
     return std::string("unavailable: ") + unavailable.what();
   } catch (const std::exception& error) {
     return std::string("error: ") + error.what();
@@ -41,9 +41,9 @@ inline std::string said_by(const std::function<void()>& action) {
   return "done";
 }
 
-class Cluster : public SlurmPrograms {
+class Cluster : public SlurmQueue {
  public:
-  using SlurmPrograms::SlurmPrograms;
+  using SlurmQueue::SlurmQueue;
   Tasks ask(const Strings& jobs) { return query(jobs); }
   // What is said by submitting a script.
   std::string submission(const FakeSlurm& fake) {

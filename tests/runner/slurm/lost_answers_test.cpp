@@ -9,7 +9,7 @@ namespace {
 
 TEST_CASE("A submission whose answer was lost is no refusal") {
   const FakeSlurm fake;
-  SlurmPrograms cluster;
+  SlurmQueue cluster;
   fake.let("sbatch",
            GENERATE(as<std::string>(), "kill -KILL $$", "echo 'sbatch: a word' >&2; kill -KILL $$",
                     "exit 1",
@@ -17,39 +17,39 @@ TEST_CASE("A submission whose answer was lost is no refusal") {
                     failing("sbatch: error: Batch job submission failed: Unexpected message "
                             "received")));
   const auto script = fake.folder().write("script.sh", "#!/bin/bash\n");
-  CHECK_THROWS_AS(cluster.submit(script), SlurmUnavailable);
+  CHECK_THROWS_AS(cluster.submit(script), QueueUnavailable);
 }
 
 TEST_CASE("What sbatch said before it died is still a refusal") {
   const FakeSlurm fake;
-  SlurmPrograms cluster;
+  SlurmQueue cluster;
   fake.let("sbatch",
            "echo 'sbatch: error: Batch job submission failed: Invalid partition name specified' "
            ">&2; kill -KILL $$");
   const auto script = fake.folder().write("script.sh", "#!/bin/bash\n");
-  CHECK_THROWS_AS(cluster.submit(script), SlurmRefused);
+  CHECK_THROWS_AS(cluster.submit(script), QueueRefused);
 }
 
 TEST_CASE("A question that is not answered can be asked again, whatever the words are") {
   const FakeSlurm fake;
-  SlurmPrograms cluster;
+  SlurmQueue cluster;
   const std::string fails = GENERATE(as<std::string>(), "kill -KILL $$", "exit 3",
                                      failing("slurm_load_jobs error: Unexpected message received"),
                                      failing("slurm_load_jobs error: Unheard of"));
   const Strings jobs = {"12"};
   fake.let("squeue", fails);
-  CHECK_THROWS_AS(cluster.query(jobs), SlurmUnavailable);
-  CHECK_THROWS_AS(cluster.find_submission("1"), SlurmUnavailable);
+  CHECK_THROWS_AS(cluster.query(jobs), QueueUnavailable);
+  CHECK_THROWS_AS(cluster.find_submission("1"), QueueUnavailable);
   fake.let("squeue", "");
   fake.let("scontrol", fails);
-  CHECK_THROWS_AS(cluster.query(jobs), SlurmUnavailable);
+  CHECK_THROWS_AS(cluster.query(jobs), QueueUnavailable);
   fake.let("scontrol", "if [[ $* != *config* ]]; then\n" + fails + "\nfi\n" + kNoAccounting);
-  CHECK_THROWS_AS(cluster.query(jobs), SlurmUnavailable);
+  CHECK_THROWS_AS(cluster.query(jobs), QueueUnavailable);
 }
 
 TEST_CASE("A job in a state that we do not know lives, and nothing else is known of it") {
   const FakeSlurm fake;
-  SlurmPrograms cluster;
+  SlurmQueue cluster;
   fake.let("scontrol", kNoAccounting);
   const Strings jobs = {"12"};
   const TaskState haunted{.job = "12_0",

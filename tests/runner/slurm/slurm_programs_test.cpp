@@ -46,13 +46,13 @@ TEST_CASE("Limits are read once") {
   const FakeSlurm fake;
   Cluster cluster;
   fake.let("scontrol", kAccounting);
-  CHECK(cluster.config().max_array_size == 30);
+  CHECK(cluster.limits().max_array_size == 30);
   CHECK(cluster.config().has_accounting);
   CHECK(fake.calls("scontrol").size() == 1);
 
   Cluster other;
   fake.let("scontrol", kNoAccounting);
-  CHECK(other.config().max_array_size == 1001);
+  CHECK(other.limits().max_array_size == 1001);
   CHECK_FALSE(other.config().has_accounting);
 
   Cluster broken;
@@ -65,7 +65,7 @@ TEST_CASE("Only what the cluster itself knows of ended jobs is asked for") {
   const FakeSlurm fake;
   Cluster cluster;
   fake.let("scontrol", std::string("echo 'ClusterName             = dawn'\n") + kAccounting);
-  CHECK(cluster.config().cluster == "dawn");
+  CHECK(cluster.limits().cluster == "dawn");
   fake.let("sacct", "echo '12|COMPLETED|n1'");
   CHECK(cluster.ask({"12"}).at(0).state == "COMPLETED");
   CHECK(fake.arguments("sacct").back() == "--clusters=dawn");

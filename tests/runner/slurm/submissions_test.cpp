@@ -100,7 +100,7 @@ TEST_CASE("A job is requeued, or Slurm's words say why not") {
   CHECK(said_by([&] { cluster.requeue("12"); }) ==
         "error: scontrol: Requested operation is presently disabled for job 12");
   fake.let("scontrol", failing("Unable to contact slurm controller (connect failure)"));
-  CHECK_THROWS_AS(cluster.requeue("12"), SlurmUnavailable);
+  CHECK_THROWS_AS(cluster.requeue("12"), QueueUnavailable);
 }
 
 TEST_CASE("Jobs and tasks are cancelled; one that is over already is no error") {

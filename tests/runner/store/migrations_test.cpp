@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/store/schema.h"
 #include "tests/runner/store/store_fixture.h"
 
@@ -12,13 +13,6 @@ namespace fsdp {
 namespace {
 
 using Catch::Matchers::Contains;
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  REQUIRE_FALSE(text.str().empty());
-  return text.str();
-}
 
 constexpr int kApplicationId = 0x66736472;
 
@@ -43,7 +37,7 @@ std::vector<std::string> with_next_version(const std::string& next) {
 TEST_CASE("a change of the schema is meant: it needs a new version once this one is released") {
   const std::string file = std::string(FSDP_GOLDEN_FOLDER) + "/schema.sql";
   if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(file) << schema();
-  CHECK(schema() == bytes_of(file));
+  CHECK(schema() == read_text_file(file));
 }
 
 TEST_CASE("an empty file becomes a database of the newest version") {
@@ -78,13 +72,13 @@ TEST_CASE("the next version keeps every figure of this one") {
 TEST_CASE("a version that cannot be reached leaves the database as it was") {
   const ResultsFolder results;
   { const Store store(results.path()); }
-  const std::string before = bytes_of(results.database());
+  const std::string before = read_text_file(results.database());
   const auto versions = with_next_version("create table half (a); create table half (a);");
   {
     Database database(results.database());
     CHECK_THROWS_WITH(migrate(database, versions), Contains("half"));
   }
-  CHECK(bytes_of(results.database()) == before);
+  CHECK(read_text_file(results.database()) == before);
 }
 
 TEST_CASE("a database of a version that is none is refused, and nothing is read as its migration") {
@@ -95,10 +89,10 @@ TEST_CASE("a database of a version that is none is refused, and nothing is read 
   Database(results.database())
       .execute("pragma user_version = " + std::to_string(version) +
                "; pragma application_id = " + std::to_string(id));
-  const std::string before = bytes_of(results.database());
+  const std::string before = read_text_file(results.database());
   CHECK_THROWS_WITH(Store(results.path()), Contains(results.database().string()) &&
                                                Contains("not a database of fsdp-run"));
-  CHECK(bytes_of(results.database()) == before);
+  CHECK(read_text_file(results.database()) == before);
 }
 
 TEST_CASE("results of before 0.1.0 are refused, with what to do") {
@@ -106,10 +100,10 @@ TEST_CASE("results of before 0.1.0 are refused, with what to do") {
   const std::string id = GENERATE("0", "0x66736470");
   Database(results.database())
       .execute("create table runs (id); pragma user_version = 6; pragma application_id = " + id);
-  const std::string before = bytes_of(results.database());
+  const std::string before = read_text_file(results.database());
   CHECK_THROWS_WITH(Store(results.path()), Contains("not a database of fsdp-run 0.1.0 or later") &&
                                                Contains("move it away") && Contains("--results"));
-  CHECK(bytes_of(results.database()) == before);
+  CHECK(read_text_file(results.database()) == before);
 }
 
 TEST_CASE("settings of a run are columns of its specification") {

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <sstream>
 
+#include "contract/spec/yaml_value.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {
 namespace {
 
 using Catch::Matchers::Contains;
-
-std::string bytes_of(const std::filesystem::path& file) {
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
 
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
@@ -36,14 +31,14 @@ TEST_CASE("a file of another program is refused, and stays as it is") {
                "vacuum; pragma user_version = 9;", "pragma user_version = -2;");
   CAPTURE(tables);
   Database(results.database()).execute(tables);
-  const std::string before = bytes_of(results.database());
+  const std::string before = read_text_file(results.database());
   const std::vector<std::string> names_before = names_in(results.path());
   REQUIRE_FALSE(before.empty());
   const StoreUse use = GENERATE(StoreUse::kCreate, StoreUse::kExisting);
   CHECK_THROWS_WITH(Store(results.path(), use), Contains(results.database().string()) &&
                                                     Contains("is not a database of fsdp-run") &&
                                                     Contains("--results"));
-  CHECK(bytes_of(results.database()) == before);
+  CHECK(read_text_file(results.database()) == before);
   CHECK(names_in(results.path()) == names_before);
 }
 
