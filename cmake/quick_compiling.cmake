@@ -1,7 +1,6 @@
-# What does not compute is compiled quickly: it waits for SQLite and other programs when it runs, while
-# a first call waits for the compiler. What most files include is read once; where each file is compiled
+# A first call waits for the compiler. So what most files include is read once; where each file is compiled
 # alone (preset dev), includes that were forgotten are found. CLI11 stays out: a file that has it, used or
-# not, takes 4 s longer.
+# not, takes 4 s longer. For the same reason preset release has -O1: libtorch computes, our code calls it.
 
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -13,14 +12,12 @@ if(CMAKE_UNITY_BUILD)
   add_library(fsdp_quick_pch STATIC ${CMAKE_BINARY_DIR}/quick_pch.cpp)
   target_link_libraries(fsdp_quick_pch
     PRIVATE fsdp_compile_options fmt yaml-cpp)
-  target_compile_options(fsdp_quick_pch PRIVATE $<$<CONFIG:Release>:-O1>)
   target_precompile_headers(fsdp_quick_pch PRIVATE <chrono> <filesystem> <fstream> <functional>
     <iostream> <map> <ranges> <regex> <set> <sstream> <variant> <fmt/format.h> <fmt/ranges.h>
     <yaml-cpp/yaml.h>)
 endif()
 
 function(fsdp_compile_quickly target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(CMAKE_UNITY_BUILD)
     target_precompile_headers(${target} REUSE_FROM fsdp_quick_pch)
   endif()
