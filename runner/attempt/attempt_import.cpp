@@ -30,7 +30,9 @@ AttemptStart attempt_start(const JobRecord& job, const LaunchRecord& start) {
           .provenance = job.provenance,
           .device_kind = job.tasks.front().device_kind,
           .slurm_job = start.job,
-          .node_list = start.node_list};
+          .node_list = start.node_list,
+          .other_runners = std::nullopt,
+          .continues = start.continues.value_or("")};
 }
 
 int newest_attempt(const Store& store, const RunRecord& run) {

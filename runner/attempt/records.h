@@ -18,6 +18,7 @@ struct LaunchRecord {
   std::string node_list;
   std::string host;  // that the ranks are started from
   int64_t started_unix_ms = 0;
+  std::optional<std::string> continues{};  // as AttemptStart has it
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -25,6 +26,7 @@ struct LaunchRecord {
     visit("node_list", self.node_list);
     visit("host", self.host);
     visit("started_unix_ms", self.started_unix_ms);
+    visit("continues", self.continues);
   }
 };
 

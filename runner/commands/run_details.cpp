@@ -12,7 +12,7 @@ template <typename Body>
 Curve loss_curve(const Store& store, const ComparisonRow& run) {
   std::vector<CurvePoint> points;
   for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
-    for (const Recorded<Body>& event : store.events<Body>(run.run, stretch.attempt)) {
+    for (const Recorded<Body>& event : store.events<Body>(stretch.run, stretch.attempt)) {
       if (event.rank != 0 || event.body.step > stretch.last_step) continue;
       points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
     }

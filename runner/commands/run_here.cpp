@@ -30,10 +30,11 @@ int64_t gpus_needed(const std::vector<RunToLaunch>& runs) {
   return needed;
 }
 
-DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host) {
+DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host,
+                       const std::string& host_name) {
   DeviceNames names;
   const auto is_on_cpu = [](const RunToLaunch& run) { return run.spec.device == DeviceKind::kCpu; };
-  if (std::ranges::any_of(runs, is_on_cpu)) names = own_cores();
+  if (std::ranges::any_of(runs, is_on_cpu)) names = own_cores(host_name);
   if (gpus_needed(runs) == 0) return names;
   for (const Gpu& gpu : host.gpus) names.insert(gpu.uuid);
   return names;
@@ -57,7 +58,10 @@ class HeldDevices {
     return true;
   }
 
-  int64_t other_runners() const { return claim_ ? claim_->other_runners() : 0; }
+  // Absent: that cannot be seen.
+  std::optional<int64_t> other_runners() const {
+    return claim_ ? std::optional(claim_->other_runners()) : std::nullopt;
+  }
 
  private:
   bool try_to_take(const DeviceNames& devices, const std::string& who, bool share,
@@ -74,9 +78,10 @@ class HeldDevices {
     return claim_.has_value();
   }
 
+  // Also where only warnings are wanted: without this line it seems to hang.
   void say(const std::string& line) {
     log(LogLevel::kInfo, "devices", line);
-    progress_.say(line);
+    progress_.warn(line);
   }
 
   Progress& progress_;
@@ -103,9 +108,10 @@ ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   HeldDevices held(listeners.progress);
-  const std::string who =
-      fmt::format("process {}, fsdp-run of '{}'", getpid(), runs.front().record.experiment);
-  if (!held.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
+  const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), settings.host,
+                                      runs.front().record.experiment);
+  if (!held.take(devices_of(runs, host, settings.host), who, options.share))
+    return ExitCode::kInterrupted;
   settings.other_runners = [&] { return held.other_runners(); };
 
   const auto needed = static_cast<size_t>(gpus_needed(runs));

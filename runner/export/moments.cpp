@@ -47,10 +47,9 @@ std::vector<Moment> moments_of_steps(const std::vector<Recorded<StepDone>>& step
   return moments;
 }
 
-void add_evaluations(std::vector<Moment>& moments, const Store& store, int64_t run_id,
-                     const Stretch& stretch) {
+void add_evaluations(std::vector<Moment>& moments, const Store& store, const Stretch& stretch) {
   for (const Recorded<EvaluationDone>& evaluation :
-       store.events<EvaluationDone>(run_id, stretch.attempt)) {
+       store.events<EvaluationDone>(stretch.run, stretch.attempt)) {
     // Every rank reports the same.
     if (evaluation.rank != 0 || evaluation.body.step > stretch.last_step) continue;
     Moment moment{.step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms};
@@ -90,10 +89,10 @@ std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt) 
   std::vector<Moment> moments;
   for (const Stretch& stretch : store.stretches(run_id, attempt)) {
     const std::vector<Moment> steps =
-        moments_of_steps(store.events<StepDone>(run_id, stretch.attempt), stretch.last_step);
+        moments_of_steps(store.events<StepDone>(stretch.run, stretch.attempt), stretch.last_step);
     moments.insert(moments.end(), steps.begin(), steps.end());
-    add_evaluations(moments, store, run_id, stretch);
-    add_device_samples(moments, steps, store.events<DeviceSample>(run_id, stretch.attempt));
+    add_evaluations(moments, store, stretch);
+    add_device_samples(moments, steps, store.events<DeviceSample>(stretch.run, stretch.attempt));
   }
   std::erase_if(moments, [](const Moment& moment) { return moment.figures.empty(); });
   std::ranges::stable_sort(moments, {}, &Moment::time_unix_ms);

@@ -22,6 +22,7 @@ namespace {
 
 constexpr mode_t kForEveryone = 01777;  // as /tmp: each removes only what is his
 constexpr size_t kLongestFile = 65'536;
+constexpr size_t kLongestName = 200;
 constexpr std::string_view kPrefix = "runner-";
 
 std::filesystem::path claims_folder() {
@@ -43,9 +44,13 @@ void lock(int descriptor) {
 
 int open_folder() {
   const std::filesystem::path folder = claims_folder();
-  if (mkdir(folder.c_str(), kForEveryone) == 0) chmod(folder.c_str(), kForEveryone);  // past umask
+  mkdir(folder.c_str(), kForEveryone);
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) fail();
+  struct stat status {};
+  fstat(descriptor, &status);
+  const bool may_be_used = (status.st_mode & kForEveryone) == kForEveryone;
+  if (!may_be_used && status.st_uid == geteuid()) fchmod(descriptor, kForEveryone);  // past umask
   return descriptor;
 }
 
@@ -80,19 +85,20 @@ std::optional<Claim> read_claim(int folder, const std::string& name) {
   std::istringstream lines(text);
   Claim claim;
   std::getline(lines, claim.who);
+  claim.who.resize(std::min(claim.who.size(), kLongestName));
   for (std::string device; lines >> device;) claim.devices.insert(device);
   return claim;
 }
 
 }  // namespace
 
-DeviceNames own_cores() {
+DeviceNames own_cores(const std::string& host) {
   DeviceNames names;
   cpu_set_t cores;
   CPU_ZERO(&cores);
   sched_getaffinity(0, sizeof cores, &cores);
   for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &cores)) names.insert(fmt::format("cpu{}", core));
+    if (CPU_ISSET(core, &cores)) names.insert(fmt::format("{}:cpu{}", host, core));
   }
   return names;
 }
@@ -132,14 +138,16 @@ DeviceClaim::~DeviceClaim() {
 
 void DeviceClaim::write_file(const std::string& who) {
   name_ = fmt::format("{}{}-{:08x}", kPrefix, getpid(), std::random_device()());
+  // Others can open it when it is locked.
   file_ =
-      openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+      openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file_ < 0) fail();
+  lock(file_);
   const std::string text = fmt::format("{}\n{}\n", who, fmt::join(devices_, " "));
-  if (file_ < 0 || fchmod(file_, 0644) != 0 ||
-      write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+  if (write(file_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      fchmod(file_, 0644) != 0) {
     fail();
   }
-  lock(file_);
 }
 
 std::vector<std::string> DeviceClaim::others() const {

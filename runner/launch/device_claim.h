@@ -9,11 +9,12 @@
 // Which runners of this host measure on which devices.
 namespace fsdp {
 
-// A GPU's UUID, or a core: "cpu3".
+// A GPU's UUID, or a core: "n1:cpu3".
 using DeviceNames = std::set<std::string>;
 
-// The cores that this process may use.
-DeviceNames own_cores();
+// The cores of this host that this process may use. `host` is its name: several hosts may share the
+// folder.
+DeviceNames own_cores(const std::string& host);
 
 // A file in a folder that the host's users share, with a lock on it that the kernel takes back when
 // the process ends, however it ends: a runner that others can see.

@@ -50,6 +50,8 @@ struct AttemptStart {
   std::string node_list{};    // of that job: "n[1-2]"
   // The most that measured on its devices at the same time; absent: nobody looked.
   std::optional<int64_t> other_runners{};
+  // The folder, as RunRecord has it, of the run whose steps this one continues; empty: none.
+  std::string continues{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -61,6 +63,7 @@ struct AttemptStart {
     visit("slurm_job", self.slurm_job);
     visit("node_list", self.node_list);
     visit("other_runners", self.other_runners);
+    visit("continues", self.continues);
   }
 };
 

@@ -178,6 +178,11 @@ void Store::note_other_runners(int64_t run_id, int attempt, int64_t count) {
       .run(count, run_id, attempt);
 }
 
+void Store::note_continued(int64_t run_id, int attempt, const std::filesystem::path& folder) {
+  Statement(contents_->database, "update attempts set continues = ? where run = ? and attempt = ?")
+      .run(folder, run_id, attempt);
+}
+
 void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                         int64_t ended_unix_ms, int reason_rank) {
   Database& database = contents_->database;

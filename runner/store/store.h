@@ -46,6 +46,7 @@ struct RunRecord {
   std::string source{};       // whose results it was merged from; empty: it is of these
   bool current = true;        // whether it is in its experiment's list as last planned
   std::string data_digest{};  // of the contents of all input files
+  int64_t repeat = 1;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -60,6 +61,7 @@ struct RunRecord {
     visit("source", self.source);
     visit("current", self.current);
     visit("data_digest", self.data_digest);
+    visit("repeat", self.repeat);
   }
 };
 
@@ -98,8 +100,10 @@ struct Recorded {
   }
 };
 
-// A part of a run's course: an attempt, and the last of its steps that counts.
+// A part of a run's course: an attempt, its own or of a run that it continues, and the last of the
+// attempt's steps that counts.
 struct Stretch {
+  int64_t run = 0;
   int attempt = 0;
   int64_t last_step = std::numeric_limits<int64_t>::max();
 };
@@ -185,6 +189,8 @@ class Store {
   int begin_attempt(int64_t run_id, const AttemptStart& start, int first = 1);
   // So many other runners measured on the attempt's devices: the most that was ever said stays.
   void note_other_runners(int64_t run_id, int attempt, int64_t count);
+  // The run's steps begin in that of this folder.
+  void note_continued(int64_t run_id, int attempt, const std::filesystem::path& folder);
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
   // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when

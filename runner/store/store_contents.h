@@ -15,7 +15,8 @@ namespace fsdp {
 inline const std::string kRunColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
     "coalesce((select max(attempt) from attempts where run = r.id), 0), "
-    "(select source from experiments where name = r.experiment), r.current, r.data_digest";
+    "(select source from experiments where name = r.experiment), r.current, r.data_digest, "
+    "r.repeat";
 inline const std::string kSelectRuns = "select " + kRunColumns + " from runs r ";
 
 struct Store::Contents {

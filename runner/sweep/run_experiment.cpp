@@ -253,7 +253,8 @@ void Sweep::prepare_folder(const Begun& begun) const {
   const RunRecord& record = begun.run.record;
   if (record.status == RunStatus::kFinished) {
     set_checkpoints_aside(paths, record.attempt);
-  } else if (const std::string said = take_over_checkpoint(store_, settings_.results, begun.run);
+  } else if (const std::string said =
+                 take_over_checkpoints(store_, settings_.results, begun.run, begun.attempt);
              !said.empty()) {
     log(LogLevel::kInfo, "resume", said);
     progress_.say(said);
@@ -264,7 +265,8 @@ void Sweep::prepare_folder(const Begun& begun) const {
                       {.job = settings_.job->id,
                        .node_list = settings_.job->node_list,
                        .host = settings_.host,
-                       .started_unix_ms = now_unix_ms()});
+                       .started_unix_ms = now_unix_ms(),
+                       .continues = store_.attempts(record.id).back().continues});
 }
 
 void Sweep::open(Begun begun) {

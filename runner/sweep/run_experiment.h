@@ -42,7 +42,7 @@ struct SweepSettings {
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
   std::optional<JobOfSweep> job{};  // absent: in none
   // How many other runners measure on the same devices now; empty: nobody knows.
-  std::function<int64_t()> other_runners{};
+  std::function<std::optional<int64_t>()> other_runners{};
 };
 
 // What a run with this specification uses: the kinds of GPUs, or "cpu".

@@ -80,6 +80,23 @@ TEST_CASE("a lock that another user keeps on the claims is an error, no hang") {
   CHECK(take({"cpu0"}, holders));
 }
 
+TEST_CASE("a folder that its maker left closed to others is opened to them") {
+  const Host host;
+  mkdir(host.claims().c_str(), 0700);
+  std::string holders;
+  CHECK(take({"cpu0"}, holders));
+  CHECK(std::filesystem::status(host.claims()).permissions() ==
+        (std::filesystem::perms::all | std::filesystem::perms::sticky_bit));
+}
+
+TEST_CASE("what others call themselves is cut where it has no end") {
+  const Host host;
+  std::string holders;
+  const auto first = DeviceClaim::take({"cpu0"}, std::string(5'000, 'x'), false, holders);
+  CHECK_FALSE(take({"cpu0"}, holders));
+  CHECK(holders.size() == 200);
+}
+
 TEST_CASE("the claim of a runner that was killed is none") {
   const Host host;
   int ready[2];
@@ -138,6 +155,6 @@ TEST_CASE("own_cores names those that this process may use") {
   while (!CPU_ISSET(core, &before)) ++core;
   CPU_SET(core, &one);
   REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
-  CHECK(own_cores() == DeviceNames{"cpu" + std::to_string(core)});
+  CHECK(own_cores("n1") == DeviceNames{"n1:cpu" + std::to_string(core)});
   sched_setaffinity(0, sizeof before, &before);
 }
