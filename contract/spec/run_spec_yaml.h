@@ -22,7 +22,7 @@ void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigi
 
 // Reads a run.yaml as to_yaml wrote it (or by hand), resolved. Throws ConfigError.
 RunSpec read_run_spec(const std::filesystem::path& file);
-// The same from the text of one.
+// Reads the text of a run.yaml.
 RunSpec run_spec_from_yaml(const std::string& text, const YamlOrigin& origin);
 
 // Canonical YAML: every key in the order of the struct, defaults included.

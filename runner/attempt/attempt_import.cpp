@@ -32,7 +32,7 @@ AttemptStart attempt_start(const JobRecord& job, const LaunchRecord& start) {
           .slurm_job = start.job,
           .node_list = start.node_list,
           .other_runners = std::nullopt,
-          .continues = start.continues.value_or("")};
+          .continues = start.continues};
 }
 
 int newest_attempt(const Store& store, const RunRecord& run) {

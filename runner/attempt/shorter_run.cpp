@@ -22,7 +22,7 @@ struct ShorterRun {
   CheckpointFolder newest;
 };
 
-// Where it is the same but for a smaller number of steps: that.
+// The steps of a run that differs from the longer one in them only, and has fewer; else none.
 std::optional<int64_t> fewer_steps(const Store& store, int64_t shorter, const RunSpec& longer,
                                    const std::string& keys_of_longer) try {
   RunSpec spec = store.spec(shorter);
@@ -34,7 +34,7 @@ std::optional<int64_t> fewer_steps(const Store& store, int64_t shorter, const Ru
   return std::nullopt;
 }
 
-// Of those with a whole checkpoint the one with the most steps done.
+// Of the runs with a whole checkpoint that the run may continue, the one with the most steps done.
 std::optional<ShorterRun> shorter_run(const Store& store, const path& results,
                                       const RunToLaunch& run) {
   const std::string keys = identity_keys(run.spec);
@@ -86,7 +86,7 @@ bool has_checkpoints(const RunPaths& paths) {
 // Then the trainer has said that none was as it was written, and to move them away.
 bool has_failed_with_them(const Store& store, int64_t run) {
   return std::ranges::any_of(store.attempts(run), [](const AttemptRecord& attempt) {
-    return attempt.status == RunStatus::kFailed && !attempt.continues.empty();
+    return attempt.status == RunStatus::kFailed && attempt.continues;
   });
 }
 

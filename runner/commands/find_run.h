@@ -24,8 +24,8 @@ RunRecord find_run(const Store& store, const std::string& word);
 // when it is the file of one that has no run.
 std::vector<std::string> find_experiments(const Store& store, const std::string& word);
 
-// The same for several words, each experiment once. Throws ConfigError, with the nearest name, also
-// on a word that names none.
+// The experiments that any of the words names, each once. Throws ConfigError as for one word, and,
+// with the nearest name, on a word that names none.
 std::vector<std::string> find_experiments(const Store& store,
                                           const std::vector<std::string>& words);
 

@@ -13,8 +13,8 @@ namespace fsdp {
 // stderr when Slurm could not be asked; what is told then is what the jobs wrote.
 void refresh_open_jobs(Store& store, const std::filesystem::path& results);
 
-// The same for a command that is repeated every few seconds, as by watch: it leaves Slurm alone
-// when it was asked less than 5 s ago.
+// Brings open jobs up to date unless Slurm was asked less than 5 s ago: for a command that is
+// repeated every few seconds, as by watch.
 void refresh_open_jobs_now_and_then(Store& store, const std::filesystem::path& results);
 
 // The newest job that was submitted for the run, with the run's task only.

@@ -31,7 +31,7 @@ CLI::Option* add_option(CLI::App& command, const std::string& name_and_value, T&
       ->option_text(name_and_value.substr(space + 1));
 }
 
-// The same; the value is one of an enum's names.
+// An option whose value is one of an enum's names.
 template <NamedEnum T>
 CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_value, T& member,
                               const std::string& description) {

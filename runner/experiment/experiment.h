@@ -67,7 +67,7 @@ class Experiment {
  public:
   // Throws ConfigError on anything malformed at the top level of the file.
   static Experiment load(const std::filesystem::path& file);
-  // The same as if `file` held `text`.
+  // As load() would if `file` held `text`.
   static Experiment from_text(const std::filesystem::path& file, std::string text);
 
   const std::string& name() const;

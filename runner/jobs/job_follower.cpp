@@ -133,12 +133,12 @@ std::vector<JobFollower::Ended> JobFollower::pass(
     for (Task& task : job.tasks) {
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
       const bool is_known = found != state_of.end();
-      if (task.over_since) look_again(task);
-      if (!is_known || found->second->phase != TaskPhase::kQueued) look(job, task);
+      if (task.over_since) ask_server_for_files(task);
+      if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
       // One pass later, so that the job is there when follow_in() adds what follows from the run.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
       if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
-        hear(job, task, is_known ? std::optional(*found->second) : std::nullopt);
+        take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
       }
     }
     std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
@@ -148,14 +148,14 @@ std::vector<JobFollower::Ended> JobFollower::pass(
   return std::exchange(ended_, {});
 }
 
-// What is still not there after this was not written.
-void JobFollower::look_again(const Task& task) const {
+// A file that is not there after this was not written.
+void JobFollower::ask_server_for_files(const Task& task) const {
   const int first = task.attempt ? task.attempt->attempt() : task.run.record.attempt + 1;
   ask_again_for_names(paths(task), first);
 }
 
-// What the job has written into the run's folder since.
-void JobFollower::look(const Job& job, Task& task) {
+// Gives the store what the job has written into the run's folder since the last pass.
+void JobFollower::read_files(const Job& job, Task& task) {
   const std::vector<int> begun =
       import_attempts(listeners_.store, listeners_.results, task.run.record, listeners_.warn(),
                       slurm_name(job.recorded, task.recorded.task));
@@ -170,7 +170,7 @@ void JobFollower::look(const Job& job, Task& task) {
   if (task.attempt) task.attempt->ingest();
 }
 
-void JobFollower::hear(Job& job, Task& task, const std::optional<TaskState>& state) {
+void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (!state || state->phase == TaskPhase::kEnded) {
     if (task.has_ended || (state && state->node_list.empty()) || may_judge(task))
       end_task(job, task, state);
@@ -211,11 +211,11 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");
 }
 
-// The tasks of an array say the same at the same time.
+// The tasks of an array have one reason at a time, of which the user is told once.
 void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
   const std::optional<std::string> why = why_it_will_not_start(state);
-  if (!why || *why == job.told) return;
-  job.told = *why;
+  if (!why || *why == job.blocked_because) return;
+  job.blocked_because = *why;
   listeners_.progress.warn(fmt::format("job {} does not start: {}; fsdp-run cancel ends it",
                                        job.recorded.slurm_job, *why));
 }

@@ -68,16 +68,16 @@ class JobFollower {
   struct Job {
     JobRecord recorded;
     bool can_be_asked = true;
-    std::vector<Task> tasks{};  // those that are not over
-    std::string told{};         // why it will not start
+    std::vector<Task> tasks{};      // those that are not over
+    std::string blocked_because{};  // why it will not start
 
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
 
   Task open_task(const Job& job, const JobTask& recorded, RunToLaunch run);
-  void look_again(const Task& task) const;
-  void look(const Job& job, Task& task);
-  void hear(Job& job, Task& task, const std::optional<TaskState>& state);
+  void ask_server_for_files(const Task& task) const;
+  void read_files(const Job& job, Task& task);
+  void take_state(Job& job, Task& task, const std::optional<TaskState>& state);
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
   // Whether it ended now.
   bool end_in_allocation(Job& job, Task& task);

@@ -122,7 +122,7 @@ void QueueSweep::push() {
 ExitCode QueueSweep::follow() {
   for (bool stop = false;; stop = pauses_.wait(kLookInterval)) {
     if (stop) return ExitCode::kInterrupted;
-    const bool is_recorded = look();
+    const bool is_recorded = bring_up_to_date();
     listeners_.progress.refresh();
     const bool is_done = follower_.tasks().empty() && ended_.empty() && submission_.waiting() == 0;
     if (is_recorded && is_done) break;
@@ -130,11 +130,11 @@ ExitCode QueueSweep::follow() {
   return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
 }
 
-bool QueueSweep::look() {
+bool QueueSweep::bring_up_to_date() {
   const bool is_recorded = results_patience_.attempt([&] {
     if (is_stale_) begin_anew();
     if (pauses_.now() >= next_query_) {
-      turn();
+      ask_and_submit();
     } else {
       follower_.read_events();
     }
@@ -156,7 +156,7 @@ void QueueSweep::begin_anew() {
                    submission_.unanswered());
 }
 
-void QueueSweep::turn() {
+void QueueSweep::ask_and_submit() {
   next_query_ = pauses_.now() + settings_.query_interval;
   settle();
   std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));

@@ -82,8 +82,8 @@ class QueueSweep {
  private:
   void pick_up_jobs(const std::string& here);
   // Whether what happened could be recorded.
-  bool look();
-  void turn();
+  bool bring_up_to_date();
+  void ask_and_submit();
   void begin_anew();
   std::optional<std::vector<TaskState>> ask();
   void settle();

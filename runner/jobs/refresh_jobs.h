@@ -18,8 +18,8 @@ namespace fsdp {
 bool refresh_jobs(const RunListeners& listeners, Queue& queue, std::string_view experiment,
                   const Pauses& pauses);
 
-// The same for those experiments that no other runner works on, as long as they have open jobs.
-// Names those of which Slurm could not be asked.
+// Refreshes the open jobs of all experiments that no other runner works on. Returns the experiments
+// of which Slurm could not be asked.
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
                                         Queue& queue, const Pauses& pauses);
 

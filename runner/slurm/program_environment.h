@@ -12,8 +12,8 @@ namespace fsdp {
 // a job that we may be in was told.
 std::vector<std::string> program_environment();
 
-// The same for sbatch, to which SBATCH_... say more than the script: without those for which the
-// script has an option of its own.
+// The environment of sbatch, to which SBATCH_... say more than the script: without the variables
+// for which the script has an option of its own.
 std::vector<std::string> submission_environment(std::string_view script);
 
 }  // namespace fsdp

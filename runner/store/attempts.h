@@ -50,8 +50,8 @@ struct AttemptStart {
   std::string node_list{};    // of that job: "n[1-2]"
   // The most that measured on its devices at the same time; absent: nobody looked.
   std::optional<int64_t> other_runners{};
-  // The folder, as RunRecord has it, of the run whose steps this one continues; empty: none.
-  std::string continues{};
+  // The folder, as RunRecord has it, of the run whose steps this one continues.
+  std::optional<std::string> continues{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

@@ -19,7 +19,8 @@ struct CheckpointFolder {
   bool is_whole = false;  // every file that it lists is there in its size
 };
 
-// Those of a run, of most steps first. Links are left out: they may lead to another run's.
+// The checkpoints of a run, of most steps first. Links are left out: they may lead to another
+// run's.
 std::vector<CheckpointFolder> checkpoints_of(const RunPaths& paths);
 
 }  // namespace fsdp

@@ -16,7 +16,7 @@ bool is_being_removed(const std::filesystem::path& folder);
 // Gives the folder another name, and returns that; nothing when it is gone.
 std::optional<std::filesystem::path> renamed(const std::filesystem::path& folder,
                                              const std::filesystem::path& name);
-// The same with a name beside it that no run has.
+// Gives the folder a name beside it that no run has, and returns that; nothing when it is gone.
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& folder);
 // With all that is in it. Another process may be removing it as well.
 void remove_folder(const std::filesystem::path& folder);

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Those of one experiment or (empty) of all.
+// The view's rows of one experiment or (empty) of all.
 template <typename Row>
 std::vector<Row> rows_of(Database& database, const std::string& view, std::string_view experiment) {
   if (experiment.empty()) return Statement(database, select<Row>(view)).template rows<Row>();

@@ -46,7 +46,7 @@ struct RunRecord {
   std::string source{};       // whose results it was merged from; empty: it is of these
   bool current = true;        // whether it is in its experiment's list as last planned
   std::string data_digest{};  // of the contents of all input files
-  int64_t repeat = 1;
+  int64_t repeat = 0;  // its number within the series
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -193,8 +193,8 @@ class Store {
   void note_continued(int64_t run_id, int attempt, const std::filesystem::path& folder);
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
-  // The same for all ranks at once, as EventTail::poll returns them: one transaction, none when
-  // there is nothing new. `skipped_lines` is EventTail's: how many lines of each rank were lost.
+  // Adds what all ranks reported, as EventTail::poll returns it: one transaction, none when there
+  // is nothing new. `skipped_lines` is EventTail's: how many lines of each rank were lost.
   void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks,
               std::span<const int64_t> skipped_lines = {});
   // `reason_rank` is the rank whose log says more, -1: none. The run takes over the status of its
@@ -258,7 +258,7 @@ class Store {
   Provenance provenance(int64_t run_id, int attempt) const;
   std::string experiment_text(int64_t run_id, int attempt) const;  // the file as it was
   std::string spec_text(int64_t run_id) const;                     // run.yaml as it was
-  // The same, read: what an older version wrote is completed with the defaults.
+  // run.yaml, read: what an older version wrote is completed with the defaults.
   RunSpec spec(int64_t run_id) const;
 
   // Forgets all of a run; false, and nothing happens, when one of its attempts is running or it

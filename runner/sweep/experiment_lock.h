@@ -19,7 +19,8 @@ class ExperimentLock {
   // Null when another process has it; `owner` is told which, where it is known.
   static std::unique_ptr<ExperimentLock> if_free(const std::filesystem::path& results,
                                                  const std::string& experiment, std::string& owner);
-  // The same, to ask Slurm about the experiment's jobs once: a runner that starts waits for it.
+  // The lock, to ask Slurm about the experiment's jobs once: a runner that starts waits for it.
+  // Null when another process has it.
   static std::unique_ptr<ExperimentLock> for_a_moment(const std::filesystem::path& results,
                                                       const std::string& experiment);
   ~ExperimentLock();

@@ -13,7 +13,8 @@ namespace fsdp {
 // not fit it. Runs that read the same files with the same model are checked once.
 void check_inputs_of(const Expansion& expansion);
 
-// Throws ConfigError, likewise, when one of the runs could not be submitted to Slurm.
+// Throws ConfigError, with the place that asks for it, when one of the runs could not be submitted
+// to Slurm.
 void check_jobs_of(const Expansion& expansion);
 
 // Whether check_inputs has nothing to say of `spec` when it had nothing to say of `checked`.
@@ -26,7 +27,7 @@ Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileD
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest);
 
-// The same for runs that --only leaves out, but for any whose input files cannot be read.
+// The runs that --only leaves out, planned, but for any whose input files cannot be read.
 std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
                                              const FileDigest& digest);
 

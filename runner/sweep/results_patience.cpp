@@ -31,24 +31,24 @@ bool ResultsPatience::attempt(const std::function<void()>& record) {
     record();
   } catch (const std::exception& error) {
     if (!may_pass(error)) throw;
-    tell(error.what());
+    remind(error.what());
     return false;
   }
-  if (!told_.empty()) progress_.say("results are recorded again");
+  if (!reminded_of_.empty()) progress_.say("results are recorded again");
   failing_since_.reset();
   without_runs_since_.reset();
-  told_.clear();
+  reminded_of_.clear();
   return true;
 }
 
-void ResultsPatience::tell(const std::string& cause) {
+void ResultsPatience::remind(const std::string& cause) {
   const Clock::time_point now = Clock::now();
   cause_ = cause;
   if (!failing_since_) failing_since_ = now;
   if (now - *failing_since_ < kNotTold) return;
-  if (cause == told_ && now - told_at_ < kBetweenReminders) return;
-  told_ = cause;
-  told_at_ = now;
+  if (cause == reminded_of_ && now - reminded_at_ < kBetweenReminders) return;
+  reminded_of_ = cause;
+  reminded_at_ = now;
   progress_.warn("waits: " + cause +
                  "; runs under way go on, and what they report is kept in their files");
 }

@@ -36,15 +36,15 @@ class ResultsPatience {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void tell(const std::string& cause);
+  void remind(const std::string& cause);
 
   Store& store_;
   Progress& progress_;
   std::optional<Clock::time_point> failing_since_{};
   std::optional<Clock::time_point> without_runs_since_{};
-  Clock::time_point told_at_{};
+  Clock::time_point reminded_at_{};
   std::string cause_;
-  std::string told_;  // the cause that the user was told
+  std::string reminded_of_;  // the cause that the user was told
 };
 
 }  // namespace fsdp

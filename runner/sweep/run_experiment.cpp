@@ -57,12 +57,12 @@ ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
   for (;;) {
     stop_when_asked();
-    const bool is_recorded = patience_.attempt([&] { turn(); });
+    const bool is_recorded = patience_.attempt([&] { record_and_launch(); });
     if (is_recorded && running_.empty()) break;
     progress_.refresh();
     if (runs_are_under_way()) {
       patience_.runs_are_under_way();
-      hear(launcher_.wait(kIngestInterval));
+      note_ended(launcher_.wait(kIngestInterval));
     } else if (!is_recorded) {
       wait_without_runs();
     }
@@ -82,7 +82,7 @@ void Sweep::wait_without_runs() {
   }
 }
 
-void Sweep::turn() {
+void Sweep::record_and_launch() {
   for (record(); begun_; record()) launch();
 }
 
@@ -138,7 +138,7 @@ void Sweep::stop_when_asked(std::chrono::milliseconds patience) {
   if (!begun_) return;
   const int64_t id = begun_->run.record.id;
   open(*std::exchange(begun_, std::nullopt));
-  hear({{.id = id, .outcome = LaunchOutcome::kInterrupted, .reason = "asked to stop"}});
+  note_ended({{.id = id, .outcome = LaunchOutcome::kInterrupted, .reason = "asked to stop"}});
 }
 
 LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
@@ -276,7 +276,7 @@ void Sweep::open(Begun begun) {
       id, OpenAttempt({store_, progress_, settings_.results}, std::move(begun.run), begun.attempt));
 }
 
-void Sweep::hear(std::vector<LaunchResult> results) {
+void Sweep::note_ended(std::vector<LaunchResult> results) {
   for (LaunchResult& result : results) {
     if (at_time_limit_ && result.outcome == LaunchOutcome::kInterrupted) {
       result.outcome = LaunchOutcome::kTimeLimit;

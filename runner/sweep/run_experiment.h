@@ -87,7 +87,7 @@ class Sweep {
 
   LaunchRequest request(const RunToLaunch& run, int attempt) const;
   // Records what has happened and starts what there is room for.
-  void turn();
+  void record_and_launch();
   // One transaction where runs have ended. What is in memory follows when it is kept.
   void record();
   std::optional<int64_t> other_runners() const;
@@ -103,7 +103,7 @@ class Sweep {
   // Why it cannot be started, if so. Throws what may pass.
   std::optional<std::string> start(const Begun& begun);
   void open(Begun begun);
-  void hear(std::vector<LaunchResult> results);
+  void note_ended(std::vector<LaunchResult> results);
   void wait_without_runs();
   void write_end(const OpenAttempt& attempt, const Ended& ended) const;
   void leave_ends_in_files() const;

@@ -128,9 +128,9 @@ TEST_CASE("a longer repeat continues the shorter one of its number") {
   for (const RunRecord& run : store.runs()) repeats[run.folder] = run.repeat;
   size_t longer = 0;
   for (const RunRecord& run : store.runs()) {
-    const std::string continues = store.attempts(run.id).front().continues;
-    if (continues.empty()) continue;
-    CHECK(repeats.at(continues) == run.repeat);
+    const auto continues = store.attempts(run.id).front().continues;
+    if (!continues) continue;
+    CHECK(repeats.at(*continues) == run.repeat);
     ++longer;
   }
   CHECK(longer == 2);

@@ -97,7 +97,7 @@ create table attempts (
   slurm_job text not null,
   node_list text not null,
   other_runners integer,
-  continues text not null,
+  continues text,
   primary key (run, attempt)
 ) without rowid;
 create index running_attempts on attempts (run) where status = 'running';

@@ -30,7 +30,7 @@ struct StoredPieces {
   std::map<std::string, std::vector<StoredPiece>> pieces;
   std::map<std::string, int64_t> elements;  // of the whole parameter, by its name
 
-  // Adds those of a file. Throws ConfigError when it is damaged.
+  // Adds the pieces of a file. Throws ConfigError when it is damaged.
   void add_file(const std::filesystem::path& file);
   // To be called after the last file.
   void sort();

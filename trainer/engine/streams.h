@@ -26,12 +26,12 @@ enum class StreamId {
 enum class BufferKind {
   kParameters,         // this rank's part of a unit's parameters
   kWhole,              // a unit's parameters, gathered
-  kReleased,           // the same, kept until its last reader is done
+  kReleased,           // a unit's gathered parameters, kept until their last reader is done
   kGradient,           // a unit's gradient, as its backward writes it
-  kReductionInput,     // the same in the dtype it is reduced in
+  kReductionInput,     // a unit's gradient in the dtype it is reduced in
   kUnshardedGradient,  // the sum of it over micro-batches, in the reduction dtype
   kReducedShard,       // this rank's part of a reduced gradient of one micro-batch
-  kConvertedShard,     // the same in the parameters' dtype
+  kConvertedShard,     // a reduced shard in the parameters' dtype
   kGradientShard,      // the sum of it over micro-batches
   kHostGradient,       // the step's gradient in CPU memory
   kHostParameters,     // the parameters that the CPU steps

@@ -26,7 +26,7 @@ class FlatLayout {
 
   // Makes every Parameter::value a view of `flat` [numel]; an undefined one takes them away.
   void bind_values(const at::Tensor& flat) const;
-  // The same for Parameter::gradient; nothing is written yet.
+  // Makes every Parameter::gradient a view of `flat`; nothing is written yet.
   void bind_gradients(const at::Tensor& flat) const;
   // Whether backward wrote every gradient.
   bool is_gradient_complete() const;

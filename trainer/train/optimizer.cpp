@@ -73,7 +73,7 @@ void adadelta(const Step& step, const Operands& operands) {
   parameters.add_(delta, -step.learning_rate);
 }
 
-// The same by way of a copy, as its operations cannot be left out on the device's word.
+// Adadelta by way of a copy, as its operations cannot be left out on the device's word.
 void adadelta_unless_skipped(const Step& step, const Operands& operands) {
   Operands updated{operands.parameters.clone(), operands.gradient, {}};
   for (const at::Tensor& tensor : operands.state) updated.state.push_back(tensor.clone());
