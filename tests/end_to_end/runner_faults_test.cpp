@@ -241,10 +241,13 @@ TEST_CASE("SIGUSR1 ends a runner that has begun nothing yet, as interrupted") {
 
 TEST_CASE("a rank that cannot be forked fails its run with the remedy, and the sweep goes on") {
   const Workplace workplace(kTwoPoints);
-  const Ended ended = workplace.run({"experiment.yaml"},
-                                    {{"LD_PRELOAD", FORK_FAILS_LIBRARY}, {"FORK_FAILS_AT", "4"}});
+  const Ended ended =
+      workplace.run({"experiment.yaml"}, {{"LD_PRELOAD", FORK_FAILS_LIBRARY},
+                                          {"ASAN_OPTIONS", "verify_asan_link_order=0"},
+                                          {"FORK_FAILS_AT", "4"}});
   CHECK(ended.status == 1);
   const std::vector<ComparisonRow> found = rows(workplace);
+  REQUIRE(found.size() == 2);
   CHECK_THAT(found[0].reason, Contains("cannot start rank 2: ") && Contains("ulimit -u"));
   CHECK_THAT(found[1].reason, Contains("cannot start rank 1: ") && Contains("ulimit -u"));
 }
