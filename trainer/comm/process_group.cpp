@@ -97,11 +97,17 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
   }
   // A write to a peer that is gone should fail, not end this process.
   std::signal(SIGPIPE, SIG_IGN);
+  const std::string place = world.master_address + ":" + std::to_string(world.master_port);
+  const std::string remedy =
+      "; check that every rank was started within communication.rendezvous_timeout_s of the "
+      "others, and that this host reaches that address; else set MASTER_ADDR and MASTER_PORT to "
+      "a free port of rank 0's host";
   try {
     Membership membership = all_ranks(world, options);
     // Store and connections each give up by themselves, but for a rank 0 that hangs: its answer is
-    // awaited without end.
-    Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout);
+    // awaited without end, and c10d begins a last try late.
+    Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout,
+                      ", or never came to " + place + remedy);
     const auto watched = watchdog.watch(membership.describe("rendezvous", kNoUnit));
     membership.store = rendezvous(world, options.rendezvous_timeout);
     membership.store->setTimeout(membership.transport_timeout);
@@ -111,13 +117,9 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
     auto backend = make_gloo_backend(membership, options.rendezvous_timeout);
     return std::make_unique<ExchangeGroup>(std::move(membership), std::move(backend));
   } catch (const std::exception& error) {
-    throw CommunicationError(
-        "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) +
-        " did not meet the others at " + world.master_address + ":" +
-        std::to_string(world.master_port) + ": " + cause_text(error) +
-        "; check that every rank was started within communication.rendezvous_timeout_s of the "
-        "others, and that this host reaches that address; else set MASTER_ADDR and MASTER_PORT to "
-        "a free port of rank 0's host");
+    throw CommunicationError("rank " + std::to_string(world.rank) + " of " +
+                             std::to_string(world.world_size) + " did not meet the others at " +
+                             place + ": " + cause_text(error) + remedy);
   }
 }
 

@@ -60,6 +60,7 @@ TEST_CASE("ranks that hang while they meet are an error in time") {
   };
   CHECK_THROWS_AS(make_process_group(at_silent_port, at::kCPU, options), CommunicationError);
   CHECK_THAT(reason, Catch::StartsWith("rendezvous on rank 1 of 2 took longer than 0.4 s"));
+  CHECK_THAT(reason, Catch::Contains("never came to 127.0.0.1:") && Catch::Contains("MASTER_ADDR"));
   options.on_timeout = nullptr;
 
   // A rank that reaches the store and then does not connect.
