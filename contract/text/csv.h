@@ -30,7 +30,7 @@ void append_csv(std::string& out, const T& value) {
     append_csv_text(out, name_of(value));
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     append_csv_text(out, value.string());
-  } else if constexpr (requires { value.index(); }) {  // a variant
+  } else if constexpr (is_variant<T>) {
     std::visit([&](const auto& held) { append_csv(out, held); }, value);
   } else if constexpr (!std::same_as<T, std::monostate>) {
     append_csv_text(out, value);

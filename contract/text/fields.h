@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "contract/text/numbers.h"
@@ -119,6 +120,10 @@ template <typename T>
 inline constexpr bool is_optional = false;
 template <typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+template <typename T>
+inline constexpr bool is_variant = false;
+template <typename... T>
+inline constexpr bool is_variant<std::variant<T...>> = true;
 
 // A list of text, of which every item has the form that the field's range gives.
 using TextList = std::vector<std::string>;

@@ -44,10 +44,6 @@ template <typename T>
 inline constexpr bool is_vector = false;
 template <typename T>
 inline constexpr bool is_vector<std::vector<T>> = true;
-template <typename T>
-inline constexpr bool is_variant = false;
-template <typename... T>
-inline constexpr bool is_variant<std::variant<T...>> = true;
 
 template <typename T>
 void append_json(std::string& out, const T& value) {

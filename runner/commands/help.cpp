@@ -11,7 +11,8 @@ constexpr size_t kMeaningColumn = 26;
 // `name`, and `meaning` beside it, or below where the name is long.
 std::string entry(const std::string& name, const std::string& meaning) {
   const std::string before = "  " + name;
-  if (before.size() + 2 <= kMeaningColumn) return wrapped(before, meaning, kMeaningColumn, kHelpWidth);
+  if (before.size() + 2 <= kMeaningColumn)
+    return wrapped(before, meaning, kMeaningColumn, kHelpWidth);
   return before + '\n' + wrapped("", meaning, kMeaningColumn, kHelpWidth);
 }
 

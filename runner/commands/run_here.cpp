@@ -30,11 +30,10 @@ int64_t gpus_needed(const std::vector<RunToLaunch>& runs) {
   return needed;
 }
 
-DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host,
-                       const std::string& host_name) {
+DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host) {
   DeviceNames names;
   const auto is_on_cpu = [](const RunToLaunch& run) { return run.spec.device == DeviceKind::kCpu; };
-  if (std::ranges::any_of(runs, is_on_cpu)) names = own_cores(host_name);
+  if (std::ranges::any_of(runs, is_on_cpu)) names = own_cores(host.name);
   if (gpus_needed(runs) == 0) return names;
   for (const Gpu& gpu : host.gpus) names.insert(gpu.uuid);
   return names;
@@ -108,10 +107,9 @@ ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   HeldDevices held(listeners.progress);
-  const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), settings.host,
+  const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), host.name,
                                       runs.front().record.experiment);
-  if (!held.take(devices_of(runs, host, settings.host), who, options.share))
-    return ExitCode::kInterrupted;
+  if (!held.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
   settings.other_runners = [&] { return held.other_runners(); };
 
   const auto needed = static_cast<size_t>(gpus_needed(runs));

@@ -151,7 +151,6 @@ struct ComparisonRow : AttemptSummary {
     visit("driver_version", self.driver_version, "Version of the GPU's driver.");
     visit("data_digest", self.data_digest, "Digest of the contents of all input files.");
     visit("loss_digest", self.loss_digest,
-
           "Digest of what decides the losses: runs in which it is equal must have equal ones.");
   }
 

@@ -46,7 +46,7 @@ struct RunRecord {
   std::string source{};       // whose results it was merged from; empty: it is of these
   bool current = true;        // whether it is in its experiment's list as last planned
   std::string data_digest{};  // of the contents of all input files
-  int64_t repeat = 0;  // its number within the series
+  int64_t repeat = 0;         // its number within the series
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

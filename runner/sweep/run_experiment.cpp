@@ -104,7 +104,7 @@ void Sweep::record() {
   for (const Ended& ended : ended_) closed.push_back(close(ended));
   const RunToLaunch* next = begun_ ? nullptr : next_run(closed);
   const int64_t next_id = next ? next->record.id : 0;
-  const int next_attempt = next ? begin(*next) : 0;
+  const int next_attempt = next ? begin(*next, others) : 0;
   if (batch) batch->commit();
   batch.reset();
 
@@ -186,7 +186,7 @@ RunToLaunch Sweep::take_waiting(int64_t id) {
 
 // Recorded before it is started: a runner that is killed from here on leaves an attempt that the
 // next one closes.
-int Sweep::begin(const RunToLaunch& run) {
+int Sweep::begin(const RunToLaunch& run, std::optional<int64_t> others) {
   check_are_there(settings_.results);
   AttemptStart start;
   start.runner_process_id = getpid();
@@ -194,7 +194,7 @@ int Sweep::begin(const RunToLaunch& run) {
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
-  start.other_runners = other_runners();
+  start.other_runners = others;
   return store_.begin_attempt(run.record.id, start, claim(run.record));
 }
 

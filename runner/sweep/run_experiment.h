@@ -95,7 +95,7 @@ class Sweep {
   Closed close(const Ended& ended);
   void conclude(Closed closed);
   const RunToLaunch* next_run(std::span<const Closed> closed) const;
-  int begin(const RunToLaunch& run);
+  int begin(const RunToLaunch& run, std::optional<int64_t> others);
   RunToLaunch take_waiting(int64_t id);
   int claim(const RunRecord& run);
   void launch();

@@ -1,6 +1,6 @@
-#include "runner/commands/run_statuses.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/commands/run_statuses.h"
 
 namespace fsdp {
 namespace {

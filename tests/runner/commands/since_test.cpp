@@ -1,9 +1,8 @@
-#include "runner/commands/local_time.h"
-
 #include <catch2/catch.hpp>
 #include <ctime>
 
 #include "contract/text/config_error.h"
+#include "runner/commands/local_time.h"
 
 namespace fsdp {
 namespace {

@@ -1,8 +1,8 @@
-#include "runner/experiment/doubling_series.h"
-
 #include <bit>
 #include <catch2/catch.hpp>
 #include <set>
+
+#include "runner/experiment/doubling_series.h"
 
 using namespace fsdp;
 

@@ -1,8 +1,7 @@
-#include "runner/experiment/experiment_keys.h"
-
 #include <catch2/catch.hpp>
 
 #include "contract/spec/overrides.h"
+#include "runner/experiment/experiment_keys.h"
 
 namespace fsdp {
 

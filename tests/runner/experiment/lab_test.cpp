@@ -10,8 +10,8 @@ const std::filesystem::path kLabFile = std::filesystem::path(FSDP_EXPERIMENTS_FO
 }  // namespace
 
 TEST_CASE("the shipped lab has workflow A's five points on 4x A100") {
-  const Expansion lab =
-      Experiment::load(kLabFile).expand({}, {.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64});
+  const Expansion lab = Experiment::load(kLabFile).expand(
+      {}, {.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64});
   CHECK(lab.profile == "a100x4");
   REQUIRE(lab.runs.size() == 5);
   const std::vector<std::string> points = {"1 GPU", "4xDDP", "4xFSDP", "FSDP batch 8", "offload"};
