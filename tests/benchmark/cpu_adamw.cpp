@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/train/optimizer.h"
+#include "trainer/step/optimizer.h"
 
 using namespace fsdp;
 

@@ -1,7 +1,6 @@
 #include "trainer/engine/engine.h"
 
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 
@@ -12,23 +11,29 @@ at::Generator generator_of(const Batch& batch) {
   return at::globalContext().defaultGenerator(batch.input_ids_BT.device());
 }
 
-// What the first module is given.
-at::Tensor anchor(const Batch& batch) {
-  return at::empty({0}, batch.input_ids_BT.options().dtype(at::kFloat));
+// Below it operations are not recorded for autograd, as inside PyTorch's own operators.
+using WithoutAutograd = at::AutoDispatchBelowADInplaceOrView;
+
+// Adds what the outputs of a module's first forward got as gradients to those of its second one.
+void hand_over_gradients(const Activations& before, Activations& first, Activations& second) {
+  for (auto& [name, activation] : second) {
+    const auto input = before.find(name);
+    const bool is_input = input != before.end() && input->second.gradient == activation.gradient;
+    if (!is_input) activation.gradient->add(first.at(name).gradient->take());
+  }
 }
 
 }  // namespace
 
 Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strategy,
-               Streams& streams, const Options& options)
+               Streams& streams, Kernels& kernels, const Options& options)
     : model_(model),
       units_(units),
       strategy_(strategy),
       streams_(streams),
+      kernels_(kernels),
       options_(options),
-      inputs_(model.modules.size()),
-      outputs_(model.modules.size()),
-      random_states_(model.modules.size()) {
+      kept_(model.modules.size()) {
   options_.prefetch = std::min<int64_t>(options.prefetch, unit_count());
   int64_t block = 0;
   for (const auto& part : model.modules) {
@@ -39,6 +44,7 @@ Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strate
 
 at::Tensor Engine::forward_backward(std::span<const Batch> micro_batches,
                                     const std::function<void()>& at_forward_end) {
+  const WithoutAutograd guard;
   at::Tensor total_loss;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     const bool last = i + 1 == micro_batches.size();
@@ -58,21 +64,21 @@ void Engine::gather_ahead(int unit, int direction) {
   }
 }
 
-at::Tensor Engine::run_module(int module, int unit, const Batch& batch) {
-  at::Tensor y;
-  const auto forward = [&] { y = model_.modules[module]->forward(inputs_[module], batch); };
+void Engine::run_module(int module, int unit, const Batch& batch, Tape& tape,
+                        Activations& activations) {
+  Pass pass{kernels_, batch, tape, activations};
+  const auto forward = [&] { model_.modules[module]->forward(pass); };
   const Buffer whole = strategy_.whole_buffer(unit);
-  if (is_last_module(module) && at::GradMode::is_enabled()) {
+  if (is_last_module(module) && tape.wants_gradients()) {
     streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {{BufferKind::kGradient, unit}}},
                  forward);
   } else {
     streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {}}, forward);
   }
-  return y;
 }
 
 at::Tensor Engine::forward(const Batch& batch) {
-  at::Tensor y = anchor(batch);
+  Activations activations;
   for (int u = 0; u < unit_count(); ++u) {
     const bool is_shared_unit = is_shared(model_, units_[u]);
     gather_ahead(u, +1);
@@ -80,79 +86,85 @@ at::Tensor Engine::forward(const Batch& batch) {
     // The last module writes gradients in its forward, also those of a shared unit's parameters.
     if (u + 1 == unit_count() || is_shared_unit) strategy_.attach_gradient(u);
     for (int i = units_[u].first; i <= units_[u].last; ++i) {
-      inputs_[i] = y.detach().requires_grad_();
-      if (is_checkpointed_[i] && model_.modules[i]->is_random()) {
-        random_states_[i] = generator_of(batch).get_state();
-      }
-      const at::AutoGradMode keep_graph(!is_checkpointed_[i]);
-      y = run_module(i, u, batch);
-      if (!is_checkpointed_[i]) outputs_[i] = y;
+      forward_module(i, u, batch, activations);
     }
     const bool backward_begins_here = u + 1 + options_.prefetch >= unit_count();
     if (strategy_.reshard_after_forward() && !backward_begins_here && !is_shared_unit) {
       strategy_.release(u);
     }
   }
-  return y.detach();
+  return activations.at(kLoss).value;
+}
+
+void Engine::forward_module(int module, int unit, const Batch& batch, Activations& activations) {
+  Kept& kept = kept_[module];
+  if (!is_checkpointed_[module]) {
+    kept.tape = Tape(Tape::Mode::kRecord);
+    run_module(module, unit, batch, kept.tape, activations);
+    return;
+  }
+  kept.before = activations;
+  if (model_.modules[module]->is_random()) kept.random_state = generator_of(batch).get_state();
+  Tape forgotten(Tape::Mode::kForget);
+  run_module(module, unit, batch, forgotten, activations);
+  kept.after = activations;
+  for (auto& [name, activation] : kept.after) activation.value.reset();
 }
 
 void Engine::backward(const Batch& batch) {
-  at::Tensor gradient_y = at::ones_like(outputs_.back());
   for (int u = unit_count() - 1; u >= 0; --u) {
     gather_ahead(u, -1);
     strategy_.wait_whole(u);
     strategy_.attach_gradient(u);
-    for (int i = units_[u].last; i >= units_[u].first; --i) {
-      backward_module(i, u, batch, gradient_y);
-    }
+    for (int i = units_[u].last; i >= units_[u].first; --i) backward_module(i, u, batch);
     strategy_.release(u);
     strategy_.reduce(u);
   }
   strategy_.finish_backward();
 }
 
-void Engine::backward_module(int module, int unit, const Batch& batch, at::Tensor& gradient_y) {
+void Engine::backward_module(int module, int unit, const Batch& batch) {
   if (is_checkpointed_[module]) recompute(module, unit, batch);
-  streams_.run(
-      StreamId::kCompute,
-      {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}}, [&] {
-        gradient_y =
-            torch::autograd::grad({outputs_[module]}, {inputs_[module]}, {gradient_y}).front();
-      });
-  outputs_[module].reset();
-  inputs_[module].reset();
+  streams_.run(StreamId::kCompute,
+               {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}},
+               [&] { kept_[module].tape.run_backward(); });
 }
 
 // With the random numbers of its forward; what comes after draws as if nothing was repeated.
 void Engine::recompute(int module, int unit, const Batch& batch) {
-  if (!model_.modules[module]->is_random()) {
-    outputs_[module] = run_module(module, unit, batch);
-    return;
+  Kept& kept = kept_[module];
+  kept.tape = Tape(Tape::Mode::kRecord);
+  Activations activations = kept.before;
+  if (kept.random_state.defined()) {
+    at::Generator generator = generator_of(batch);
+    const at::Tensor outer_state = generator.get_state();
+    generator.set_state(std::exchange(kept.random_state, {}));
+    run_module(module, unit, batch, kept.tape, activations);
+    generator.set_state(outer_state);
+  } else {
+    run_module(module, unit, batch, kept.tape, activations);
   }
-  at::Generator generator = generator_of(batch);
-  const at::Tensor outer_state = generator.get_state();
-  generator.set_state(std::exchange(random_states_[module], {}));
-  outputs_[module] = run_module(module, unit, batch);
-  generator.set_state(outer_state);
+  hand_over_gradients(kept.before, kept.after, activations);
+  kept.before.clear();
+  kept.after.clear();
 }
 
 at::Tensor Engine::evaluate(const Batch& batch) {
-  const at::NoGradGuard no_gradients;
-  at::Tensor y = anchor(batch);
+  const WithoutAutograd guard;
+  Activations activations;
+  Tape tape(Tape::Mode::kNoGradients);
   for (int u = 0; u < unit_count(); ++u) {
     gather_ahead(u, +1);
     strategy_.wait_whole(u);
     for (int i = units_[u].first; i <= units_[u].last; ++i) {
-      inputs_[i] = std::move(y);
-      y = run_module(i, u, batch);
-      inputs_[i].reset();
+      run_module(i, u, batch, tape, activations);
     }
     if (!is_shared(model_, units_[u])) strategy_.release(u);
   }
   for (int u = 0; u < unit_count(); ++u) {
     if (is_shared(model_, units_[u])) strategy_.release(u);
   }
-  return y;
+  return activations.at(kLoss).value;
 }
 
 }  // namespace fsdp

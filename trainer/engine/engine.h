@@ -6,16 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "trainer/backend/streams.h"
 #include "trainer/engine/strategy.h"
-#include "trainer/engine/streams.h"
 #include "trainer/engine/units.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {
 
 // Walks the units of a model forward and backward; the one place where their order, gather-ahead
-// and activation checkpointing are decided. There are no autograd hooks: each module's graph starts
-// at its detached input and is run by itself.
+// and activation checkpointing are decided. There is no autograd: each module leaves a tape, which
+// is run in reverse on the calling thread.
 class Engine {
  public:
   struct Options {
@@ -28,7 +28,7 @@ class Engine {
   };
   // Everything outlives the engine.
   Engine(const Model& model, std::span<const Unit> units, Strategy& strategy, Streams& streams,
-         const Options& options);
+         Kernels& kernels, const Options& options);
 
   // One optimizer step's forward and backward over its micro-batches. Calls `at_forward_end` after
   // the last micro-batch's forward. Returns the loss summed over the micro-batches of this rank,
@@ -41,11 +41,22 @@ class Engine {
   at::Tensor evaluate(const Batch& batch);
 
  private:
+  // What a module leaves between its forward and its backward.
+  struct Kept {
+    Tape tape{Tape::Mode::kNoGradients};
+    // Of a module that is recomputed: the activations before and after its forward, the latter for
+    // their gradients, and the random numbers' state before it, where it draws any.
+    Activations before;
+    Activations after;
+    at::Tensor random_state;
+  };
+
   at::Tensor forward(const Batch& batch);
   void backward(const Batch& batch);
-  at::Tensor run_module(int module, int unit, const Batch& batch);
+  void forward_module(int module, int unit, const Batch& batch, Activations& activations);
+  void backward_module(int module, int unit, const Batch& batch);
   void recompute(int module, int unit, const Batch& batch);
-  void backward_module(int module, int unit, const Batch& batch, at::Tensor& gradient_y);
+  void run_module(int module, int unit, const Batch& batch, Tape& tape, Activations& activations);
   // Starts to gather `unit` and those that come after it when going by `direction`, +1 or -1.
   void gather_ahead(int unit, int direction);
 
@@ -58,12 +69,10 @@ class Engine {
   std::span<const Unit> units_;
   Strategy& strategy_;
   Streams& streams_;
+  Kernels& kernels_;
   Options options_;
   std::vector<bool> is_checkpointed_;  // by module
-  // Of the micro-batch between its forward and its backward, by module:
-  std::vector<at::Tensor> inputs_;         // detached; require a gradient
-  std::vector<at::Tensor> outputs_;        // undefined when recomputed
-  std::vector<at::Tensor> random_states_;  // before its forward, where that is to be repeated
+  std::vector<Kept> kept_;             // by module; of the micro-batch under way
 };
 
 }  // namespace fsdp

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trainer/engine/streams.h"
+#include "trainer/backend/streams.h"
 
 namespace fsdp {
 

@@ -11,18 +11,18 @@ namespace fsdp {
 // h_ND [N, D], labels_N int64 [N] (kNoLabel: masked), weight_VD [vocabulary, D]. When gradients are
 // wanted, forward itself writes the weight's gradient, for a loss gradient of 1 and times
 // gradient_scale, and keeps the gradient of h, which is all that is saved. `chunk_tokens` 0 takes
-// as many tokens as keep the logits near 16 MiB (64 MiB on a GPU), at least 256.
+// as many tokens as Kernels::logits_bytes_max allows, at least 256.
 struct CrossEntropyOptions {
   double loss_scale = 1.0;
   double gradient_scale = 1.0;
   int64_t chunk_tokens = 0;
 };
-at::Tensor linear_cross_entropy(const at::Tensor& h_ND, const at::Tensor& labels_N,
+at::Tensor linear_cross_entropy(Pass& pass, const Activation& h_ND, const at::Tensor& labels_N,
                                 const ParameterPtr& weight_VD, const CrossEntropyOptions& options);
 
 // Without gradients: [2] fp32, the same loss, and the number of unmasked labels that have the
 // largest logit.
-at::Tensor evaluate_cross_entropy(const at::Tensor& h_ND, const at::Tensor& labels_N,
+at::Tensor evaluate_cross_entropy(Pass& pass, const at::Tensor& h_ND, const at::Tensor& labels_N,
                                   const ParameterPtr& weight_VD,
                                   const CrossEntropyOptions& options);
 

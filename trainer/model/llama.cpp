@@ -29,10 +29,8 @@ class EmbeddingModule : public Module {
 
   const ParameterPtr& weight() const { return weight_; }
 
-  at::Tensor forward(const at::Tensor& anchor, const Batch& batch) override {
-    const at::Tensor& ids_BT = batch.input_ids_BT;
-    const at::Tensor y_ND = embedding(anchor, ids_BT.flatten(), weight_);
-    return y_ND.view({ids_BT.size(0), ids_BT.size(1), -1});
+  void forward(Pass& pass) override {
+    pass.activations[kHidden] = embedding(pass, pass.batch.input_ids_BT.flatten(), weight_);
   }
 
  private:
@@ -68,18 +66,18 @@ class BlockModule : public Module {
 
   bool is_block() const override { return true; }
 
-  at::Tensor forward(const at::Tensor& x_BTD, const Batch&) override {
-    const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
-    const at::Tensor h_ND = residual_linear(x_ND, attend(x_ND, x_BTD.size(1)), attention_output_);
-    const at::Tensor y_ND =
-        residual_swiglu_linear(h_ND, rms_norm_linear(h_ND, mlp_norm_, epsilon_, gate_up_), down_);
-    return y_ND.view(x_BTD.sizes());
+  void forward(Pass& pass) override {
+    const Activation x_ND = pass.take(kHidden);
+    const Activation h_ND = residual_linear(pass, x_ND, attend(pass, x_ND), attention_output_);
+    pass.activations[kHidden] = residual_swiglu_linear(
+        pass, h_ND, rms_norm_linear(pass, h_ND, mlp_norm_, epsilon_, gate_up_), down_);
   }
 
  private:
-  at::Tensor attend(const at::Tensor& x_ND, int64_t sequence_length) {
-    return causal_attention(rms_norm_linear(x_ND, attention_norm_, epsilon_, query_key_value_),
-                            sequence_length, heads_, *rotary_);
+  Activation attend(Pass& pass, const Activation& x_ND) {
+    return causal_attention(
+        pass, rms_norm_linear(pass, x_ND, attention_norm_, epsilon_, query_key_value_),
+        pass.batch.input_ids_BT.size(1), heads_, *rotary_);
   }
 
   double epsilon_;
@@ -108,13 +106,16 @@ class HeadModule : public Module {
     }
   }
 
-  at::Tensor forward(const at::Tensor& x_BTD, const Batch& batch) override {
-    const at::Tensor x_ND = x_BTD.view({-1, x_BTD.size(2)});
-    const at::Tensor h_ND = rms_norm(x_ND, norm_, epsilon_);
-    const auto cross_entropy =
-        at::GradMode::is_enabled() ? linear_cross_entropy : evaluate_cross_entropy;
-    return cross_entropy(h_ND, batch.labels_BT.flatten(), weight_,
-                         {.loss_scale = batch.loss_scale, .gradient_scale = batch.gradient_scale});
+  void forward(Pass& pass) override {
+    const Activation h_ND = rms_norm(pass, pass.take(kHidden), norm_, epsilon_);
+    const at::Tensor labels_N = pass.batch.labels_BT.flatten();
+    const CrossEntropyOptions options{.loss_scale = pass.batch.loss_scale,
+                                      .gradient_scale = pass.batch.gradient_scale};
+    const at::Tensor loss =
+        pass.tape.wants_gradients()
+            ? linear_cross_entropy(pass, h_ND, labels_N, weight_, options)
+            : evaluate_cross_entropy(pass, h_ND.value, labels_N, weight_, options);
+    pass.activations[kLoss] = {loss, nullptr};
   }
 
  private:

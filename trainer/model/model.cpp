@@ -31,6 +31,14 @@ Parameter::Parameter(std::vector<NamedTensor> tensors, Initialization initializa
 
 int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }
 
+Activation Pass::take(const std::string& name) {
+  const auto found = activations.find(name);
+  TORCH_CHECK(found != activations.end(), "no module has written '", name, "'");
+  Activation activation = std::move(found->second);
+  activations.erase(found);
+  return activation;
+}
+
 int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const auto& module : modules) {

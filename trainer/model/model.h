@@ -3,19 +3,23 @@
 #include <ATen/ATen.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-// A model is a list of modules, each of which reads what the one before it gives. A strategy joins
+#include "trainer/kernels/kernels.h"
+#include "trainer/model/tape.h"
+
+// A model is a list of modules, which read and write activations by name. A strategy joins
 // consecutive modules to units, whose parameters are made whole, used and let go together.
 //
 // Shape suffixes: B sequences, T tokens of a sequence, D hidden_size.
 //
-// Weights are not autograd leaves. A module's forward is made of the Functions in layers.h, which
-// read Parameter::value when they run (so the value may be another buffer in backward than in
-// forward) and write the weight's gradient straight into Parameter::gradient. Autograd only carries
-// the gradient of activations from a module's output to its input.
+// There is no autograd. A module's forward is made of the layers in layers.h, which read
+// Parameter::value when they run (so the value may be another buffer in backward than in forward),
+// leave their backward on a tape, and there write the weight's gradient straight into
+// Parameter::gradient.
 namespace fsdp {
 
 enum class Initialization { kNormal, kOnes };  // kNormal: mean 0, standard deviation 0.02
@@ -37,10 +41,8 @@ class Parameter : public c10::intrusive_ptr_target {
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const;
 
-  at::Tensor value;     // [shape]; undefined while the module is not whole
-  at::Tensor gradient;  // [shape]; undefined while no gradient buffer is attached
-  // Whether `gradient` holds something: the first writer of a buffer overwrites, later ones add.
-  bool gradient_written = false;
+  at::Tensor value;         // [shape]; undefined while the module is not whole
+  GradientBuffer gradient;  // [shape]; undefined while no gradient buffer is attached
 
  private:
   std::vector<NamedTensor> tensors_;
@@ -60,6 +62,23 @@ struct Batch {
   double gradient_scale = 1.0;
 };
 
+// The names of activations.
+inline constexpr const char* kHidden = "hidden";  // [B * T, D], the residual stream
+inline constexpr const char* kLoss = "loss";      // see Module::forward
+
+using Activations = std::map<std::string, Activation>;
+
+// What a forward works with.
+struct Pass {
+  Kernels& kernels;
+  const Batch& batch;
+  Tape& tape;
+  Activations& activations;
+
+  // The activation of that name, for its last reader: it is let go with what is returned.
+  Activation take(const std::string& name);
+};
+
 class Module {
  public:
   explicit Module(std::string name) : name_(std::move(name)) {}
@@ -76,14 +95,13 @@ class Module {
   // Whether its forward draws random numbers (dropout).
   virtual bool is_random() const { return false; }
 
-  // x_BTD: the previous module's output. For the first module an empty tensor that requires a
-  // gradient when training, so that autograd reaches the module. Returns y_BTD.
+  // Reads and writes pass.activations.
   //
-  // The last module returns, 0-dimensional and fp32, the loss: the sum over this micro-batch's
-  // labels times batch.loss_scale. When gradients are enabled it writes its own weights' gradients
-  // in forward, as if the loss's gradient were 1; when they are not, it returns two numbers [2]:
-  // the loss, and how many labels were the most likely token.
-  virtual at::Tensor forward(const at::Tensor& x_BTD, const Batch& batch) = 0;
+  // The last module writes kLoss, 0-dimensional and fp32: the sum over this micro-batch's labels
+  // times batch.loss_scale. It writes its own weights' gradients in forward, as if the loss's
+  // gradient were 1. Where no gradients are wanted, it writes two numbers [2] there: the loss, and
+  // how many labels were the most likely token.
+  virtual void forward(Pass& pass) = 0;
 
  protected:
   std::string name_;

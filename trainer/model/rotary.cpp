@@ -1,37 +1,34 @@
 #include "trainer/model/rotary.h"
 
-namespace fsdp {
+#include <ATen/ATen.h>
 
-RotaryEmbedding::Table RotaryEmbedding::table(int64_t sequence_length,
-                                              const at::TensorOptions& options) {
-  const bool cached = table_.cosine.defined() && table_.cosine.size(0) >= sequence_length &&
-                      table_.cosine.device() == options.device() &&
-                      table_.cosine.dtype() == options.dtype();
-  if (!cached) {
-    const at::ScalarType compute = options.dtype() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor exponents =
-        at::arange(0, head_width_, 2, options.device(at::kCPU).dtype(compute)).div_(head_width_);
-    const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_().to(options.device());
-    const at::Tensor positions = at::arange(sequence_length, options.dtype(compute));
-    const at::Tensor angles = at::outer(positions, frequencies).unsqueeze_(1);
-    const auto stored = [&](const at::Tensor& table) {
-      if (buffer_type_ == at::kFloat) return table.to(options.dtype());
-      return table.to(buffer_type_).to(options.dtype());
-    };
-    table_ = {stored(angles.cos()), stored(angles.sin())};
-  }
-  return {table_.cosine.narrow(0, 0, sequence_length), table_.sine.narrow(0, 0, sequence_length)};
+namespace fsdp {
+namespace {
+
+// 0 to count - 1. at::arange alone would grow its result, which on meta no allocator sees.
+at::Tensor counted(int64_t count, const at::TensorOptions& options) {
+  at::Tensor numbers = at::empty({count}, options);
+  return at::arange_out(numbers, count);
 }
 
-void RotaryEmbedding::rotate(const at::Tensor& x_BTHW, const Table& table, bool inverse) {
-  const int64_t half = x_BTHW.size(-1) / 2;
-  at::Tensor first = x_BTHW.narrow(-1, 0, half);
-  at::Tensor second = x_BTHW.narrow(-1, half, half);
-  const double sign = inverse ? -1 : 1;
-  at::Tensor rotated_first = first * table.cosine;
-  rotated_first.addcmul_(second, table.sine, -sign);
-  second.mul_(table.cosine).addcmul_(first, table.sine, sign);
-  first.copy_(rotated_first);
+}  // namespace
+
+const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_length,
+                                          const at::TensorOptions& options) {
+  const bool is_kept = table_.sequence_length == sequence_length &&
+                       options_.device() == options.device() && options_.dtype() == options.dtype();
+  if (is_kept) return table_;
+  const at::ScalarType wide = options.dtype() == at::kDouble ? at::kDouble : at::kFloat;
+  // On the CPU always, so that every device has the same frequencies.
+  const at::Device host = options.device().is_meta() ? options.device() : at::Device(at::kCPU);
+  const at::Tensor exponents =
+      counted(head_width_ / 2, options.device(host).dtype(wide)).mul_(2).div_(head_width_);
+  const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_().to(options.device());
+  const at::Tensor positions = counted(sequence_length, options.dtype(wide));
+  options_ = options;
+  table_ = kernels.rotary_table(at::outer(positions, frequencies), buffer_type_,
+                                c10::typeMetaToScalarType(options.dtype()));
+  return table_;
 }
 
 }  // namespace fsdp

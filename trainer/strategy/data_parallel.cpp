@@ -40,7 +40,7 @@ void DataParallel::gather(int unit) {
         const FlatLayout& layout = store_.layout(unit);
         const at::Tensor& own = store_.parameters(unit);
         state.whole =
-            at::empty({layout.numel()}, store_.options().tensor.dtype(options_.dtypes.compute));
+            at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.compute));
         at::Tensor shard = own;
         if (own.dtype() != state.whole.dtype() || shard_group_ == nullptr ||
             store_.options().offload == Offload::kParameters) {
@@ -95,7 +95,7 @@ void DataParallel::attach_gradient(int unit) {
   const FlatLayout& layout = store_.layout(unit);
   streams_.allocated(StreamId::kCompute, {BufferKind::kGradient, unit});
   state.gradient =
-      at::empty({layout.numel()}, store_.options().tensor.dtype(options_.dtypes.compute));
+      at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.compute));
   layout.zero_gaps(state.gradient);
   layout.bind_gradients(state.gradient);
 }

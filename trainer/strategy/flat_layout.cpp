@@ -35,15 +35,12 @@ void FlatLayout::bind_values(const at::Tensor& flat) const {
 }
 
 void FlatLayout::bind_gradients(const at::Tensor& flat) const {
-  for (const Slot& slot : slots_) {
-    slot.parameter->gradient = view(slot, flat);
-    slot.parameter->gradient_written = false;
-  }
+  for (const Slot& slot : slots_) slot.parameter->gradient = {.tensor = view(slot, flat)};
 }
 
 bool FlatLayout::is_gradient_complete() const {
   return std::all_of(slots_.begin(), slots_.end(),
-                     [](const Slot& slot) { return slot.parameter->gradient_written; });
+                     [](const Slot& slot) { return slot.parameter->gradient.is_written; });
 }
 
 void FlatLayout::zero_gaps(const at::Tensor& flat) const {

@@ -51,10 +51,10 @@ Mesh::Mesh(const StrategySpec& spec, ProcessGroup& world) {
   }
 }
 
-ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh, at::Device device) {
+ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh) {
   const Dtypes dtypes = dtypes_of(spec.precision);
   const bool is_offloaded = spec.strategy.offload != Offload::kNone;
-  return {.tensor = at::TensorOptions().device(device).dtype(dtypes.parameters),
+  return {.dtype = dtypes.parameters,
           .item_bytes = narrowest_bytes(dtypes),
           .shard_count = mesh.shard_count(),
           .shard_index = mesh.shard_index(),

@@ -32,7 +32,7 @@ class Mesh {
 };
 
 // How the run's parameters are spread over the mesh, for the store that the strategy works on.
-ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh, at::Device device);
+ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh);
 
 // Store, streams and mesh outlive the strategy.
 std::unique_ptr<Strategy> make_strategy(const RunSpec& spec, ShardStore& store, Streams& streams,

@@ -2,41 +2,38 @@
 
 #include <utility>
 
-#include "trainer/engine/counting_allocator.h"
+#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 
 ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
-                       Streams& streams, const FillParameter& fill)
-    : options_(options), streams_(streams) {
+                       Backend& backend, const FillParameter& fill)
+    : options_(options), backend_(backend), streams_(backend.streams()) {
   units_.reserve(units.size());
   for (const Unit& unit : units) {
     ShardedUnit& state = units_.emplace_back(
         FlatLayout(parameters_of(model, unit), options.item_bytes, options.shard_count));
     const at::Tensor first = first_parameters(state.layout, fill);
     if (options.offload != Offload::kParameters) {
-      state.parameters = first.to(options.tensor.device());
+      state.parameters = first.to(backend.device(), options.dtype, /*non_blocking=*/false,
+                                  /*copy=*/backend.planned_for() != at::kCPU);
     }
     if (is_offloaded()) {
-      state.host_parameters = empty_host(first.numel()).copy_(first);
-      state.host_gradient = empty_host(first.numel());
+      state.host_parameters = backend.empty_host(first.numel(), options.dtype).copy_(first);
+      state.host_gradient = backend.empty_host(first.numel(), options.dtype);
     }
   }
 }
 
 at::Tensor ShardStore::first_parameters(const FlatLayout& layout, const FillParameter& fill) const {
-  const at::Tensor shard = at::zeros({layout.shard_numel()}, options_.tensor.device(at::kCPU));
+  const UncountedMemory beside_a_gpu(backend_.planned_for() != at::kCPU);
+  const auto on_the_host = at::TensorOptions(options_.dtype).device(backend_.host());
+  const at::Tensor shard = at::zeros({layout.shard_numel()}, on_the_host);
   layout.for_each_part(shard, options_.shard_index,
                        [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
                          fill(parameter, offset, part);
                        });
   return shard;
-}
-
-at::Tensor ShardStore::empty_host(int64_t numel) const {
-  const HostMemory on_the_host;
-  const bool pinned = !options_.tensor.device().is_cpu();
-  return at::empty({numel}, options_.tensor.device(at::kCPU).pinned_memory(pinned));
 }
 
 const at::Tensor& ShardStore::parameters(int unit) const {
@@ -114,7 +111,7 @@ void ShardStore::step_unit(int unit) {
                  {.reads = {{BufferKind::kHostGradient, unit}},
                   .writes = {{BufferKind::kHostParameters, unit}}},
                  [this, unit] {
-                   const HostMemory on_the_host;
+                   const UncountedMemory on_the_host;
                    step_(unit, units_[unit].host_parameters, units_[unit].host_gradient);
                  });
     state.stepped = streams_.record(StreamId::kOptimizer);

@@ -7,14 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "trainer/engine/streams.h"
+#include "trainer/backend/backend.h"
 #include "trainer/engine/units.h"
 #include "trainer/strategy/flat_layout.h"
 
 namespace fsdp {
 
-// Writes elements [offset, offset + out.numel()) of a parameter's flattened first value into the
-// CPU tensor `out`.
+// Writes elements [offset, offset + out.numel()) of a parameter's flattened first value into `out`,
+// a tensor of the host.
 using FillParameter =
     std::function<void(const Parameter& parameter, int64_t offset, const at::Tensor& out)>;
 
@@ -39,20 +39,24 @@ class ShardStore {
     EventPtr ready;  // it is complete
   };
   struct Options {
-    at::TensorOptions tensor;  // dtype and device of the parameters
-    int64_t item_bytes = 4;    // of the narrowest dtype that a unit's buffers have
-    int64_t shard_count = 1;   // 1: every rank owns everything
+    at::ScalarType dtype = at::kFloat;  // of the parameters
+    int64_t item_bytes = 4;             // of the narrowest dtype that a unit's buffers have
+    int64_t shard_count = 1;            // 1: every rank owns everything
     int64_t shard_index = 0;
     Offload offload = Offload::kNone;
     // Step a unit as soon as its gradient is there, instead of all of them in finish_step().
     bool step_on_arrival = false;
   };
   ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
-             Streams& streams, const FillParameter& fill);
+             Backend& backend, const FillParameter& fill);
 
   int unit_count() const { return static_cast<int>(units_.size()); }
   const FlatLayout& layout(int unit) const { return units_[unit].layout; }
   const Options& options() const { return options_; }
+  // Of what the parameters are on the device.
+  at::TensorOptions tensor_options() const {
+    return at::TensorOptions(options_.dtype).device(backend_.device());
+  }
   bool is_sharded() const { return options_.shard_count > 1; }
   bool is_offloaded() const { return options_.offload != Offload::kNone; }
 
@@ -91,7 +95,6 @@ class ShardStore {
     EventPtr stepped;  // host_parameters are those of this step
   };
   at::Tensor first_parameters(const FlatLayout& layout, const FillParameter& fill) const;
-  at::Tensor empty_host(int64_t numel) const;
   void send_gradient_to_host(int unit);
   void finish_sending();
   void drop_gradient(int unit, StreamId reader);
@@ -99,6 +102,7 @@ class ShardStore {
   void bring_parameters_to_device(int unit);
 
   Options options_;
+  Backend& backend_;
   Streams& streams_;
   std::vector<ShardedUnit> units_;
   StepUnit step_;

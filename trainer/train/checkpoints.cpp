@@ -7,14 +7,13 @@
 
 namespace fsdp {
 
-Checkpoints::Checkpoints(const RunSpec& spec, const RunPaths& paths, const Model& model,
-                         ShardStore& store, Optimizer& optimizer, const Mesh& mesh,
-                         ProcessGroup& world)
+Checkpoints::Checkpoints(const RunSpec& spec, const RunPaths& paths, TrainingStep& training,
+                         const Mesh& mesh, ProcessGroup& world)
     : spec_(spec),
       paths_(paths),
-      model_(model),
-      store_(store),
-      optimizer_(optimizer),
+      training_(training),
+      store_(training.store()),
+      optimizer_(training.optimizer()),
       mesh_(mesh),
       world_(world) {}
 
@@ -43,6 +42,10 @@ CheckpointDone Checkpoints::save(TrainerState state) {
   state.state_dict = spec_.checkpoint.state_dict;
   state.optimizer = spec_.optimizer.kind;
   state.optimizer_steps = static_cast<int64_t>(optimizer_.steps());
+  if (const auto& scaler = training_.scaler()) {
+    state.gradient_scaler = {.scale = scaler->state().scale,
+                             .steps_since_growth = scaler->state().steps_since_growth};
+  }
   return writer.finish(std::move(state), spec_.checkpoint.keep);
 }
 
@@ -73,11 +76,11 @@ std::vector<Piece> Checkpoints::weight_pieces() const {
 
 // One unit at a time is whole, and only rank 0 writes.
 void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
-  const at::TensorOptions options = store_.options().tensor;
+  const at::TensorOptions options = store_.tensor_options();
   std::optional<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
     std::vector<ParameterPtr> parameters;
-    for (const auto& part : model_.modules) {
+    for (const auto& part : training_.model().modules) {
       parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
     }
     const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
@@ -100,7 +103,7 @@ void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
   if (writer) checkpoint.add_checksums(writer->finish());
 }
 
-void Checkpoints::load_optimizer(const CheckpointReader& reader) {
+void Checkpoints::load(const CheckpointReader& reader) {
   for (int unit = 0; unit < store_.unit_count(); ++unit) {
     begin_start_up_part("loading the optimizer's state of unit " + std::to_string(unit));
     for (const auto& [name, shard] : optimizer_.state(unit)) {
@@ -112,6 +115,10 @@ void Checkpoints::load_optimizer(const CheckpointReader& reader) {
     }
   }
   optimizer_.set_steps(static_cast<double>(reader.state().optimizer_steps));
+  if (auto& scaler = training_.scaler()) {
+    scaler->set_state({.scale = reader.state().gradient_scaler->scale,
+                       .steps_since_growth = reader.state().gradient_scaler->steps_since_growth});
+  }
 }
 
 }  // namespace fsdp

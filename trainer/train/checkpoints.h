@@ -11,17 +11,16 @@
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/checkpoint/trainer_state.h"
-#include "trainer/strategy/make_strategy.h"
-#include "trainer/train/optimizer.h"
+#include "trainer/step/training_step.h"
 
 namespace fsdp {
 
-// Writes a run's checkpoints and reads its optimizer's state from one.
+// Writes a run's checkpoints and reads the state of its optimizer and gradient scaler from one.
 class Checkpoints {
  public:
   // Everything outlives it.
-  Checkpoints(const RunSpec& spec, const RunPaths& paths, const Model& model, ShardStore& store,
-              Optimizer& optimizer, const Mesh& mesh, ProcessGroup& world);
+  Checkpoints(const RunSpec& spec, const RunPaths& paths, TrainingStep& training, const Mesh& mesh,
+              ProcessGroup& world);
 
   // Whether one is due after `step` of `steps`, but for an improvement or a stop.
   bool is_due(int64_t step, int64_t steps) const;
@@ -29,7 +28,7 @@ class Checkpoints {
   // Every rank calls it between two steps. Fills in what is not the caller's in `state`.
   CheckpointDone save(TrainerState state);
 
-  void load_optimizer(const CheckpointReader& reader);
+  void load(const CheckpointReader& reader);
 
  private:
   // Calls visit(tensor's part, parameter, offset) for a flat [shard_numel] tensor of a unit.
@@ -43,7 +42,7 @@ class Checkpoints {
 
   const RunSpec& spec_;
   RunPaths paths_;
-  const Model& model_;
+  TrainingStep& training_;
   ShardStore& store_;
   Optimizer& optimizer_;
   const Mesh& mesh_;

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <memory>
+#include <c10/core/Device.h>
+
 #include <string>
 
-#include "trainer/train/memory_probe.h"
-
-// What device.cpp and memory_probe.cpp need of CUDA; only in a CUDA build.
+// What device.cpp needs of CUDA; only in a CUDA build.
 namespace fsdp {
 
 int cuda_device_count();
@@ -17,7 +16,5 @@ std::string cuda_version();
 std::string nccl_version();
 // Lets the caching allocator reserve at most `bytes`, or all that the device has.
 void set_cuda_memory_limit(c10::Device device, int64_t bytes);
-
-std::unique_ptr<MemoryProbe> make_cuda_memory_probe(c10::Device device);
 
 }  // namespace fsdp

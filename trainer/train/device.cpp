@@ -15,7 +15,7 @@
 
 #include "contract/record/nvml.h"
 #include "contract/text/config_error.h"
-#include "trainer/engine/counting_allocator.h"
+#include "trainer/memory/counting_allocator.h"
 #include "trainer/train/cuda_device.h"
 #include "trainer/train/device_samples.h"
 

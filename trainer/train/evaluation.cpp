@@ -34,7 +34,7 @@ Batch Evaluation::load_batch(int64_t batch, int64_t& label_count) {
   return empty;
 }
 
-EvaluationDone Evaluation::run(Engine& engine, int64_t step) {
+EvaluationDone Evaluation::run(TrainingStep& training, int64_t step) {
   const StepClock clock(device_);
   const auto begin = clock.mark();
   const int64_t rows_per_batch = world_.size() * size_per_rank_;
@@ -43,7 +43,7 @@ EvaluationDone Evaluation::run(Engine& engine, int64_t step) {
   at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble).device(device_));
   int64_t label_count = 0;
   for (int64_t b = 0; b < batches; ++b) {
-    sums.narrow(0, 0, 2).add_(engine.evaluate(load_batch(b, label_count)));
+    sums.narrow(0, 0, 2).add_(training.evaluate(load_batch(b, label_count)));
   }
   sums[2] = static_cast<double>(label_count);
   world_.all_reduce(sums).wait();

@@ -4,7 +4,7 @@
 #include "contract/spec/run_spec.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/data/data_set.h"
-#include "trainer/engine/engine.h"
+#include "trainer/step/training_step.h"
 
 namespace fsdp {
 
@@ -19,7 +19,7 @@ class Evaluation {
 
   // Every rank calls it. Batch b is the next world * size_per_rank rows, each rank's a contiguous
   // share.
-  EvaluationDone run(Engine& engine, int64_t step);
+  EvaluationDone run(TrainingStep& training, int64_t step);
 
  private:
   Batch load_batch(int64_t batch, int64_t& label_count);

@@ -88,7 +88,8 @@ ExitCode RankRun::run() {
     open_events(world.rank);
   }
 
-  trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), device, *group_, *events_);
+  backend_ = make_backend(device);
+  trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), *backend_, *group_, *events_);
   RunStarted started = describe_rank(spec, world, device);
   trainer_->describe(started);
   events_->write(started);

@@ -39,6 +39,7 @@ class RankRun {
   std::unique_ptr<EventWriter> events_;
   // Kept until the process ends: after an error on the device destructors could throw or hang.
   std::unique_ptr<ProcessGroup> group_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<DeviceSampler> device_sampler_;
 };

@@ -7,9 +7,6 @@
 #include "contract/record/log.h"
 #include "contract/record/start_up.h"
 #include "contract/text/numbers.h"
-#include "trainer/engine/counting_allocator.h"
-#include "trainer/model/llama.h"
-#include "trainer/train/gradient_clipping.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"
 
@@ -45,10 +42,9 @@ FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed
   };
 }
 
-Model make_model(const RunSpec& spec) {
-  const ModelConfig config = model_config(spec);
+ModelConfig begin_building(const RunSpec& spec) {
   begin_start_up_part("building the model");
-  return make_llama(config, dtypes_of(spec.precision).buffers);
+  return model_config(spec);
 }
 
 // Waits for ranks that are still reading.
@@ -57,17 +53,12 @@ Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
   return Mesh(spec.strategy, group);
 }
 
-Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
-  const HostMemory where_the_parameters_are(store.is_offloaded());
-  return Optimizer(spec, store.optimizer_parameters());
-}
-
 }  // namespace
 
-Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, ProcessGroup& group,
+Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, ProcessGroup& group,
                  EventWriter& events)
     : spec_(spec),
-      device_(device),
+      backend_(backend),
       group_(group),
       events_(events),
       data_(spec, model_config(spec).vocab_size),
@@ -75,27 +66,16 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
       steps_per_epoch_(steps_per_epoch(data_.training().size(), total_batch(spec))),
       steps_planned_(planned_steps(spec, steps_per_epoch_)),
       resumed_(open_resumed_checkpoint(spec, paths, group)),
-      model_(make_model(spec)),
-      units_(wrap_modules(model_, spec.strategy.wrap)),
-      streams_(make_streams(device)),
       mesh_(make_mesh(spec, group)),
-      store_(model_, units_, shard_store_options(spec, mesh_, device), *streams_,
-             weight_source(spec, resumed_.reader.get())),
-      strategy_(make_strategy(spec, store_, *streams_, mesh_)),
-      engine_(model_, units_, *strategy_, *streams_,
-              {.checkpoint_every = spec.activation_checkpointing.every,
-               .prefetch = spec.strategy.prefetch}),
-      optimizer_(make_optimizer(spec.optimizer, store_)),
+      step_(spec, begin_building(spec), backend, mesh_, group,
+            weight_source(spec, resumed_.reader.get())),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
-      evaluation_(spec_, data_.validation(), group, device),
-      checkpoints_(spec_, paths, model_, store_, optimizer_, mesh_, group),
-      memory_(make_memory_probe(device)),
-      clock_(device) {
-  if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
+      evaluation_(spec_, data_.validation(), group, backend.device()),
+      checkpoints_(spec_, paths, step_, mesh_, group),
+      clock_(backend.device()) {
   if (!resumed_.reader) return;
   const TrainerState& state = resumed_.reader->state();
-  checkpoints_.load_optimizer(*resumed_.reader);
-  if (scaler_) scaler_->set_state(*state.gradient_scaler);
+  checkpoints_.load(*resumed_.reader);
   steps_done_ = state.step;
   best_validation_loss_ = state.best_validation_loss;
   resumed_.reader.reset();
@@ -103,7 +83,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
 
 void Trainer::describe(RunStarted& started) const {
   started.steps_planned = steps_planned_;
-  started.parameter_count = model_.parameter_count();
+  started.parameter_count = step_.model().parameter_count();
   started.resumed_from_step = steps_done_;
   started.warning = resumed_.warning;
   const int64_t wanted = wanted_steps(spec_, steps_per_epoch_);
@@ -118,7 +98,7 @@ void Trainer::describe(RunStarted& started) const {
 
 int64_t Trainer::run() {
   // Figures of a device are read one step later, so that the step is never waited for.
-  const size_t reports_behind = device_.is_cpu() ? 0 : 1;
+  const size_t reports_behind = backend_.device().is_cpu() ? 0 : 1;
   last_mark_ = clock_.mark();
   while (!stop_ && steps_done_ < steps_planned_) {
     reports_.push_back(do_step(steps_done_ + 1));
@@ -132,72 +112,35 @@ int64_t Trainer::run() {
 
 Trainer::Report Trainer::do_step(int64_t step) {
   Report report;
-  memory_->reset_peaks();
+  MemoryProbe& memory = backend_.memory();
+  memory.reset_peaks();
   group_.clock().start();
-  StepBatches batches =
-      load_step(*data_.training().data_set, sampler_, step - 1, group_.rank(), spec_, device_);
-  if (scaler_) {
-    report.event.gradient_scale = scaler_->scale();
-    for (Batch& batch : batches.micro_batches) batch.gradient_scale = scaler_->scale();
-  }
-  const double learning_rate = schedule_.learning_rate(step);
-  leave_out_.reset();
-  store_.begin_step(
-      [this, learning_rate](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-        optimizer_.step(unit, parameters, gradient, learning_rate, leave_out_);
+  StepBatches batches = load_step(*data_.training().data_set, sampler_, step - 1, group_.rank(),
+                                  spec_, backend_.device());
+  report.event.learning_rate = schedule_.learning_rate(step);
+  const TrainingStep::Result result = step_.run(
+      batches.micro_batches, report.event.learning_rate, stop_requested() ? 1.0 : 0.0, [&] {
+        report.event.memory_allocated_bytes_forward = memory.allocated_bytes();
+        report.event.memory_reserved_bytes_forward = memory.reserved_bytes();
       });
-  const at::Tensor loss = engine_.forward_backward(batches.micro_batches, [&] {
-    report.event.memory_allocated_bytes_forward = memory_->allocated_bytes();
-    report.event.memory_reserved_bytes_forward = memory_->reserved_bytes();
-  });
-  const at::Tensor stop = at::full_like(loss, stop_requested() ? 1.0 : 0.0);
-  at::Tensor statistics = at::stack({loss, stop});
-  group_.all_reduce(statistics).wait();
-
-  at::Tensor gradient_norm;
-  // Where units are stepped on arrival there is nothing to leave out, and the optimizer's thread
-  // may be reading.
-  if (at::Tensor leave_out = check_gradients(statistics, gradient_norm); leave_out.defined()) {
-    leave_out_ = std::move(leave_out);
-  }
-  store_.finish_step();
   report.communication = group_.clock().stop();
 
-  const at::Tensor none = at::zeros_like(loss);
-  statistics =
-      at::cat({statistics, at::stack({gradient_norm.defined() ? gradient_norm : none,
-                                      leave_out_.defined() ? leave_out_.to(device_) : none})});
-  report.statistics =
-      at::empty(statistics.sizes(), at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
+  const auto or_zero = [&](const at::Tensor& figure) {
+    return figure.defined() ? figure : at::zeros_like(result.loss);
+  };
+  const at::Tensor statistics = at::stack(
+      {result.loss, result.votes, or_zero(result.gradient_norm), or_zero(result.is_left_out)});
+  report.statistics = at::empty(statistics.sizes(),
+                                at::TensorOptions(at::kFloat).pinned_memory(statistics.is_cuda()));
   report.statistics.copy_(statistics, /*non_blocking=*/true);
   report.event.step = step;
   report.event.tokens = total_batch(spec_) * spec_.data.sequence_length;
   report.event.label_count = batches.label_count;
-  report.event.learning_rate = learning_rate;
-  report.event.memory_allocated_bytes_max = memory_->allocated_bytes_max();
-  report.event.memory_reserved_bytes_max = memory_->reserved_bytes_max();
+  if (step_.scaler()) report.event.gradient_scale = result.gradient_scale;
+  report.event.memory_allocated_bytes_max = memory.allocated_bytes_max();
+  report.event.memory_reserved_bytes_max = memory.reserved_bytes_max();
   report.end = clock_.mark();
   return report;
-}
-
-// Unscales and clips, too.
-at::Tensor Trainer::check_gradients(const at::Tensor& loss_and_stop, at::Tensor& gradient_norm) {
-  at::Tensor leave_out;
-  if (scaler_) {
-    leave_out = scaler_->unscale(store_.gradients(), group_, device_);
-    scaler_->update(leave_out.item<float>() != 0);
-  }
-  if (const auto max_norm = spec_.optimizer.gradient_clip_norm) {
-    gradient_norm = clip_gradients(store_.gradients(), *max_norm, mesh_.shard_group(), device_);
-  }
-  if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
-    at::Tensor is_bad = loss_and_stop[0].isfinite().logical_not_();
-    if (gradient_norm.defined()) is_bad.logical_or_(gradient_norm.isfinite().logical_not_());
-    if (store_.is_offloaded()) is_bad = is_bad.cpu();
-    if (leave_out.defined()) is_bad.logical_or_(leave_out.to(at::kBool));
-    leave_out = is_bad.to(at::kFloat);
-  }
-  return leave_out;
 }
 
 void Trainer::write_report() {
@@ -239,7 +182,7 @@ void Trainer::after_step(int64_t step) {
 }
 
 bool Trainer::evaluate(int64_t step) {
-  const EvaluationDone done = evaluation_.run(engine_, step);
+  const EvaluationDone done = evaluation_.run(step_, step);
   events_.write(done);
   log(LogLevel::kInfo, "evaluation",
       "step " + std::to_string(step) + ": validation loss " + loss_text(done.loss));
@@ -254,7 +197,6 @@ void Trainer::save_checkpoint(int64_t step) {
   state.step = step;
   state.validation_loss = validation_loss_;
   state.best_validation_loss = best_validation_loss_;
-  if (scaler_) state.gradient_scaler = scaler_->state();
   const CheckpointDone done = checkpoints_.save(std::move(state));
   if (group_.rank() != 0) return;
   events_.write(done);

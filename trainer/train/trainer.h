@@ -8,27 +8,24 @@
 #include "contract/record/event.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
+#include "trainer/backend/backend.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/data/batches.h"
-#include "trainer/engine/engine.h"
-#include "trainer/strategy/make_strategy.h"
+#include "trainer/step/training_step.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/evaluation.h"
-#include "trainer/train/gradient_scaler.h"
-#include "trainer/train/memory_probe.h"
-#include "trainer/train/optimizer.h"
 #include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
 #include "trainer/train/step_clock.h"
 
 namespace fsdp {
 
-// One rank of one run: builds the parts that a specification names and does the steps.
+// One rank of one run: training steps with their data, events, evaluations, checkpoints and end.
 class Trainer {
  public:
   // Reads the inputs and this rank's part of the weights. Throws ConfigError when they do not fit.
-  // `group` and `events` outlive the trainer.
-  Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, ProcessGroup& group,
+  // `backend`, `group` and `events` outlive the trainer.
+  Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, ProcessGroup& group,
           EventWriter& events);
 
   // Fills in what the trainer knows of the rank's first event.
@@ -44,13 +41,11 @@ class Trainer {
   // A step whose figures may still be on their way from the device.
   struct Report {
     StepDone event;
-    at::Tensor statistics;  // on the host: see do_step
+    at::Tensor statistics;  // on the host: loss, votes to stop, gradient norm, is left out
     CommunicationClock::Sum communication;
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);
-  // Returns leave_out_.
-  at::Tensor check_gradients(const at::Tensor& loss_and_stop, at::Tensor& gradient_norm);
   void write_report();
   // What follows a step: evaluation, checkpoint.
   void after_step(int64_t step);
@@ -59,7 +54,7 @@ class Trainer {
   void save_checkpoint(int64_t step);
 
   RunSpec spec_;
-  at::Device device_;
+  Backend& backend_;
   ProcessGroup& group_;
   EventWriter& events_;
   DataSets data_;
@@ -67,25 +62,14 @@ class Trainer {
   int64_t steps_per_epoch_;
   int64_t steps_planned_;
   Resumed resumed_;  // its reader: until training begins
-  Model model_;
-  std::vector<Unit> units_;
-  std::unique_ptr<Streams> streams_;
   Mesh mesh_;
-  ShardStore store_;
-  std::unique_ptr<Strategy> strategy_;
-  Engine engine_;
-  Optimizer optimizer_;
+  TrainingStep step_;
   LearningRateSchedule schedule_;
-  std::optional<GradientScaler> scaler_;
   Evaluation evaluation_;
   Checkpoints checkpoints_;
-  std::unique_ptr<MemoryProbe> memory_;
   StepClock clock_;
   std::unique_ptr<StepClock::Mark> last_mark_;
   std::deque<Report> reports_;
-  // Of the step that is done: not 0 where it is to be left out, as optimizer_.step wants it;
-  // undefined: do not.
-  at::Tensor leave_out_;
   int64_t steps_done_ = 0;
   bool stop_ = false;
   std::optional<double> validation_loss_;  // of the parameters as they are

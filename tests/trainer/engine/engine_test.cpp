@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "trainer/kernels/aten_kernels.h"
+
 using namespace fsdp;
 
 namespace {
@@ -26,13 +28,19 @@ class DropoutModule : public Module {
   explicit DropoutModule(bool is_first) : Module("dropout"), is_first_(is_first) {}
   bool is_block() const override { return true; }
   bool is_random() const override { return true; }
-  at::Tensor forward(const at::Tensor& x, const Batch&) override {
+  void forward(Pass& pass) override {
     const at::Tensor mask = at::bernoulli(at::full({1000}, 0.5));
     masks.push_back(mask);
-    return (is_first_ ? at::ones({1000}) + x.sum() : x) * mask;
+    const Activation x = is_first_ ? Activation{at::ones({1000}), nullptr} : pass.take(kHidden);
+    pass.activations[kHidden] =
+        pass.tape.record(x.value * mask, [this, x, mask](const at::Tensor& dy) {
+          gradients.push_back(dy * mask);
+          if (!is_first_) x.gradient->add(gradients.back());
+        });
   }
 
   std::vector<at::Tensor> masks;
+  std::vector<at::Tensor> gradients;
 
  private:
   bool is_first_;
@@ -41,13 +49,18 @@ class DropoutModule : public Module {
 class SumModule : public Module {
  public:
   SumModule() : Module("sum") {}
-  at::Tensor forward(const at::Tensor& x, const Batch&) override { return x.sum(); }
+  void forward(Pass& pass) override {
+    const Activation x = pass.take(kHidden);
+    pass.tape.record([x] { x.gradient->add(at::ones_like(x.value)); });
+    pass.activations[kLoss] = {x.value.sum(), nullptr};
+  }
 };
 
 struct Dropped {
   std::vector<at::Tensor> first;
   std::vector<at::Tensor> second;
-  at::Tensor next_number;  // drawn after the step
+  std::vector<at::Tensor> gradients;  // of what the first one reads
+  at::Tensor next_number;             // drawn after the step
 };
 
 Dropped train(int64_t checkpoint_every) {
@@ -62,13 +75,14 @@ Dropped train(int64_t checkpoint_every) {
   const std::vector<Unit> units = wrap_modules(model, {});
   WholeStrategy strategy;
   const auto streams = make_streams(at::kCPU);
-  Engine engine(model, units, strategy, *streams, {.checkpoint_every = checkpoint_every});
+  AtenKernels kernels(at::kCPU);
+  Engine engine(model, units, strategy, *streams, kernels, {.checkpoint_every = checkpoint_every});
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_current_seed(3);
   const std::vector<Batch> batches(2,
                                    {.input_ids_BT = at::zeros({1, 1}, at::kLong), .labels_BT = {}});
   engine.forward_backward(batches, [] {});
-  return {one.masks, other.masks, at::rand({1})};
+  return {one.masks, other.masks, one.gradients, at::rand({1})};
 }
 
 }  // namespace
@@ -87,4 +101,10 @@ TEST_CASE("a recomputed module draws the numbers of its forward, and nothing els
   CHECK(kept.first[1].equal(recomputed.first[2]));
   CHECK(kept.second[1].equal(recomputed.second[2]));
   CHECK(kept.next_number.equal(recomputed.next_number));
+  REQUIRE(kept.gradients.size() == 2);
+  REQUIRE(recomputed.gradients.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(kept.gradients[i].equal(kept.first[i] * kept.second[i]));
+    CHECK(kept.gradients[i].equal(recomputed.gradients[i]));
+  }
 }

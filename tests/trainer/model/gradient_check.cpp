@@ -23,7 +23,7 @@ ParameterPtr random_parameter(std::vector<int64_t> shape, const at::TensorOption
   auto parameter = c10::make_intrusive<Parameter>(
       std::vector<NamedTensor>{{"weight", std::move(shape)}}, Initialization::kNormal);
   parameter->value = at::randn(parameter->shape(), options).mul_(0.3);
-  parameter->gradient =
+  parameter->gradient.tensor =
       at::full(parameter->shape(), std::numeric_limits<double>::quiet_NaN(), options);
   return parameter;
 }
@@ -33,8 +33,10 @@ double relative_error(const at::Tensor& a, const at::Tensor& b) {
   return ((a.detach().to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
 }
 
+Activation input(const at::Tensor& value) { return {value, std::make_shared<GradientBuffer>()}; }
+
 void check_gradients(const Tensors& inputs, const std::vector<ParameterPtr>& parameters,
-                     const std::function<at::Tensor(const Tensors&)>& layer,
+                     const std::function<Activation(Pass&, const std::vector<Activation>&)>& layer,
                      const std::function<at::Tensor(const Tensors&, const Tensors&)>& reference,
                      double tolerance) {
   Tensors values;
@@ -49,20 +51,22 @@ void check_gradients(const Tensors& inputs, const std::vector<ParameterPtr>& par
 
   for (int pass = 1; pass <= 2; ++pass) {
     INFO("pass " << pass);
-    const Tensors actual_inputs = leaves(inputs);
-    const at::Tensor actual = layer(actual_inputs);
-    CHECK(relative_error(actual, expected) < tolerance);
-    const Tensors gradients =
-        torch::autograd::grad({actual}, actual_inputs, {dy.to(actual.scalar_type())});
+    LayerCall call;
+    std::vector<Activation> activations;
+    for (const at::Tensor& tensor : inputs) activations.push_back(input(tensor.clone()));
+    const Activation actual = layer(call.pass, activations);
+    CHECK(relative_error(actual.value, expected) < tolerance);
+    if (actual.gradient) actual.gradient->add(dy.to(actual.value.scalar_type()).clone());
+    call.tape.run_backward();
     for (size_t i = 0; i < inputs.size(); ++i) {
       INFO("input " << i);
-      CHECK(relative_error(gradients[i], expected_gradients[i]) < tolerance);
+      CHECK(relative_error(activations[i].gradient->take(), expected_gradients[i]) < tolerance);
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       INFO("parameter " << i);
-      CHECK(parameters[i]->gradient_written);
-      CHECK(relative_error(parameters[i]->gradient, expected_gradients[inputs.size() + i] * pass) <
-            tolerance);
+      CHECK(parameters[i]->gradient.is_written);
+      CHECK(relative_error(parameters[i]->gradient.tensor,
+                           expected_gradients[inputs.size() + i] * pass) < tolerance);
     }
   }
 }

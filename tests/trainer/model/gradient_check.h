@@ -1,8 +1,9 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
+#include "trainer/kernels/aten_kernels.h"
+#include "trainer/kernels/launch.h"
 #include "trainer/model/model.h"
 
 // How the tests compare a layer with plain autograd over a textbook composition.
@@ -14,13 +15,26 @@ ParameterPtr random_parameter(std::vector<int64_t> shape, const at::TensorOption
 // The relative distance |a - b| / |b| in fp64.
 double relative_error(const at::Tensor& a, const at::Tensor& b);
 
-using Tensors = std::vector<at::Tensor>;
+// What a layer needs to be called on its own.
+struct LayerCall {
+  explicit LayerCall(Tape::Mode mode = Tape::Mode::kRecord) : tape(mode) {}
 
-// Runs `layer` on copies of `inputs` and `reference` on the inputs and the parameters' values, all
-// as autograd leaves, and checks output and all gradients to `tolerance`; then runs the layer again
-// and checks that its weight gradients were added.
+  AtenKernels kernels{at::kCPU};
+  Batch batch;
+  Tape tape;
+  Activations activations;
+  Pass pass{kernels, batch, tape, activations};
+};
+
+// `value` as a layer's input whose gradient is wanted.
+Activation input(const at::Tensor& value);
+
+// Runs `layer` on copies of `inputs` and `reference` on the inputs and the parameters' values as
+// autograd leaves, and checks output and all gradients to `tolerance`; then runs the layer again
+// and checks that its weight gradients were added. An output without a gradient of its own is a
+// loss, whose gradient is 1.
 void check_gradients(const Tensors& inputs, const std::vector<ParameterPtr>& parameters,
-                     const std::function<at::Tensor(const Tensors&)>& layer,
+                     const std::function<Activation(Pass&, const std::vector<Activation>&)>& layer,
                      const std::function<at::Tensor(const Tensors&, const Tensors&)>& reference,
                      double tolerance);
 

@@ -14,6 +14,20 @@ constexpr int64_t kTokens = 10;
 constexpr int64_t kVocabulary = 12;
 constexpr double kLossScale = 0.3;
 
+struct LossAndGradient {
+  at::Tensor loss;
+  at::Tensor dh;
+};
+
+LossAndGradient run_head(const at::Tensor& h, const at::Tensor& labels, const ParameterPtr& weight,
+                         const CrossEntropyOptions& options) {
+  LayerCall call;
+  const Activation x = input(h);
+  const at::Tensor loss = linear_cross_entropy(call.pass, x, labels, weight, options);
+  call.tape.run_backward();
+  return {loss, x.gradient->take()};
+}
+
 at::Tensor some_labels() {
   at::Tensor labels = at::randint(kVocabulary, {kTokens}, at::kLong);
   labels[0] = kNoLabel;
@@ -36,9 +50,9 @@ TEST_CASE("linear_cross_entropy matches autograd whatever the chunk") {
   // The loss itself is fp32 always.
   check_gradients(
       {h}, {weight},
-      [&](const Tensors& x) {
-        return linear_cross_entropy(x[0], labels, weight,
-                                    {.loss_scale = kLossScale, .chunk_tokens = chunk_tokens});
+      [&](Pass& pass, const std::vector<Activation>& x) {
+        const CrossEntropyOptions options{.loss_scale = kLossScale, .chunk_tokens = chunk_tokens};
+        return Activation{linear_cross_entropy(pass, x[0], labels, weight, options), nullptr};
       },
       [&](const Tensors& x, const Tensors& w) { return textbook_loss(x[0], w[0], labels); }, 1e-6);
 }
@@ -50,10 +64,10 @@ TEST_CASE("linear_cross_entropy's gradients are exact in fp64") {
   const at::Tensor h = at::randn({kTokens, 6}, options).requires_grad_();
   const at::Tensor w = weight->value.clone().requires_grad_();
   const auto expected = torch::autograd::grad({textbook_loss(h, w, labels)}, {h, w});
-  const at::Tensor loss =
-      linear_cross_entropy(h, labels, weight, {.loss_scale = kLossScale, .chunk_tokens = 4});
-  CHECK(relative_error(weight->gradient, expected[1]) < 1e-12);
-  CHECK(relative_error(torch::autograd::grad({loss}, {h})[0], expected[0]) < 1e-12);
+  const LossAndGradient actual =
+      run_head(h.detach(), labels, weight, {.loss_scale = kLossScale, .chunk_tokens = 4});
+  CHECK(relative_error(weight->gradient.tensor, expected[1]) < 1e-12);
+  CHECK(relative_error(actual.dh, expected[0]) < 1e-12);
 }
 
 TEST_CASE("linear_cross_entropy survives logits whose exponentials overflow or vanish") {
@@ -61,64 +75,50 @@ TEST_CASE("linear_cross_entropy survives logits whose exponentials overflow or v
   const ParameterPtr weight = random_parameter({3, 1}, options);
   weight->value.copy_(at::tensor({-1.0f, 0.0f, 1.0f}).unsqueeze(1));
   const at::Tensor h = at::full({1, 1}, 500.0f);
-  const at::Tensor loss = linear_cross_entropy(h, at::zeros({1}, at::kLong), weight, {});
-  CHECK(loss.item<float>() == Approx(1000.0f));
-}
-
-TEST_CASE("without gradients linear_cross_entropy gives the loss only") {
-  const ParameterPtr weight = random_parameter({kVocabulary, 6}, at::kFloat);
-  const at::Tensor h = at::randn({kTokens, 6}).requires_grad_();
-  const at::Tensor labels = some_labels();
-  weight->gradient.reset();
-  const at::NoGradGuard no_gradients;
-  const at::Tensor loss =
-      linear_cross_entropy(h, labels, weight, {.loss_scale = kLossScale, .chunk_tokens = 4});
-  CHECK(relative_error(loss, textbook_loss(h, weight->value, labels)) < 1e-6);
-  CHECK_FALSE(loss.requires_grad());
-  CHECK_FALSE(weight->gradient_written);
+  const at::Tensor labels = at::zeros({1}, at::kLong);
+  CHECK(run_head(h, labels, weight, {}).loss.item<float>() == Approx(1000.0f));
 }
 
 TEST_CASE("linear_cross_entropy of masked labels only is zero, and so are its gradients") {
   const ParameterPtr weight = random_parameter({kVocabulary, 6}, at::kFloat);
-  const at::Tensor h = at::randn({kTokens, 6}).requires_grad_();
   const at::Tensor labels = at::full({kTokens}, kNoLabel, at::kLong);
-  const at::Tensor loss = linear_cross_entropy(h, labels, weight, {.loss_scale = kLossScale});
-  CHECK(loss.item<float>() == 0);
-  CHECK(weight->gradient.abs().max().item<float>() == 0);
-  CHECK(torch::autograd::grad({loss}, {h})[0].abs().max().item<float>() == 0);
+  const LossAndGradient actual =
+      run_head(at::randn({kTokens, 6}), labels, weight, {.loss_scale = kLossScale});
+  CHECK(actual.loss.item<float>() == 0);
+  CHECK(weight->gradient.tensor.abs().max().item<float>() == 0);
+  CHECK(actual.dh.abs().max().item<float>() == 0);
 }
 
 TEST_CASE("the loss of bf16 is summed and exponentiated in fp32") {
   const at::TensorOptions bf16(at::kBFloat16);
   const ParameterPtr weight = random_parameter({4000, 16}, bf16);
-  const at::Tensor h = at::randn({kTokens, 16}, bf16).requires_grad_();
+  const at::Tensor h = at::randn({kTokens, 16}, bf16);
   const at::Tensor labels = some_labels();
-  const at::Tensor logits = h.detach().matmul(weight->value.t()).to(at::kFloat);
+  const at::Tensor logits = h.matmul(weight->value.t()).to(at::kFloat);
   const at::Tensor expected =
       at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::Sum, kNoLabel) *
       kLossScale;
   const at::Tensor w = weight->value.to(at::kFloat).requires_grad_();
-  const at::Tensor wide = h.detach().to(at::kFloat).requires_grad_();
+  const at::Tensor wide = h.to(at::kFloat).requires_grad_();
   const auto gradients = torch::autograd::grad({textbook_loss(wide, w, labels)}, {wide, w});
 
-  const at::Tensor loss =
-      linear_cross_entropy(h, labels, weight, {.loss_scale = kLossScale, .chunk_tokens = 4});
-  CHECK(loss.scalar_type() == at::kFloat);
-  CHECK(relative_error(loss, expected) < 1e-6);
-  CHECK(relative_error(weight->gradient, gradients[1]) < 0.02);
-  CHECK(relative_error(torch::autograd::grad({loss}, {h})[0], gradients[0]) < 0.02);
+  const LossAndGradient actual =
+      run_head(h, labels, weight, {.loss_scale = kLossScale, .chunk_tokens = 4});
+  CHECK(actual.loss.scalar_type() == at::kFloat);
+  CHECK(relative_error(actual.loss, expected) < 1e-6);
+  CHECK(relative_error(weight->gradient.tensor, gradients[1]) < 0.02);
+  CHECK(relative_error(actual.dh, gradients[0]) < 0.02);
 }
 
 TEST_CASE("gradient_scale scales gradients, not the loss") {
   const ParameterPtr weight = random_parameter({kVocabulary, 6}, at::kFloat);
-  const at::Tensor h = at::randn({kTokens, 6}).requires_grad_();
+  const at::Tensor h = at::randn({kTokens, 6});
   const at::Tensor labels = some_labels();
   const auto run = [&](double gradient_scale) {
-    weight->gradient_written = false;
-    const at::Tensor loss = linear_cross_entropy(
-        h, labels, weight, {.loss_scale = kLossScale, .gradient_scale = gradient_scale});
-    return std::vector<at::Tensor>{loss.detach(), torch::autograd::grad({loss}, {h})[0],
-                                   weight->gradient.clone()};
+    weight->gradient.is_written = false;
+    const LossAndGradient actual =
+        run_head(h, labels, weight, {.loss_scale = kLossScale, .gradient_scale = gradient_scale});
+    return std::vector<at::Tensor>{actual.loss, actual.dh, weight->gradient.tensor.clone()};
   };
   const std::vector<at::Tensor> plain = run(1.0);
   const std::vector<at::Tensor> scaled = run(8.0);
@@ -134,10 +134,12 @@ TEST_CASE("evaluation gives the loss and how many unmasked labels are the most l
   labels[0] = (labels[0] + 1) % kVocabulary;  // wrong
   labels[1] = kNoLabel;                       // right, but masked
   for (const int64_t chunk_tokens : {3, 0}) {
+    LayerCall call(Tape::Mode::kNoGradients);
+    weight->gradient.tensor.reset();
     const at::Tensor figures = evaluate_cross_entropy(
-        h, labels, weight, {.loss_scale = kLossScale, .chunk_tokens = chunk_tokens});
-    const at::Tensor loss = linear_cross_entropy(h, labels, weight, {.loss_scale = kLossScale});
-    CHECK(relative_error(figures[0], loss) < 1e-6);
+        call.pass, h, labels, weight, {.loss_scale = kLossScale, .chunk_tokens = chunk_tokens});
+    CHECK(relative_error(figures[0], textbook_loss(h, weight->value, labels)) < 1e-6);
+    CHECK_FALSE(weight->gradient.is_written);
     CHECK(figures[1].item<float>() == kTokens - 2);
   }
 }

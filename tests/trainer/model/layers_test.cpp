@@ -1,8 +1,5 @@
 #include "trainer/model/layers.h"
 
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include <catch2/catch.hpp>
 
 #include "tests/trainer/model/gradient_check.h"
@@ -50,24 +47,24 @@ TEST_CASE("embedding gives and adds the gradient of its rows") {
   const at::Tensor ids = at::tensor({3, 1, 3, 0}, at::kLong);
   const ParameterPtr weight = random_parameter({5, 4}, kDouble);
   const auto backward = [&] {
-    const at::Tensor anchor = at::empty({0}, kDouble).requires_grad_();
-    const at::Tensor y = embedding(anchor, ids, weight);
-    CHECK(at::equal(y, weight->value.index_select(0, ids)));
-    const auto dx = torch::autograd::grad({y}, {anchor}, {at::ones_like(y)});
-    CHECK(dx[0].numel() == 0);
+    LayerCall call;
+    const Activation y = embedding(call.pass, ids, weight);
+    CHECK(at::equal(y.value, weight->value.index_select(0, ids)));
+    y.gradient->add(at::ones_like(y.value));
+    call.tape.run_backward();
   };
   backward();
   const at::Tensor occurrences = at::tensor({1, 1, 0, 2, 0}, kDouble).unsqueeze(1).expand({5, 4});
-  CHECK(at::equal(weight->gradient, occurrences));
+  CHECK(at::equal(weight->gradient.tensor, occurrences));
   backward();
-  CHECK(at::equal(weight->gradient, occurrences * 2));
+  CHECK(at::equal(weight->gradient.tensor, occurrences * 2));
 }
 
 TEST_CASE("residual_linear matches autograd") {
   const ParameterPtr weight = random_parameter({7, 5}, kDouble);
   check_gradients(
       {at::randn({6, 7}, kDouble), at::randn({6, 5}, kDouble)}, {weight},
-      [&](const Tensors& x) { return residual_linear(x[0], x[1], weight); },
+      [&](Pass& pass, const auto& x) { return residual_linear(pass, x[0], x[1], weight); },
       [](const Tensors& x, const Tensors& w) { return x[0] + x[1].matmul(w[0].t()); }, 1e-12);
 }
 
@@ -75,7 +72,7 @@ TEST_CASE("rms_norm matches autograd") {
   const ParameterPtr weight = random_parameter({8}, kDouble);
   check_gradients(
       {at::randn({6, 8}, kDouble)}, {weight},
-      [&](const Tensors& x) { return rms_norm(x[0], weight, 0.1); },
+      [&](Pass& pass, const auto& x) { return rms_norm(pass, x[0], weight, 0.1); },
       [](const Tensors& x, const Tensors& w) { return textbook_rms_norm(x[0], w[0], 0.1); }, 1e-12);
 }
 
@@ -84,7 +81,7 @@ TEST_CASE("rms_norm_linear matches autograd") {
   const ParameterPtr weight = random_parameter({5, 8}, kDouble);
   check_gradients(
       {at::randn({6, 8}, kDouble)}, {norm, weight},
-      [&](const Tensors& x) { return rms_norm_linear(x[0], norm, 0.1, weight); },
+      [&](Pass& pass, const auto& x) { return rms_norm_linear(pass, x[0], norm, 0.1, weight); },
       [](const Tensors& x, const Tensors& w) {
         return textbook_rms_norm(x[0], w[0], 0.1).matmul(w[1].t());
       },
@@ -95,7 +92,7 @@ TEST_CASE("residual_swiglu_linear matches autograd") {
   const ParameterPtr weight = random_parameter({4, 6}, kDouble);
   check_gradients(
       {at::randn({5, 4}, kDouble), at::randn({5, 12}, kDouble)}, {weight},
-      [&](const Tensors& x) { return residual_swiglu_linear(x[0], x[1], weight); },
+      [&](Pass& pass, const auto& x) { return residual_swiglu_linear(pass, x[0], x[1], weight); },
       [](const Tensors& x, const Tensors& w) {
         const auto gate_up = x[1].chunk(2, 1);
         return x[0] + (at::silu(gate_up[0]) * gate_up[1]).matmul(w[0].t());
@@ -109,12 +106,11 @@ TEST_CASE("causal_attention matches autograd for any grouping of heads") {
   const int64_t length = 9;
   const double theta = 100;
   const at::Tensor qkv = at::randn({2 * length, (4 + 2 * key_value) * 6}, kDouble);
-  RotaryEmbedding rotary(heads.width, theta);
+  RotaryEmbedding rotary(heads.width, theta, at::kFloat);
   check_gradients(
       {qkv}, {},
-      [&](const Tensors& x) {
-        // The argument is consumed, and leaves are not ours to write.
-        return causal_attention(x[0] * 1.0, length, heads, rotary);
+      [&](Pass& pass, const auto& x) {
+        return causal_attention(pass, x[0], length, heads, rotary);
       },
       [&](const Tensors& x, const Tensors&) {
         return textbook_attention(x[0], length, heads, theta);
@@ -122,25 +118,64 @@ TEST_CASE("causal_attention matches autograd for any grouping of heads") {
       1e-10);
 }
 
-TEST_CASE("the rotary table is extended for longer sequences") {
-  RotaryEmbedding rotary(4, 10000.0);
-  rotary.table(2, kFloat);
-  const RotaryEmbedding::Table longer = rotary.table(5, kFloat);
-  CHECK(longer.cosine.size(0) == 5);
-  CHECK(longer.cosine[4][0][0].item<float>() == Approx(std::cos(4.0)));
-  CHECK(rotary.table(3, kFloat).sine.size(0) == 3);
+TEST_CASE("the rotary table is that of the length asked for") {
+  AtenKernels kernels(at::kCPU);
+  RotaryEmbedding rotary(4, 10000.0, at::kFloat);
+  rotary.table(kernels, 2, kFloat);
+  const RotaryTable longer = rotary.table(kernels, 5, kFloat);
+  CHECK(longer.tensors[0].size(0) == 5);
+  CHECK(longer.tensors[0][4][0][0].item<float>() == Approx(std::cos(4.0)));
+  CHECK(rotary.table(kernels, 3, kFloat).tensors[1].size(0) == 3);
 }
 
 TEST_CASE("a layer's value may be another buffer in backward") {
   const ParameterPtr weight = random_parameter({7, 5}, kDouble);
-  const at::Tensor residual = at::zeros({2, 7}, kDouble).requires_grad_();
-  const at::Tensor x = at::randn({2, 5}, kDouble).requires_grad_();
-  const at::Tensor y = residual_linear(residual, x, weight);
+  LayerCall call;
+  const Activation x = input(at::randn({2, 5}, kDouble));
+  const Activation y = residual_linear(call.pass, input(at::zeros({2, 7}, kDouble)), x, weight);
   const at::Tensor whole_again = weight->value.clone();
   weight->value.reset();
   weight->value = whole_again;
-  const at::Tensor dy = at::randn_like(y);
-  CHECK(relative_error(torch::autograd::grad({y}, {x}, {dy})[0], dy.matmul(whole_again)) < 1e-12);
+  const at::Tensor dy = at::randn_like(y.value);
+  y.gradient->add(dy.clone());
+  call.tape.run_backward();
+  CHECK(relative_error(x.gradient->take(), dy.matmul(whole_again)) < 1e-12);
+}
+
+TEST_CASE("an activation that several layers read gets the sum of their gradients") {
+  const ParameterPtr first = random_parameter({7, 5}, kDouble);
+  const ParameterPtr second = random_parameter({7, 5}, kDouble);
+  LayerCall call;
+  const Activation residual = input(at::zeros({2, 7}, kDouble));
+  const Activation x = input(at::randn({2, 5}, kDouble));
+  const Activation between = residual_linear(call.pass, residual, x, first);
+  const Activation y = residual_linear(call.pass, between, x, second);
+  const at::Tensor dy = at::randn_like(y.value);
+  y.gradient->add(dy.clone());
+  call.tape.run_backward();
+  CHECK(relative_error(x.gradient->take(), dy.matmul(first->value + second->value)) < 1e-12);
+  CHECK(relative_error(residual.gradient->take(), dy) == 0);
+}
+
+TEST_CASE("a tape keeps what backward reads only where it records, and lets go of it") {
+  const ParameterPtr weight = random_parameter({7, 5}, kDouble);
+  const auto uses_of_x = [&](Tape::Mode mode) {
+    LayerCall call(mode);
+    const at::Tensor x = at::randn({2, 5}, kDouble);
+    const Activation y =
+        residual_linear(call.pass, input(at::zeros({2, 7}, kDouble)), input(x), weight);
+    CHECK((y.gradient != nullptr) == (mode != Tape::Mode::kNoGradients));
+    const auto kept = x.use_count();
+    if (mode == Tape::Mode::kRecord) {
+      y.gradient->add(at::ones_like(y.value));
+      call.tape.run_backward();
+      CHECK(x.use_count() == 1);
+    }
+    return kept;
+  };
+  CHECK(uses_of_x(Tape::Mode::kRecord) > 1);
+  CHECK(uses_of_x(Tape::Mode::kForget) == 1);
+  CHECK(uses_of_x(Tape::Mode::kNoGradients) == 1);
 }
 
 TEST_CASE("bf16 layers stay close to fp32") {
@@ -148,8 +183,9 @@ TEST_CASE("bf16 layers stay close to fp32") {
   const ParameterPtr norm = random_parameter({32}, bf16);
   const ParameterPtr weight = random_parameter({16, 32}, bf16);
   const ParameterPtr down = random_parameter({32, 8}, bf16);
-  const auto layer = [&](const Tensors& x) {
-    return residual_swiglu_linear(x[0], rms_norm_linear(x[0], norm, 1e-5, weight), down);
+  const auto layer = [&](Pass& pass, const std::vector<Activation>& x) {
+    const Activation gate_up = rms_norm_linear(pass, x[0], norm, 1e-5, weight);
+    return residual_swiglu_linear(pass, x[0], gate_up, down);
   };
   const auto reference = [](const Tensors& x, const Tensors& w) {
     const auto wide = [](const at::Tensor& t) { return t.to(at::kFloat); };

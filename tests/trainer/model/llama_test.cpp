@@ -1,8 +1,5 @@
 #include "trainer/model/llama.h"
 
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -25,7 +22,7 @@ void attach_parameters(Model& model, const at::TensorOptions& options) {
   for (const auto& module : model.modules) {
     for (const ParameterPtr& parameter : module->parameters()) {
       parameter->value = at::randn(parameter->shape(), options).mul_(0.2);
-      parameter->gradient = at::full(parameter->shape(), std::nan(""), options);
+      parameter->gradient.tensor = at::full(parameter->shape(), std::nan(""), options);
     }
   }
 }
@@ -40,36 +37,41 @@ Batch some_batch(at::Device device = at::kCPU) {
   return batch;
 }
 
-// One step as the engine takes it: each module's graph on its own.
+// The step as the engine takes it: a tape for each module. Returns what the last one wrote.
 at::Tensor forward_and_backward(Model& model, const Batch& batch,
-                                const at::TensorOptions& options) {
-  std::vector<at::Tensor> inputs;
-  std::vector<at::Tensor> outputs;
-  at::Tensor x = at::empty({0}, options);
-  for (const auto& module : model.modules) {
-    inputs.push_back(x.detach().requires_grad_());
-    x = module->forward(inputs.back(), batch);
-    outputs.push_back(x);
+                                Tape::Mode mode = Tape::Mode::kRecord) {
+  AtenKernels kernels(at::kCPU);
+  Activations activations;
+  std::vector<Tape> tapes(model.modules.size(), Tape(mode));
+  for (size_t i = 0; i < model.modules.size(); ++i) {
+    Pass pass{kernels, batch, tapes[i], activations};
+    model.modules[i]->forward(pass);
   }
-  at::Tensor gradient = at::ones_like(x);
-  for (size_t i = model.modules.size(); i-- > 0;) {
-    gradient = torch::autograd::grad({outputs[i]}, {inputs[i]}, {gradient})[0];
-  }
-  return x.detach();
+  for (size_t i = model.modules.size(); i-- > 0;) tapes[i].run_backward();
+  return activations.at(kLoss).value;
 }
 
-std::map<std::string, at::Tensor> by_name(const Model& model, at::Tensor Parameter::*member) {
+std::map<std::string, at::Tensor> by_name(
+    const Model& model, const std::function<at::Tensor(const Parameter&)>& tensor_of) {
   std::map<std::string, at::Tensor> tensors;
   for (const auto& module : model.modules) {
     for (const ParameterPtr& parameter : module->parameters()) {
       int64_t row = 0;
       for (const NamedTensor& tensor : parameter->tensors()) {
-        tensors[tensor.name] = ((*parameter).*member).narrow(0, row, tensor.shape[0]);
+        tensors[tensor.name] = tensor_of(*parameter).narrow(0, row, tensor.shape[0]);
         row += tensor.shape[0];
       }
     }
   }
   return tensors;
+}
+
+std::map<std::string, at::Tensor> values_of(const Model& model) {
+  return by_name(model, [](const Parameter& parameter) { return parameter.value; });
+}
+
+std::map<std::string, at::Tensor> gradients_of(const Model& model) {
+  return by_name(model, [](const Parameter& parameter) { return parameter.gradient.tensor; });
 }
 
 // LLaMA in plain operations, from tensors by their checkpoint names.
@@ -140,15 +142,15 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
   attach_parameters(model, options);
   const Batch batch = some_batch();
 
-  auto weights = by_name(model, &Parameter::value);
+  auto weights = values_of(model);
   for (auto& [name, weight] : weights) weight = weight.clone().requires_grad_();
   const at::Tensor expected = TextbookLlama(config, weights).loss(batch);
   expected.backward();
 
-  const at::Tensor loss = forward_and_backward(model, batch, options);
+  const at::Tensor loss = forward_and_backward(model, batch);
   CHECK(loss.dim() == 0);
   CHECK(relative_error(loss, expected) < 1e-6);
-  const auto gradients = by_name(model, &Parameter::gradient);
+  const auto gradients = gradients_of(model);
   CHECK(gradients.size() == (tied ? 20 : 21));
   for (const auto& [name, gradient] : gradients) {
     INFO(name);
@@ -156,7 +158,7 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
   }
 
   // A second micro-batch adds to what is there.
-  forward_and_backward(model, batch, options);
+  forward_and_backward(model, batch);
   for (const auto& [name, gradient] : gradients) {
     INFO(name);
     CHECK(relative_error(gradient, weights.at(name).grad() * 2) < tolerance);
@@ -192,16 +194,13 @@ TEST_CASE("the model runs without gradient buffers when gradients are off") {
   Model model = make_llama(config);
   attach_parameters(model, at::kFloat);
   const Batch batch = some_batch();
-  const at::Tensor expected = TextbookLlama(config, by_name(model, &Parameter::value)).loss(batch);
+  const at::Tensor expected = TextbookLlama(config, values_of(model)).loss(batch);
   for (const auto& module : model.modules) {
-    for (const ParameterPtr& parameter : module->parameters()) parameter->gradient.reset();
+    for (const ParameterPtr& parameter : module->parameters()) parameter->gradient.tensor.reset();
   }
-  const at::NoGradGuard no_gradients;
-  at::Tensor x = at::empty({0});
-  for (const auto& module : model.modules) x = module->forward(x, batch);
-  REQUIRE(x.sizes() == at::IntArrayRef{2});
-  CHECK(relative_error(x[0], expected) < 1e-5);
-  CHECK_FALSE(x.requires_grad());
+  const at::Tensor figures = forward_and_backward(model, batch, Tape::Mode::kNoGradients);
+  REQUIRE(figures.sizes() == at::IntArrayRef{2});
+  CHECK(relative_error(figures[0], expected) < 1e-5);
 }
 
 TEST_CASE("a step runs on meta tensors, in any type") {
@@ -210,11 +209,12 @@ TEST_CASE("a step runs on meta tensors, in any type") {
   const auto options = at::TensorOptions(type).device(at::kMeta);
   Model model = make_llama(small_config(tied));
   attach_parameters(model, options);
-  const at::Tensor loss = forward_and_backward(model, some_batch(at::kMeta), options);
+  const at::Tensor loss = forward_and_backward(model, some_batch(at::kMeta));
   CHECK(loss.is_meta());
   CHECK(loss.scalar_type() == at::kFloat);
   for (const auto& module : model.modules) {
-    for (const ParameterPtr& parameter : module->parameters()) CHECK(parameter->gradient_written);
+    for (const ParameterPtr& parameter : module->parameters())
+      CHECK(parameter->gradient.is_written);
   }
 }
 
@@ -222,20 +222,20 @@ TEST_CASE("a bf16 step stays close to fp64") {
   Model model = make_llama(small_config(false));
   attach_parameters(model, at::kBFloat16);
   const Batch batch = some_batch();
-  const at::Tensor loss = forward_and_backward(model, batch, at::kBFloat16);
-  const auto actual = by_name(model, &Parameter::gradient);
+  const at::Tensor loss = forward_and_backward(model, batch);
+  const auto actual = gradients_of(model);
 
   Model wide = make_llama(small_config(false));
   for (size_t i = 0; i < model.modules.size(); ++i) {
     for (size_t j = 0; j < model.modules[i]->parameters().size(); ++j) {
       Parameter& parameter = *wide.modules[i]->parameters()[j];
       parameter.value = model.modules[i]->parameters()[j]->value.to(at::kDouble);
-      parameter.gradient = at::empty_like(parameter.value);
+      parameter.gradient.tensor = at::empty_like(parameter.value);
     }
   }
-  const at::Tensor expected_loss = forward_and_backward(wide, batch, at::kDouble);
+  const at::Tensor expected_loss = forward_and_backward(wide, batch);
   CHECK(relative_error(loss, expected_loss) < 0.01);
-  for (const auto& [name, gradient] : by_name(wide, &Parameter::gradient)) {
+  for (const auto& [name, gradient] : gradients_of(wide)) {
     INFO(name);
     CHECK(actual.at(name).scalar_type() == at::kBFloat16);
     CHECK(relative_error(actual.at(name), gradient) < 0.1);

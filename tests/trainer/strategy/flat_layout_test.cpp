@@ -73,9 +73,10 @@ TEST_CASE("zero_gaps clears what no parameter covers and nothing else") {
   layout.zero_gaps(flat);
   CHECK(flat.sum().item<float>() == 15 + 7);
   layout.bind_gradients(flat);
-  for (const auto& parameter : parameters) CHECK(at::all(parameter->gradient == 1).item<bool>());
+  for (const auto& parameter : parameters)
+    CHECK(at::all(parameter->gradient.tensor == 1).item<bool>());
   CHECK_FALSE(layout.is_gradient_complete());
-  for (const auto& parameter : parameters) parameter->gradient_written = true;
+  for (const auto& parameter : parameters) parameter->gradient.is_written = true;
   CHECK(layout.is_gradient_complete());
 }
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "contract/text/config_error.h"
-#include "trainer/engine/counting_allocator.h"
+#include "trainer/memory/counting_allocator.h"
 
 using namespace fsdp;
 

@@ -1,0 +1,69 @@
+#include "trainer/kernels/aten_kernels.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <catch2/catch.hpp>
+
+using namespace fsdp;
+
+namespace {
+
+const at::TensorOptions kDouble = at::TensorOptions(at::kDouble);
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("swiglu and swiglu_backward match autograd") {
+  AtenKernels kernels(at::kCPU);
+  const at::Tensor gate_up = at::randn({5, 12}, kDouble).requires_grad_();
+  const auto halves = gate_up.chunk(2, 1);
+  const at::Tensor expected = at::silu(halves[0]) * halves[1];
+  const at::Tensor dh = at::randn({5, 6}, kDouble);
+  const at::Tensor expected_gradient = torch::autograd::grad({expected}, {gate_up}, {dh})[0];
+
+  CHECK(distance(kernels.swiglu(gate_up.detach()), expected.detach()) < 1e-12);
+  const auto [h, d_gate_up] = kernels.swiglu_backward(dh.clone(), gate_up.detach());
+  CHECK(distance(h, expected.detach()) < 1e-12);
+  CHECK(distance(d_gate_up, expected_gradient) < 1e-12);
+}
+
+TEST_CASE("rms_norm_backward adds to what the residual stream has") {
+  AtenKernels kernels(at::kCPU);
+  const at::Tensor x = at::randn({5, 8}, kDouble).requires_grad_();
+  const at::Tensor weight = at::randn({8}, kDouble).requires_grad_();
+  const at::Tensor y = x * at::rsqrt(x.pow(2).mean(-1, true) + 0.1) * weight;
+  const at::Tensor dy = at::randn_like(y);
+  const auto expected = torch::autograd::grad({y}, {x, weight}, {dy});
+
+  const auto norm = kernels.rms_norm(x.detach(), weight.detach(), 0.1);
+  CHECK(distance(norm.y_ND, y.detach()) < 1e-12);
+  CHECK(distance(kernels.rms_norm_again(x.detach(), norm.reciprocal_rms_N1, weight.detach(), 0.1),
+                 y.detach()) < 1e-12);
+  const at::Tensor residual = at::randn({5, 8}, kDouble);
+  GradientBuffer dx{.tensor = residual.clone(), .is_written = true};
+  GradientBuffer dweight{.tensor = at::full({8}, NAN, kDouble)};
+  const void* buffer = dx.tensor.data_ptr();
+  kernels.rms_norm_backward(dy.clone(), x.detach(), norm.reciprocal_rms_N1, weight.detach(),
+                            dweight, dx);
+  CHECK(dx.tensor.data_ptr() == buffer);
+  CHECK(distance(dx.tensor, expected[0] + residual) < 1e-12);
+  CHECK(distance(dweight.tensor, expected[1]) < 1e-12);
+}
+
+TEST_CASE("a gradient's first writer overwrites, later ones add, its reader takes it") {
+  GradientBuffer given{.tensor = at::full({3}, NAN)};
+  given.add(at::ones({3}));
+  given.add(at::ones({3}, at::kDouble));
+  CHECK(given.tensor.equal(at::full({3}, 2.f)));
+
+  GradientBuffer none;
+  const at::Tensor term = at::ones({3});
+  none.add(term);
+  CHECK(none.tensor.is_same(term));
+  CHECK(none.take().is_same(term));
+  CHECK_THROWS_WITH(none.take(), Catch::Contains("nothing was added"));
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/comm/process_group.h"
+
+namespace fsdp {
+
+// Equal ranks seen by one of them: every rank has the same shard and the same gradient. It
+// allocates nothing, as no real group does through libtorch.
+class MirrorGroup : public ProcessGroup {
+ public:
+  explicit MirrorGroup(int size) : ProcessGroup(0, size) {}
+  Pending all_gather(at::Tensor output, at::Tensor shard, int) override {
+    output.view({size(), -1}).copy_(shard.expand({size(), -1}));
+    return {};
+  }
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int) override {
+    shard.copy_(input.narrow(0, 0, shard.numel())).mul_(size());
+    return {};
+  }
+  Pending all_reduce(at::Tensor tensor, int) override {
+    tensor.mul_(size());
+    return {};
+  }
+  void barrier() override {}
+  std::string agree(const std::string&, const std::string& value) override { return value; }
+  void leave(const std::string&, const std::string&) override {}
+  std::string take(const std::string&) override { return ""; }
+  std::unique_ptr<ProcessGroup> subgroup(const std::string&,
+                                         const std::vector<int>& ranks) override {
+    return std::make_unique<MirrorGroup>(static_cast<int>(ranks.size()));
+  }
+};
+
+}  // namespace fsdp

@@ -1,0 +1,246 @@
+#include "trainer/step/optimizer.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+using namespace fsdp;
+
+namespace {
+
+constexpr double kOverflowed = std::numeric_limits<double>::infinity();
+constexpr int64_t kSize = 300'001;  // more than one block on the CPU, and an odd rest
+
+OptimizerSpec spec_of(OptimizerKind kind) {
+  OptimizerSpec spec;
+  spec.kind = kind;
+  spec.weight_decay = 0.1;
+  spec.epsilon = 1e-3;
+  if (kind == OptimizerKind::kSgd) spec.momentum = 0.9;
+  return spec;
+}
+
+OptimizerSpec any_spec() {
+  return spec_of(GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam, OptimizerKind::kSgd,
+                          OptimizerKind::kAdadelta));
+}
+
+double rate_of_step(int step) { return 0.02 / step; }
+
+at::Tensor values(int64_t size, double phase, at::ScalarType dtype) {
+  return (at::arange(size, at::kDouble) * 0.37 + phase).sin().to(dtype);
+}
+
+// One parameter, stepped as the papers and torch.optim write it.
+struct Scalar {
+  double parameter;
+  double first = 0;
+  double second = 0;
+
+  void step(const OptimizerSpec& spec, int number, double rate, double gradient) {
+    if (spec.kind == OptimizerKind::kAdamW) {
+      parameter *= 1 - rate * spec.weight_decay;
+    } else {
+      gradient += spec.weight_decay * parameter;
+    }
+    switch (spec.kind) {
+      case OptimizerKind::kAdamW:
+      case OptimizerKind::kAdam: {
+        first = spec.beta1 * first + (1 - spec.beta1) * gradient;
+        second = spec.beta2 * second + (1 - spec.beta2) * gradient * gradient;
+        const double mean = first / (1 - std::pow(spec.beta1, number));
+        const double variance = second / (1 - std::pow(spec.beta2, number));
+        parameter -= rate * mean / (std::sqrt(variance) + spec.epsilon);
+        return;
+      }
+      case OptimizerKind::kSgd:
+        first = spec.momentum * first + gradient;
+        parameter -= rate * first;
+        return;
+      case OptimizerKind::kAdadelta: {
+        first = spec.rho * first + (1 - spec.rho) * gradient * gradient;
+        const double delta =
+            std::sqrt(second + spec.epsilon) / std::sqrt(first + spec.epsilon) * gradient;
+        second = spec.rho * second + (1 - spec.rho) * delta * delta;
+        parameter -= rate * delta;
+        return;
+      }
+    }
+  }
+};
+
+// A unit of them.
+struct ReferenceUnit {
+  explicit ReferenceUnit(const at::Tensor& parameters) {
+    const at::Tensor initial = parameters.to(at::kDouble);
+    for (int64_t i = 0; i < initial.numel(); ++i) {
+      elements.push_back({initial.const_data_ptr<double>()[i]});
+    }
+  }
+
+  void step(const OptimizerSpec& spec, int number, double rate, const at::Tensor& gradient) {
+    const at::Tensor gradients = gradient.to(at::kDouble);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      elements[i].step(spec, number, rate, gradients.const_data_ptr<double>()[i]);
+    }
+  }
+
+  double largest_difference(const at::Tensor& parameters) const {
+    const at::Tensor stepped = parameters.to(at::kDouble);
+    double difference = 0;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const double element = stepped.const_data_ptr<double>()[i];
+      difference = std::max(difference, std::abs(element - elements[i].parameter));
+    }
+    return difference;
+  }
+
+  std::vector<Scalar> elements;
+};
+
+// An optimizer and the parameters of its only unit.
+struct Stepped {
+  Stepped(const OptimizerSpec& spec, at::ScalarType dtype)
+      : parameters(values(kSize, 0.5, dtype)), optimizer(spec, {parameters}) {}
+
+  void step(int number, const at::Tensor& found_non_finite = {}) {
+    optimizer.step(0, parameters, values(kSize, number, parameters.scalar_type()),
+                   rate_of_step(number), found_non_finite);
+  }
+
+  at::Tensor state(size_t i) const { return optimizer.state(0).at(i).second; }
+
+  bool equals(const Stepped& other) const {
+    bool equal = parameters.equal(other.parameters) && optimizer.steps() == other.optimizer.steps();
+    for (size_t i = 0; i < optimizer.state(0).size(); ++i) {
+      equal = equal && state(i).equal(other.state(i));
+    }
+    return equal;
+  }
+
+  at::Tensor parameters;
+  Optimizer optimizer;
+};
+
+void round_to(const at::Tensor& tensor, at::ScalarType dtype) { tensor.copy_(tensor.to(dtype)); }
+
+}  // namespace
+
+TEST_CASE("every optimizer steps as its formula says") {
+  OptimizerSpec spec = any_spec();
+  if (spec.kind == OptimizerKind::kSgd) spec.momentum = GENERATE(0.0, 0.9);
+  spec.weight_decay = GENERATE(0.0, 0.1);
+  const auto dtype = GENERATE(as<at::ScalarType>(), at::kDouble, at::kFloat);
+  CAPTURE(name_of(spec.kind), spec.momentum, spec.weight_decay, dtype);
+
+  const std::vector<at::Tensor> units{values(kSize, 0.5, dtype), values(3, 1.5, dtype)};
+  Optimizer optimizer(spec, units);
+  std::vector<ReferenceUnit> expected(units.begin(), units.end());
+  for (int number = 1; number <= 6; ++number) {
+    for (int unit = 0; unit < 2; ++unit) {
+      const at::Tensor gradient = values(units[unit].numel(), number + 0.25 * unit, dtype);
+      const at::Tensor gradient_before = gradient.clone();
+      optimizer.step(unit, units[unit], gradient, rate_of_step(number));
+      expected[unit].step(spec, number, rate_of_step(number), gradient);
+      CHECK(gradient.equal(gradient_before));
+    }
+  }
+  CHECK(optimizer.steps() == 6);
+  const double tolerance = dtype == at::kDouble ? 1e-12 : 2e-6;
+  for (int unit = 0; unit < 2; ++unit) {
+    CHECK(expected[unit].largest_difference(units[unit]) < tolerance);
+  }
+}
+
+TEST_CASE("a step with gradients that are not finite changes nothing") {
+  OptimizerSpec spec = any_spec();
+  if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
+  const double found = GENERATE(1.0, 2.0, kOverflowed);
+  CAPTURE(name_of(spec.kind), spec.state_dtype.has_value(), found);
+  Stepped with(spec, at::kFloat);
+  Stepped without(spec, at::kFloat);
+  const at::Tensor finite = at::zeros({});
+  for (int number = 1; number <= 3; ++number) {
+    with.step(number, finite);
+    at::Tensor gradient = values(kSize, number, at::kFloat);
+    gradient[0] = kOverflowed;
+    gradient[kSize - 1] = std::nan("");
+    with.optimizer.step(0, with.parameters, gradient, 1.0, at::full({}, found));
+    without.step(number);
+    CHECK(with.equals(without));
+  }
+}
+
+TEST_CASE("state in bfloat16 is the parameters' dtype's, rounded after each step") {
+  OptimizerSpec spec = any_spec();
+  CAPTURE(name_of(spec.kind));
+  Stepped plain(spec, at::kFloat);
+  spec.state_dtype = Dtype::kBf16;
+  Stepped reduced(spec, at::kFloat);
+  for (int number = 1; number <= 5; ++number) {
+    plain.step(number);
+    reduced.step(number);
+    for (size_t i = 0; i < plain.optimizer.state(0).size(); ++i) {
+      round_to(plain.state(i), at::kBFloat16);
+      CHECK(reduced.state(i).scalar_type() == at::kBFloat16);
+      CHECK(reduced.state(i).to(at::kFloat).equal(plain.state(i)));
+    }
+    CHECK(reduced.parameters.equal(plain.parameters));
+  }
+}
+
+TEST_CASE("fp32 state of bfloat16 parameters is kept and stepped in fp32") {
+  OptimizerSpec spec = any_spec();
+  CAPTURE(name_of(spec.kind));
+  Stepped plain(spec, at::kFloat);
+  round_to(plain.parameters, at::kBFloat16);
+  spec.state_dtype = Dtype::kFp32;
+  Stepped mixed(spec, at::kBFloat16);
+  for (int number = 1; number <= 3; ++number) {
+    const at::Tensor gradient = values(kSize, number, at::kBFloat16);
+    plain.optimizer.step(0, plain.parameters, gradient.to(at::kFloat), 0.01);
+    round_to(plain.parameters, at::kBFloat16);
+    mixed.optimizer.step(0, mixed.parameters, gradient, 0.01);
+    CHECK(mixed.parameters.to(at::kFloat).equal(plain.parameters));
+    CHECK(mixed.state(0).equal(plain.state(0)));
+  }
+}
+
+TEST_CASE("state is there before the first step, beside the parameters") {
+  using Names = std::vector<std::string>;
+  const auto [kind, names] = GENERATE(table<OptimizerKind, Names>({
+      {OptimizerKind::kAdamW, {"exp_avg", "exp_avg_sq"}},
+      {OptimizerKind::kAdam, {"exp_avg", "exp_avg_sq"}},
+      {OptimizerKind::kSgd, {"momentum_buffer"}},
+      {OptimizerKind::kAdadelta, {"square_avg", "acc_delta"}},
+  }));
+  const at::Tensor unit = at::ones({5}, at::kBFloat16);
+  const Optimizer optimizer(spec_of(kind), {unit});
+  Names found;
+  for (const auto& [name, tensor] : optimizer.state(0)) {
+    found.push_back(name);
+    CHECK(tensor.equal(at::zeros({5}, at::kBFloat16)));
+  }
+  CHECK(found == names);
+  CHECK(optimizer.steps() == 0);
+
+  OptimizerSpec without_momentum;
+  without_momentum.kind = OptimizerKind::kSgd;
+  CHECK(Optimizer(without_momentum, {unit}).state(0).empty());
+}
+
+TEST_CASE("an optimizer goes on from another's state and number of steps") {
+  const OptimizerSpec spec = any_spec();
+  CAPTURE(name_of(spec.kind));
+  Stepped first(spec, at::kFloat);
+  for (int number = 1; number <= 3; ++number) first.step(number);
+  Stepped second(spec, at::kFloat);
+  second.parameters.copy_(first.parameters);
+  for (size_t i = 0; i < first.optimizer.state(0).size(); ++i) {
+    second.state(i).copy_(first.state(i));
+  }
+  second.optimizer.set_steps(first.optimizer.steps());
+  first.step(4);
+  second.step(4);
+  CHECK(second.equals(first));
+}

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/streams.h"
+
+namespace fsdp {
+
+// Does the work at once and keeps, per stream, what of the other streams it has waited for (a
+// vector clock), as a GPU would see it. Collects every access that a GPU could do too early:
+//   - a read or write that has not waited for the buffer's last write,
+//   - a write that has not waited for a read,
+//   - a use of a buffer that was given back,
+//   - a buffer given back while its pool's stream has not waited for its users.
+class RecordingStreams : public Streams {
+ public:
+  void run(StreamId stream, const Accesses& accesses, const std::function<void()>& work) override;
+  EventPtr record(StreamId stream) override;
+  void block(StreamId stream, const EventPtr& event) override;
+  // The host sees that the event has passed, unless the device is behind.
+  bool is_done(const EventPtr& event) override;
+  void allocated(StreamId pool, Buffer buffer) override;
+  void freed(Buffer buffer) override;
+  void renamed(Buffer from, Buffer to) override;
+
+  // Whether the device lags, so that is_done() is false.
+  bool is_device_behind = false;
+
+  // One line per hazard; empty when the order is right.
+  const std::vector<std::string>& hazards() const { return hazards_; }
+  // Buffers of a kind that are allocated now, and the most there were at a time.
+  int live(BufferKind kind) const { return count(live_, kind); }
+  int live_max(BufferKind kind) const { return count(live_max_, kind); }
+  // Every run() in order: "gather 3", "compute 2", ... by the first buffer written, else read.
+  const std::vector<std::string>& log() const { return log_; }
+
+ private:
+  static constexpr size_t kStreamCount = 7;
+  using Clock = std::array<int, kStreamCount>;
+  struct Use {
+    StreamId stream;
+    int time;
+  };
+  struct State {
+    std::vector<Use> writes;  // the last one
+    std::vector<Use> reads;   // since the last write
+    StreamId pool = StreamId::kCompute;
+    bool is_freed = false;
+  };
+  struct Event : StreamEvent {
+    Clock clock;
+  };
+
+  static int count(const std::map<BufferKind, int>& counts, BufferKind kind) {
+    const auto found = counts.find(kind);
+    return found == counts.end() ? 0 : found->second;
+  }
+  bool has_seen(StreamId stream, const Use& use) const;
+  // Whatever the host has done or waited for is over before anything it issues to the stream.
+  void follow_host(StreamId stream);
+  void check(StreamId stream, const std::vector<Use>& uses, Buffer buffer, const char* what);
+
+  std::array<Clock, kStreamCount> clocks_{};
+  std::map<Buffer, State> buffers_;
+  std::map<BufferKind, int> live_;
+  std::map<BufferKind, int> live_max_;
+  std::vector<std::string> hazards_;
+  std::vector<std::string> log_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,287 @@
+// The order in which a GPU would see the work of every strategy, proved without a GPU: each
+// strategy's real schedule runs over streams that record who has waited for whom.
+#include <ATen/Parallel.h>
+
+#include <catch2/catch.hpp>
+
+#include "contract/spec/run_spec_yaml.h"
+#include "tests/trainer/step/mirror_group.h"
+#include "tests/trainer/step/recording_streams.h"
+#include "trainer/kernels/aten_kernels.h"
+#include "trainer/step/training_step.h"
+
+namespace fsdp {
+namespace {
+
+constexpr int kBlocks = 4;
+constexpr int kUnits = kBlocks + 2;
+
+ModelConfig small_model() {
+  return {.num_hidden_layers = kBlocks,
+          .hidden_size = 16,
+          .intermediate_size = 24,
+          .num_attention_heads = 2,
+          .num_key_value_heads = 2,
+          .vocab_size = 31,
+          .max_position_embeddings = 16};
+}
+
+RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
+  RunSpec spec;
+  spec.strategy.kind = kind;
+  spec.strategy.ranks = kind == StrategyKind::kSingle ? 1 : 4;
+  spec.strategy.shard_group_size = 2;
+  spec.strategy.offload = offload;
+  spec.batch.gradient_accumulation_steps = 1;
+  spec.model.config = small_model();
+  return spec;
+}
+
+// Two optimizer steps, and an evaluation after each.
+void train(const RunSpec& spec, Streams& streams) {
+  at::set_num_threads(1);
+  MirrorGroup world(static_cast<int>(spec.strategy.ranks));
+  const Mesh mesh(spec.strategy, world);
+  Backend backend(at::kCPU, at::kCPU, std::shared_ptr<Streams>(std::shared_ptr<void>(), &streams),
+                  std::make_unique<AtenKernels>(at::kCPU), make_memory_probe(at::kCPU));
+  TrainingStep step(spec, spec.model.config, backend, mesh, world,
+                    [](const Parameter&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
+  const at::Tensor tokens = at::randint(31, {2, 9}, at::kLong);
+  const Batch batch{.input_ids_BT = tokens.narrow(1, 0, 8).contiguous(),
+                    .labels_BT = tokens.narrow(1, 1, 8).contiguous(),
+                    .loss_scale = 1.0 / 32};
+  std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
+  for (int i = 0; i < 2; ++i) {
+    step.run(micro_batches, 0.1, 0.0, [] {});
+    step.evaluate(batch);
+  }
+}
+
+// Calls visit(spec) for every value of every member in turn: a product.
+template <typename Visit>
+void product(RunSpec spec, Visit visit) {
+  visit(spec);
+}
+template <typename Value, typename Set, typename... More>
+void product(RunSpec spec, const std::vector<Value>& values, Set set, More... more) {
+  for (const Value& value : values) {
+    set(spec) = value;
+    product(spec, more...);
+  }
+}
+
+std::vector<RunSpec> all_strategies() {
+  std::vector<RunSpec> specs;
+  for (const StrategyKind kind : {StrategyKind::kSingle, StrategyKind::kDdp}) {
+    specs.push_back(strategy_of(kind));
+  }
+  for (const Sharding sharding :
+       {Sharding::kFullShard, Sharding::kShardGradOp, Sharding::kNoShard, Sharding::kHybridShard}) {
+    specs.push_back(strategy_of(StrategyKind::kFsdp));
+    specs.back().strategy.sharding = sharding;
+  }
+  return specs;
+}
+
+void check_order(const RunSpec& spec) {
+  RecordingStreams streams;
+  // The worst for what is kept until the device has passed it.
+  streams.is_device_behind = spec.strategy.prefetch > 1;
+  train(spec, streams);
+  INFO(differences_from_default(spec));
+  CHECK(streams.hazards() == std::vector<std::string>{});
+  for (const BufferKind kind :
+       {BufferKind::kWhole, BufferKind::kGradient, BufferKind::kReductionInput,
+        BufferKind::kUnshardedGradient, BufferKind::kReducedShard, BufferKind::kConvertedShard}) {
+    CHECK(streams.live(kind) == 0);
+  }
+}
+
+TEST_CASE("no strategy uses a buffer before a GPU would be ready") {
+  for (const RunSpec& base : all_strategies()) {
+    product(
+        base, std::vector{Offload::kNone, Offload::kOptimizer, Offload::kParameters},
+        [](RunSpec & spec) -> auto& { return spec.strategy.offload; },
+        std::vector{Accumulate::kSharded, Accumulate::kUnsharded},
+        [](RunSpec & spec) -> auto& { return spec.strategy.accumulate; },
+        std::vector<int64_t>{1, 2},
+        [](RunSpec & spec) -> auto& { return spec.batch.gradient_accumulation_steps; },
+        std::vector{PrecisionKind::kFp32, PrecisionKind::kBf16Mixed},
+        [](RunSpec & spec) -> auto& { return spec.precision.kind; }, check_order);
+  }
+}
+
+TEST_CASE("nor does any schedule of units") {
+  for (const Sharding sharding : {Sharding::kFullShard, Sharding::kHybridShard}) {
+    RunSpec base = strategy_of(StrategyKind::kFsdp);
+    base.strategy.sharding = sharding;
+    std::vector<WrapSpec> wraps(4);
+    wraps[1].policy = WrapPolicy::kNone;
+    wraps[2].blocks = 3;
+    wraps[3].min_parameters = 2000;
+    product(
+        base, std::vector<int64_t>{0, 1, 3},
+        [](RunSpec & spec) -> auto& { return spec.strategy.prefetch; }, std::vector{false, true},
+        [](RunSpec & spec) -> auto& { return spec.strategy.limit_all_gathers; }, wraps,
+        [](RunSpec & spec) -> auto& { return spec.strategy.wrap; }, std::vector<int64_t>{0, 2},
+        [](RunSpec & spec) -> auto& { return spec.activation_checkpointing.every; },
+        std::vector{false, true},
+        [](RunSpec & spec) -> auto& { return spec.model.config.tie_word_embeddings; }, check_order);
+  }
+}
+
+TEST_CASE("nor does any way to step") {
+  for (const RunSpec& base : all_strategies()) {
+    product(
+        base, std::vector{Offload::kNone, Offload::kOptimizer, Offload::kParameters},
+        [](RunSpec & spec) -> auto& { return spec.strategy.offload; },
+        [](RunSpec spec) {
+          spec.optimizer.in_backward = true;
+          check_order(spec);
+          spec.optimizer.in_backward = false;
+          spec.optimizer.gradient_clip_norm = 1.0;
+          check_order(spec);
+        });
+  }
+}
+
+// Forgets to let one stream wait for another.
+class ForgetfulStreams : public RecordingStreams {
+ public:
+  ForgetfulStreams(StreamId waiting, StreamId awaited) : waiting_(waiting), awaited_(awaited) {}
+  EventPtr record(StreamId stream) override {
+    EventPtr event = RecordingStreams::record(stream);
+    recorded_on_[event] = stream;
+    return event;
+  }
+  void block(StreamId stream, const EventPtr& event) override {
+    if (stream == waiting_ && recorded_on_.at(event) == awaited_) return;
+    RecordingStreams::block(stream, event);
+  }
+
+ private:
+  StreamId waiting_;
+  StreamId awaited_;
+  std::map<EventPtr, StreamId> recorded_on_;
+};
+
+TEST_CASE("every wait between two streams is needed: without it the recording finds a hazard") {
+  using enum StreamId;
+  using Waits = std::vector<std::pair<StreamId, StreamId>>;
+  const auto each_is_needed = [](const RunSpec& spec, const Waits& waits) {
+    for (const auto& [waiting, awaited] : waits) {
+      ForgetfulStreams streams(waiting, awaited);
+      train(spec, streams);
+      INFO(differences_from_default(spec)
+           << static_cast<int>(waiting) << " for " << static_cast<int>(awaited));
+      CHECK_FALSE(streams.hazards().empty());
+    }
+  };
+  RunSpec fsdp = strategy_of(StrategyKind::kFsdp);
+  fsdp.batch.gradient_accumulation_steps = 2;
+  each_is_needed(
+      fsdp, {{kCompute, kGather}, {kGather, kCompute}, {kCompute, kReduce}, {kReduce, kCompute}});
+  each_is_needed(strategy_of(StrategyKind::kFsdp, Offload::kOptimizer), {{kCopy, kReduce},
+                                                                         {kReduce, kCopy},
+                                                                         {kOptimizer, kCopy},
+                                                                         {kGather, kCopy},
+                                                                         {kHost, kOptimizer}});
+  each_is_needed(strategy_of(StrategyKind::kFsdp, Offload::kParameters),
+                 {{kOptimizer, kCopy}, {kHost, kOptimizer}});
+  each_is_needed(strategy_of(StrategyKind::kDdp), {{kReplicate, kCompute}, {kCompute, kReplicate}});
+  RunSpec hybrid = strategy_of(StrategyKind::kFsdp);
+  hybrid.strategy.sharding = Sharding::kHybridShard;
+  each_is_needed(hybrid, {{kReplicate, kReduce}, {kCompute, kReplicate}});
+  each_is_needed(strategy_of(StrategyKind::kSingle, Offload::kOptimizer),
+                 {{kCopy, kCompute}, {kCompute, kCopy}});
+}
+
+int most_at_a_time(const RunSpec& spec, BufferKind kind) {
+  RecordingStreams streams;
+  train(spec, streams);
+  return streams.live_max(kind);
+}
+
+TEST_CASE("full_shard holds at most 1 + prefetch whole units, and two whole gradients") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  for (const int64_t every : {0, 1}) {
+    spec.activation_checkpointing.every = every;
+    for (const int64_t prefetch : {0, 1, 2, 3}) {
+      spec.strategy.prefetch = prefetch;
+      CHECK(most_at_a_time(spec, BufferKind::kWhole) == 1 + prefetch);
+      CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+    }
+  }
+}
+
+TEST_CASE("shard_grad_op holds every whole unit, hybrid_shard as many as full_shard") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  spec.strategy.sharding = Sharding::kShardGradOp;
+  CHECK(most_at_a_time(spec, BufferKind::kWhole) == kUnits);
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+  spec.strategy.sharding = Sharding::kHybridShard;
+  CHECK(most_at_a_time(spec, BufferKind::kWhole) == 2);
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+}
+
+TEST_CASE("without limit_all_gathers a lagging device keeps the units it has not passed") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  spec.strategy.limit_all_gathers = false;
+  RecordingStreams fast;
+  train(spec, fast);
+  CHECK(fast.live_max(BufferKind::kReleased) == 1);
+  RecordingStreams behind;
+  behind.is_device_behind = true;
+  train(spec, behind);
+  CHECK(behind.live_max(BufferKind::kReleased) > kUnits);
+}
+
+TEST_CASE("fsdp gathers one unit ahead and reduces behind the next unit's backward") {
+  RecordingStreams streams;
+  train(strategy_of(StrategyKind::kFsdp), streams);
+  const auto& log = streams.log();
+  const auto position = [&](const std::string& entry, int occurrence = 1) {
+    auto found = log.begin();
+    for (int i = 0; i < occurrence; ++i) {
+      found = std::find(i == 0 ? log.begin() : found + 1, log.end(), entry);
+    }
+    REQUIRE(found != log.end());
+    return found - log.begin();
+  };
+  CHECK(position("gather: whole 2") < position("compute: whole 1"));
+  CHECK(position("gather: whole 3") > position("compute: whole 1"));
+  CHECK(position("gather: whole 2", 2) < position("compute: gradient 3"));
+  CHECK(position("reduce: reduced shard 3") < position("compute: gradient 2"));
+}
+
+TEST_CASE("an offloaded unit is stepped while the units before it run backward") {
+  for (const Offload offload : {Offload::kOptimizer, Offload::kParameters}) {
+    RecordingStreams streams;
+    train(strategy_of(StrategyKind::kFsdp, offload), streams);
+    const auto& log = streams.log();
+    const auto stepped = std::find(log.begin(), log.end(), "optimizer: host parameters 4");
+    const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
+    CHECK(stepped < computed);
+  }
+}
+
+// With offload, one gradient is computed, one reduced, and one copied to the host.
+TEST_CASE("ddp keeps every gradient; offloaded or stepped in backward, each leaves early") {
+  RunSpec spec = strategy_of(StrategyKind::kDdp);
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == kUnits);
+  spec.strategy.offload = Offload::kOptimizer;
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 3);
+  spec.strategy.offload = Offload::kNone;
+  spec.optimizer.in_backward = true;
+  CHECK(most_at_a_time(spec, BufferKind::kGradient) == 2);
+}
+
+TEST_CASE("stepped in backward, fsdp keeps no gradient shard until the end") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  CHECK(most_at_a_time(spec, BufferKind::kReducedShard) == kUnits);
+  spec.optimizer.in_backward = true;
+  CHECK(most_at_a_time(spec, BufferKind::kReducedShard) == 1);
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,46 @@
+#include "trainer/backend/backend.h"
+
+#include <ATen/ops/empty.h>
+
+#include "trainer/memory/counting_allocator.h"
+#ifdef FSDP_CUDA
+#include "trainer/memory/cuda_memory.h"
+#endif
+#include "trainer/kernels/aten_kernels.h"
+
+namespace fsdp {
+
+Backend::Backend(at::Device device, c10::DeviceType planned_for, std::shared_ptr<Streams> streams,
+                 std::unique_ptr<Kernels> kernels, std::unique_ptr<MemoryProbe> memory)
+    : device_(device),
+      planned_for_(planned_for),
+      streams_(std::move(streams)),
+      kernels_(std::move(kernels)),
+      memory_(std::move(memory)) {}
+
+at::Tensor Backend::empty_host(int64_t numel, at::ScalarType dtype) const {
+#ifdef FSDP_CUDA
+  if (device_.is_cuda()) return empty_registered(numel, dtype);
+#endif
+  const UncountedMemory on_the_host;
+  return at::empty({numel}, at::TensorOptions(dtype).device(host()));
+}
+
+double Backend::read(const at::Tensor& number) const {
+  return number.is_meta() ? 0 : number.item<double>();
+}
+
+std::unique_ptr<Backend> make_backend(at::Device device) {
+  return std::make_unique<Backend>(device, device.type(), make_streams(device),
+                                   std::make_unique<AtenKernels>(device.type()),
+                                   make_memory_probe(device));
+}
+
+std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for) {
+  const at::Device meta(at::kMeta);
+  return std::make_unique<Backend>(meta, planned_for, make_streams(meta),
+                                   std::make_unique<AtenKernels>(planned_for),
+                                   make_memory_probe(meta));
+}
+
+}  // namespace fsdp

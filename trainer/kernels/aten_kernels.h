@@ -1,0 +1,49 @@
+#pragma once
+
+#include "trainer/kernels/kernels.h"
+
+namespace fsdp {
+
+// The reference: compositions of libtorch's operators, on any device. On meta tensors they allocate
+// what they would on `device`, the kind of device that is planned for.
+class AtenKernels : public Kernels {
+ public:
+  explicit AtenKernels(c10::DeviceType device) : device_(device) {}
+
+  void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                bool accumulate = false, double scale = 1.0) override;
+  void multiply_gradient(GradientBuffer& gradient, const at::Tensor& a, const at::Tensor& b,
+                         double scale = 1.0) override;
+
+  RmsNorm rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D, double epsilon) override;
+  at::Tensor rms_norm_again(const at::Tensor& x_ND, const at::Tensor& reciprocal_rms_N1,
+                            const at::Tensor& weight_D, double epsilon) override;
+  void rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
+                         const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
+                         GradientBuffer& dweight_D, GradientBuffer& dx_ND) override;
+
+  at::Tensor swiglu(const at::Tensor& gate_up_N2F) override;
+  SwigluGradients swiglu_backward(at::Tensor dh_NF, const at::Tensor& gate_up_N2F) override;
+
+  RotaryTable rotary_table(const at::Tensor& angles, at::ScalarType buffer_type,
+                           at::ScalarType type) override;
+  Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
+                      bool for_backward) override;
+  at::Tensor attention_backward(const at::Tensor& dout, Attention forward,
+                                const AttentionHeads& heads, const RotaryTable& table) override;
+
+  at::Tensor embedding(const at::Tensor& weight_VD, const at::Tensor& token_ids_N) override;
+  void embedding_backward(const at::Tensor& dy_ND, const at::Tensor& token_ids_N,
+                          GradientBuffer& dweight_VD) override;
+
+  int64_t logits_bytes_max() const override;
+  void cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
+                     at::Tensor loss_C1) override;
+  at::Tensor evaluate_cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
+                                    at::Tensor loss_C1) override;
+
+ private:
+  c10::DeviceType device_;
+};
+
+}  // namespace fsdp

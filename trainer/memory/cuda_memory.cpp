@@ -1,0 +1,62 @@
+#include "trainer/memory/cuda_memory.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+
+#include <cstdlib>
+#include <new>
+
+namespace fsdp {
+namespace {
+
+namespace caching_allocator = c10::cuda::CUDACachingAllocator;
+
+class CudaMemoryProbe : public MemoryProbe {
+ public:
+  explicit CudaMemoryProbe(c10::DeviceIndex device) : device_(device) {}
+
+  int64_t allocated_bytes() override { return total(stats().allocated_bytes).current; }
+  int64_t reserved_bytes() override { return total(stats().reserved_bytes).current; }
+  int64_t allocated_bytes_max() override { return total(stats().allocated_bytes).peak; }
+  int64_t reserved_bytes_max() override { return total(stats().reserved_bytes).peak; }
+  void reset_peaks() override { caching_allocator::resetPeakStats(device_); }
+
+ private:
+  c10::CachingDeviceAllocator::DeviceStats stats() const {
+    return caching_allocator::getDeviceStats(device_);
+  }
+  static c10::CachingAllocator::Stat total(const c10::CachingAllocator::StatArray& stat) {
+    return stat[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  }
+
+  c10::DeviceIndex device_;
+};
+
+}  // namespace
+
+std::unique_ptr<MemoryProbe> make_cuda_memory_probe(c10::Device device) {
+  return std::make_unique<CudaMemoryProbe>(device.index());
+}
+
+at::Tensor empty_registered(int64_t numel, at::ScalarType dtype) {
+  constexpr size_t kPageBytes = 4096;
+  const size_t bytes = static_cast<size_t>(numel) * c10::elementSize(dtype);
+  const size_t whole_pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  void* data = std::aligned_alloc(kPageBytes, whole_pages);
+  if (data == nullptr) throw std::bad_alloc();
+  if (const cudaError_t error = cudaHostRegister(data, whole_pages, cudaHostRegisterDefault);
+      error != cudaSuccess) {
+    std::free(data);
+    C10_CUDA_CHECK(error);
+  }
+  return at::from_blob(
+      data, {numel},
+      [](void* registered) {
+        C10_CUDA_CHECK_WARN(cudaHostUnregister(registered));
+        std::free(registered);
+      },
+      at::TensorOptions(dtype));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,28 @@
+#include "trainer/model/tape.h"
+
+#include <utility>
+
+namespace fsdp {
+
+Activation Tape::record(at::Tensor value, std::function<void(at::Tensor gradient)> backward) {
+  if (!wants_gradients()) return {std::move(value), nullptr};
+  auto gradient = std::make_shared<GradientBuffer>();
+  if (is_recording()) {
+    calls_.push_back([gradient, backward = std::move(backward)] { backward(gradient->take()); });
+  }
+  return {std::move(value), std::move(gradient)};
+}
+
+void Tape::record(std::function<void()> backward) {
+  if (is_recording()) calls_.push_back(std::move(backward));
+}
+
+void Tape::run_backward() {
+  while (!calls_.empty()) {
+    const std::function<void()> call = std::move(calls_.back());
+    calls_.pop_back();
+    call();
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,91 @@
+#include "trainer/step/training_step.h"
+
+#include "trainer/memory/counting_allocator.h"
+#include "trainer/model/llama.h"
+#include "trainer/step/gradient_clipping.h"
+
+namespace fsdp {
+namespace {
+
+Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
+  const UncountedMemory where_the_parameters_are(store.is_offloaded());
+  return Optimizer(spec, store.optimizer_parameters());
+}
+
+// As at::isfinite, which meta tensors do not have.
+at::Tensor is_not_finite(const at::Tensor& x) { return x.sub(x).ne(0); }
+
+FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
+  if (!backend.device().is_meta()) return fill;
+  return [](const Parameter&, int64_t, const at::Tensor&) {};
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend,
+                           const Mesh& mesh, ProcessGroup& world, const FillParameter& fill)
+    : spec_(spec),
+      backend_(backend),
+      mesh_(mesh),
+      world_(world),
+      model_(make_llama(config, dtypes_of(spec.precision).buffers)),
+      units_(wrap_modules(model_, spec.strategy.wrap)),
+      store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
+      strategy_(make_strategy(spec, store_, backend.streams(), mesh)),
+      engine_(model_, units_, *strategy_, backend.streams(), backend.kernels(),
+              {.checkpoint_every = spec.activation_checkpointing.every,
+               .prefetch = spec.strategy.prefetch}),
+      optimizer_(make_optimizer(spec.optimizer, store_)) {
+  if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
+}
+
+TrainingStep::Result TrainingStep::run(std::span<Batch> micro_batches, double learning_rate,
+                                       double vote, const std::function<void()>& at_forward_end) {
+  Result result;
+  if (scaler_) {
+    result.gradient_scale = scaler_->scale();
+    for (Batch& batch : micro_batches) batch.gradient_scale = scaler_->scale();
+  }
+  leave_out_.reset();
+  store_.begin_step(
+      [this, learning_rate](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+        optimizer_.step(unit, parameters, gradient, learning_rate, leave_out_);
+      });
+  const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
+  at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
+  world_.all_reduce(sums).wait();
+  result.loss = sums[0];
+  result.votes = sums[1];
+  check_gradients(result);
+  store_.finish_step();
+  return result;
+}
+
+void TrainingStep::check_gradients(Result& result) {
+  const at::Device device = backend_.device();
+  at::Tensor leave_out;
+  if (scaler_) {
+    leave_out = scaler_->unscale(store_.gradients(), world_, device);
+    scaler_->update(backend_.read(leave_out) != 0);
+  }
+  if (const auto max_norm = spec_.optimizer.gradient_clip_norm) {
+    result.gradient_norm =
+        clip_gradients(store_.gradients(), *max_norm, mesh_.shard_group(), device);
+  }
+  if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
+    at::Tensor is_bad = is_not_finite(result.loss);
+    if (result.gradient_norm.defined()) {
+      is_bad.bitwise_or_(is_not_finite(result.gradient_norm));
+    }
+    if (store_.is_offloaded()) is_bad = is_bad.to(backend_.host());
+    if (leave_out.defined()) is_bad.bitwise_or_(leave_out.to(at::kBool));
+    leave_out = is_bad.to(at::kFloat);
+  }
+  // Where units are stepped on arrival there is nothing to leave out, and the optimizer's thread
+  // may be reading.
+  if (!leave_out.defined()) return;
+  leave_out_ = leave_out;
+  result.is_left_out = leave_out.to(device);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "contract/spec/run_spec.h"
+#include "trainer/backend/backend.h"
+#include "trainer/comm/process_group.h"
+#include "trainer/engine/engine.h"
+#include "trainer/step/gradient_scaler.h"
+#include "trainer/step/optimizer.h"
+#include "trainer/strategy/make_strategy.h"
+
+namespace fsdp {
+
+// What a run computes: forward, backward, clipping and optimizer of one specification, on one rank
+// of any backend, for micro-batches from anywhere. No files, no events, no clock.
+class TrainingStep {
+ public:
+  // `spec` is resolved; `config` is its model's. `fill` gives this rank's part of the weights; it
+  // is not called on meta. Backend, mesh and world outlive the step.
+  TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend, const Mesh& mesh,
+               ProcessGroup& world, const FillParameter& fill);
+
+  // 0-dimensional fp32 tensors on the device, the same on every rank, of which nothing has waited.
+  struct Result {
+    at::Tensor loss;
+    at::Tensor votes;
+    at::Tensor gradient_norm;  // before clipping; undefined where it is not measured
+    at::Tensor is_left_out;    // not 0: parameters and state are as before; undefined: never
+    double gradient_scale = 1.0;
+  };
+  // One optimizer step. `vote`: of this rank, summed over all, without a collective of its own.
+  // Calls `at_forward_end` after the last micro-batch's forward.
+  Result run(std::span<Batch> micro_batches, double learning_rate, double vote,
+             const std::function<void()>& at_forward_end);
+
+  // See Engine::evaluate.
+  at::Tensor evaluate(const Batch& batch) { return engine_.evaluate(batch); }
+
+  const Model& model() const { return model_; }
+  ShardStore& store() { return store_; }
+  Optimizer& optimizer() { return optimizer_; }
+  // Of fp16_mixed.
+  std::optional<GradientScaler>& scaler() { return scaler_; }
+
+ private:
+  // Unscales and clips. Fills in `result`.
+  void check_gradients(Result& result);
+
+  RunSpec spec_;
+  Backend& backend_;
+  const Mesh& mesh_;
+  ProcessGroup& world_;
+  Model model_;
+  std::vector<Unit> units_;
+  ShardStore store_;
+  std::unique_ptr<Strategy> strategy_;
+  Engine engine_;
+  Optimizer optimizer_;
+  std::optional<GradientScaler> scaler_;
+  at::Tensor leave_out_;  // of the step under way, as Optimizer::step wants it
+};
+
+}  // namespace fsdp
