@@ -13,6 +13,7 @@ ALLOWED = {
     "contract/spec": {"contract/text"},
     "contract/inputs": {"contract/text", "contract/record", "contract/spec"},
     "trainer/comm": CONTRACT,
+    "trainer/kernels": set(),
     "trainer/model": CONTRACT,
     "trainer/engine": {*CONTRACT, "trainer/model"},
     "trainer/strategy": {*CONTRACT, "trainer/model", "trainer/engine", "trainer/comm"},
