@@ -15,7 +15,8 @@ if(CCACHE_PROGRAM)
 endif()
 
 add_library(fsdp_compile_options INTERFACE)
-target_compile_options(fsdp_compile_options INTERFACE -Wall -Wextra -Wpedantic -Werror)
+# -fPIC: the kernels are in a shared library too, and a precompiled header is for one setting.
+target_compile_options(fsdp_compile_options INTERFACE -Wall -Wextra -Wpedantic -Werror -fPIC)
 target_include_directories(fsdp_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
 if(FSDP_SANITIZE)
   # GCC finds uninitialised variables in its own library once it is instrumented.

@@ -23,9 +23,13 @@ inline constexpr double kYear_s = 365.0 * 24 * 3600;
 
 enum class DataKind { kTokens, kChess };
 enum class DeviceKind { kAuto, kCpu, kCuda };
+enum class KernelSet { kAuto, kAten, kTransformerEngine };
 
 constexpr auto enum_names(DataKind) { return std::array{"tokens"sv, "chess"sv}; }
 constexpr auto enum_names(DeviceKind) { return std::array{"auto"sv, "cpu"sv, "cuda"sv}; }
+constexpr auto enum_names(KernelSet) {
+  return std::array{"auto"sv, "aten"sv, "transformer_engine"sv};
+}
 
 struct DataSpec {
   DataKind kind = DataKind::kChess;
@@ -149,6 +153,7 @@ struct RunSpec {
   WandbSpec wandb;
   SlurmSpec slurm;
   DeviceKind device = DeviceKind::kAuto;
+  KernelSet kernels = KernelSet::kAuto;
   std::optional<int64_t> threads_per_rank;
   double memory_limit_gib = 0.0;
   TextList environment;
@@ -194,6 +199,10 @@ struct RunSpec {
           any_value(), Effect::kHowOnly);
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value(),
           Effect::kNotLosses);
+    visit("kernels", self.kernels,
+          "aten: libtorch's; transformer_engine: NVIDIA's and our own on CUDA, where its wheel is "
+          "installed; auto: aten.",
+          any_value());
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
           from_to(1, kMostThreads), Effect::kNotLosses);

@@ -45,6 +45,7 @@ slurm: {mode: allocation, job_name: "a \"job\" $x", partition: gpu, account: lab
         container: {engine: pyxis, image: "docker://a/b:c", options: [--bind, /data],
                     trainer: /opt/fsdp-train}}
 device: cuda
+kernels: transformer_engine
 threads_per_rank: 2
 memory_limit_gib: 0.1
 environment: ["NCCL_ALGO=Ring"]
@@ -324,8 +325,11 @@ TEST_CASE("canonical YAML has every key, in the order of the struct") {
                                      "    num_hidden_layers: 6\n"));
   CHECK_THAT(text, Catch::Contains("  learning_rate: 1e-05\n"));
   CHECK_THAT(text, Catch::Contains("  steps: null\n  epochs: 5\n"));
-  CHECK_THAT(text, Catch::EndsWith("device: cuda\nthreads_per_rank: 2\nmemory_limit_gib: 0.1\n"
-                                   "environment: [\"NCCL_ALGO=Ring\"]\n"));
+  CHECK_THAT(
+      text,
+      Catch::EndsWith(
+          "device: cuda\nkernels: transformer_engine\nthreads_per_rank: 2\nmemory_limit_gib: 0.1\n"
+          "environment: [\"NCCL_ALGO=Ring\"]\n"));
   size_t lines_with_values = 0;
   for (size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
     ++lines_with_values;

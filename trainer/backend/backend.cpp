@@ -6,7 +6,7 @@
 #ifdef FSDP_CUDA
 #include "trainer/memory/cuda_memory.h"
 #endif
-#include "trainer/kernels/aten_kernels.h"
+#include "trainer/kernels/make_kernels.h"
 
 namespace fsdp {
 
@@ -30,17 +30,15 @@ double Backend::read(const at::Tensor& number) const {
   return number.is_meta() ? 0 : number.item<double>();
 }
 
-std::unique_ptr<Backend> make_backend(at::Device device) {
+std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels) {
   return std::make_unique<Backend>(device, device.type(), make_streams(device),
-                                   std::make_unique<AtenKernels>(device.type()),
-                                   make_memory_probe(device));
+                                   make_kernels(kernels, device.type()), make_memory_probe(device));
 }
 
-std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for) {
+std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for, KernelSet kernels) {
   const at::Device meta(at::kMeta);
   return std::make_unique<Backend>(meta, planned_for, make_streams(meta),
-                                   std::make_unique<AtenKernels>(planned_for),
-                                   make_memory_probe(meta));
+                                   make_kernels(kernels, planned_for), make_memory_probe(meta));
 }
 
 }  // namespace fsdp

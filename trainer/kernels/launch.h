@@ -15,7 +15,7 @@ using Tensors = std::vector<at::Tensor>;
 // Shows a kernel that libtorch does not show by itself to its observers (at::RecordFunction).
 inline void show_launch(const char* name, const Tensors& reads, const Tensors& writes) {
   std::vector<c10::IValue> inputs;  // outlives the record, whose end shows them too
-  at::RecordFunction record(at::RecordScope::USER_SCOPE);
+  at::RecordFunction record(at::RecordScope::FUNCTION);
   if (!record.isActive()) return;
   inputs.assign(reads.begin(), reads.end());
   record.before(name, &inputs);

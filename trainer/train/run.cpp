@@ -88,7 +88,7 @@ ExitCode RankRun::run() {
     open_events(world.rank);
   }
 
-  backend_ = make_backend(device);
+  backend_ = make_backend(device, spec.kernels);
   trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), *backend_, *group_, *events_);
   RunStarted started = describe_rank(spec, world, device);
   trainer_->describe(started);

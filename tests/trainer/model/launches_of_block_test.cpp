@@ -2,8 +2,11 @@
 // tensors: launches, and bytes that are read and written.
 #include <catch2/catch.hpp>
 
-#include "tests/trainer/model/launch_counter.h"
+#include "tests/trainer/kernels/observed_calls.h"
 #include "trainer/kernels/aten_kernels.h"
+#ifdef FSDP_TRANSFORMER_ENGINE
+#include "trainer/kernels/transformer_engine_kernels.h"
+#endif
 #include "trainer/model/llama.h"
 
 namespace fsdp {
@@ -12,7 +15,7 @@ namespace {
 constexpr int64_t kTokensOfBlock = 2048;
 
 // A block's launches, forward and backward; an embedding before it gives its input.
-std::vector<Launch> launches_of_block(Kernels& kernels) {
+std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels) {
   const Model model = make_llama({.num_hidden_layers = 1,
                                   .hidden_size = 4096,
                                   .intermediate_size = 11008,
@@ -27,34 +30,46 @@ std::vector<Launch> launches_of_block(Kernels& kernels) {
     }
   }
   Batch batch;
-  batch.input_ids_BT = at::empty({1, kTokensOfBlock}, at::TensorOptions(at::kLong).device(at::kMeta));
+  batch.input_ids_BT =
+      at::empty({1, kTokensOfBlock}, at::TensorOptions(at::kLong).device(at::kMeta));
   Tape tape(Tape::Mode::kRecord);
   Activations activations;
   Pass pass{kernels, batch, tape, activations};
   model.modules[0]->forward(pass);
   model.modules[1]->forward(pass);  // makes the rotary table, once for all blocks
 
-  const LaunchCounter counter;
+  const ObservedCalls calls;
   Tape block(Tape::Mode::kRecord);
   Pass block_pass{kernels, batch, block, activations};
   model.modules[1]->forward(block_pass);
   const Activation& y = activations.at(kHidden);
   y.gradient->add(at::empty(y.value.sizes(), y.value.options()));
   block.run_backward();
-  return counter.launches();
+  return calls.launches();
+}
+
+void check_block(Kernels& kernels, size_t launches_max, int64_t kilobytes_max) {
+  const auto launches = launches_of_block(kernels);
+  INFO(ObservedCalls::table_of(launches, kTokensOfBlock));
+  CHECK(launches.size() <= launches_max);
+  const int64_t bytes_per_token = ObservedCalls::bytes_moved(launches) / kTokensOfBlock;
+  CHECK(bytes_per_token <= kilobytes_max * 1000);
+  // Norms, SwiGLU and rotations are there, and every product forward and twice backward.
+  CHECK(bytes_per_token > 300 * 1000);
+  CHECK(ObservedCalls::count_products(launches) == 12);
 }
 
 TEST_CASE("libtorch's operators: at most 55 launches and 900 kB a token for a block of 7B") {
   AtenKernels kernels(at::kCUDA);
-  const std::vector<Launch> launches = launches_of_block(kernels);
-  INFO(table_of(launches, kTokensOfBlock));
-  CHECK(launches.size() <= 55);
-  CHECK(bytes_moved(launches) <= 900 * 1000 * kTokensOfBlock);
-  const auto products = std::count_if(launches.begin(), launches.end(),
-                                      [](const Launch& launch) { return launch.is_product; });
-  CHECK(products == 4 * 3);  // forward, and backward by input and by weight
-  CHECK(bytes_moved(launches) > 300 * 1000 * kTokensOfBlock);
+  check_block(kernels, 55, 900);
 }
+
+#ifdef FSDP_TRANSFORMER_ENGINE
+TEST_CASE("Transformer Engine: at most 32 launches and 500 kB a token for a block of 7B") {
+  TransformerEngineKernels kernels;
+  check_block(kernels, 32, 500);
+}
+#endif
 
 }  // namespace
 }  // namespace fsdp

@@ -1,0 +1,33 @@
+# fsdp_compile_cuda(SOURCE OBJECT): how our own CUDA kernels are compiled, with the nvcc of the wheel
+# nvidia-cuda-nvcc beside torch or of a toolkit, of the same CUDA as the runtime. Where NVCC_PROGRAM is
+# not found they are ATen's. After libtorch.cmake.
+
+if(NOT FSDP_CUDA)
+  return()
+endif()
+find_program(NVCC_PROGRAM nvcc
+  HINTS ${torch_parent}/nvidia/cu13/bin ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(NVCC_PROGRAM)
+  execute_process(COMMAND ${NVCC_PROGRAM} --version OUTPUT_VARIABLE nvcc_version)
+  string(REGEX REPLACE ".*release ([0-9]+)\\.([0-9]+).*" "\\1.\\2" nvcc_version "${nvcc_version}")
+  string(REGEX REPLACE "\\..*" "" nvcc_major "${nvcc_version}")
+  # 12.8 is the first that knows sm_100.
+  if(nvcc_version VERSION_LESS 12.8 OR NOT CUDART_LIBRARY MATCHES "\\.so\\.${nvcc_major}")
+    message(STATUS "${NVCC_PROGRAM} is of CUDA ${nvcc_version}, not that of ${CUDART_LIBRARY}")
+    set(NVCC_PROGRAM NVCC_PROGRAM-NOTFOUND CACHE FILEPATH "" FORCE)
+  endif()
+endif()
+if(NOT NVCC_PROGRAM)
+  message(STATUS "No nvcc: our own CUDA kernels are ATen's")
+endif()
+
+# A kernel that spills registers to memory does not compile.
+function(fsdp_compile_cuda source object)
+  add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d
+    COMMAND ${NVCC_PROGRAM} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER}
+            -std=c++20 -O3 -I ${CMAKE_SOURCE_DIR} -isystem ${CUDA_INCLUDE_DIR}
+            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
+            -gencode "arch=compute_100,code=[sm_100,compute_100]"
+            -Xptxas --warn-on-spills,--warning-as-error -Xcompiler -Wall,-Wextra,-Werror,-fPIC
+    VERBATIM)
+endfunction()

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// The operators and kernels that run on this thread while the object lives, as observers see them:
+// libtorch's, and what trainer/kernels/launch.h shows. One at a time.
+class ObservedCalls {
+ public:
+  struct Call {
+    std::string name;
+    int64_t read_bytes = 0;  // expanded tensors once
+    int64_t written_bytes = 0;
+    bool is_view = false;
+    bool calls_others = false;
+  };
+
+  ObservedCalls();
+  ~ObservedCalls();
+  ObservedCalls(const ObservedCalls&) = delete;
+  ObservedCalls& operator=(const ObservedCalls&) = delete;
+
+  // What a device would launch, in order: neither views nor allocations, nor what is made of
+  // others.
+  std::vector<Call> launches() const;
+  std::vector<std::string> names_of_launches() const;
+  // Bytes of each allocation in order.
+  std::vector<int64_t> allocations() const;
+  // The first of that name.
+  Call call(const std::string& name) const;
+
+  // One line a name: how often, and its bytes for each of `tokens`.
+  static std::string table_of(const std::vector<Call>& calls, int64_t tokens);
+  // Of all but products of matrices and attention.
+  static int64_t bytes_moved(const std::vector<Call>& calls);
+  static int64_t count_products(const std::vector<Call>& calls);
+
+ private:
+  at::CallbackHandle handle_;
+};

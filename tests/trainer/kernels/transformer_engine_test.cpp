@@ -1,0 +1,222 @@
+#include "trainer/kernels/transformer_engine.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/trainer/kernels/observed_calls.h"
+#include "tests/trainer/kernels/without_gpu.h"
+#include "trainer/kernels/transformer_engine_kernels.h"
+
+// What Transformer Engine is given, as far as that shows without a GPU: tensors lie in host memory,
+// and a call that passes its checks on the host ends where it asks for the device.
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+using Strings = std::vector<std::string>;
+using Numbers = std::vector<int64_t>;
+
+constexpr int64_t kTokens = 32;
+constexpr int64_t kHidden = 256;
+constexpr int64_t kSequenceLength = 16;
+constexpr AttentionHeads kHeads = {.query = 4, .key_value = 2, .width = 64};
+constexpr int64_t kPacked = (4 + 2 * 2) * 64;
+
+at::TensorOptions options(at::ScalarType type = at::kBFloat16) {
+  return at::TensorOptions(at::kCPU).dtype(type);
+}
+
+#define CHECK_REACHES_DEVICE(name, call) \
+  CHECK_THAT(error_of([&] { call; }), Contains(name) && SAYS_THAT_THERE_IS_NO_GPU)
+
+bool has_gpu() { return c10::cuda::device_count() > 0; }
+
+}  // namespace
+
+TEST_CASE("RMSNorm reaches its launch, and wrong tensors do not", "[transformer_engine]") {
+  if (has_gpu()) return;
+  const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
+  const at::Tensor x = at::zeros({kTokens, kHidden}, options(type));
+  const at::Tensor dy = at::zeros_like(x), residual = at::zeros_like(x);
+  const at::Tensor weight = at::zeros({kHidden}, options(type)), dweight = at::zeros_like(weight);
+  const at::Tensor rms = at::zeros({kTokens}, options(at::kFloat));
+
+  CHECK_REACHES_DEVICE("nvte_rmsnorm_fwd", te::rms_norm(x, weight, 1e-5, dy, rms));
+  CHECK_REACHES_DEVICE("nvte_rmsnorm_bwd",
+                       te::rms_norm_backward(dy, x, rms, weight, {}, dy, dweight));
+  CHECK_REACHES_DEVICE("nvte_rmsnorm_bwd_add",
+                       te::rms_norm_backward(dy, x, rms, weight, residual, residual, dweight));
+
+  const at::Tensor wide = at::zeros({kTokens, kHidden + 8}, options(type));
+  CHECK_THAT(error_of([&] { te::rms_norm(x, weight, 1e-5, wide, rms); }),
+             Contains("Output tensor must have the same shape as x"));
+  CHECK_THAT(error_of([&] { te::rms_norm(x, weight, 1e-5, dy, rms.to(at::kDouble)); }),
+             Contains("not called with Double"));
+  CHECK_THAT(error_of([&] { te::rms_norm(x, weight, 1e-5, dy, weight); }), Contains("RSigma"));
+  CHECK_THAT(error_of([&] { te::rms_norm_backward(dy, x, rms, weight, {}, wide, dweight); }),
+             Contains("dx->data.shape == x.data.shape"));
+  CHECK_THAT(error_of([&] { te::rms_norm_backward(dy, x, rms, weight, wide, dy, dweight); }),
+             Contains("add.data.shape == x.data.shape"));
+  CHECK_THAT(error_of([&] { te::rms_norm(x.t().contiguous().t(), weight, 1e-5, dy, rms); }),
+             Contains("should be contiguous"));
+}
+
+TEST_CASE("SwiGLU reaches its launch, and wrong tensors do not", "[transformer_engine]") {
+  if (has_gpu()) return;
+  const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
+  const at::Tensor gate_up = at::zeros({kTokens, 2 * kHidden}, options(type));
+  const at::Tensor h = at::zeros({kTokens, kHidden}, options(type));
+
+  CHECK_REACHES_DEVICE("nvte_swiglu", te::swiglu(gate_up, h));
+  CHECK_REACHES_DEVICE("nvte_dswiglu", te::swiglu_backward(h, gate_up, at::zeros_like(gate_up)));
+
+  CHECK_THAT(error_of([&] { te::swiglu(gate_up, gate_up); }), Contains("should be [32, 256]"));
+  CHECK_THAT(error_of([&] { te::swiglu_backward(gate_up, gate_up, at::zeros_like(gate_up)); }),
+             Contains("Wrong Grad shape"));
+  CHECK_THAT(error_of([&] { te::swiglu_backward(h, gate_up, h); }), Contains("Wrong output shape"));
+}
+
+TEST_CASE("Attention reaches its launch, and wrong tensors do not", "[transformer_engine]") {
+  if (has_gpu()) return;
+  const at::ScalarType type = GENERATE(at::kHalf, at::kBFloat16);
+  const int64_t sequences = kTokens / kSequenceLength;
+  const at::Tensor qkv = at::zeros({kTokens, kPacked}, options(type));
+  const at::Tensor angles = at::zeros({kSequenceLength, kHeads.width}, options(at::kFloat));
+  const at::Tensor q =
+      at::zeros({sequences, kSequenceLength, kHeads.query, kHeads.width}, options(type));
+  const at::Tensor k =
+      at::zeros({sequences, kSequenceLength, kHeads.key_value, kHeads.width}, options(type));
+  const at::Tensor sums =
+      at::zeros({sequences, kHeads.query, kSequenceLength, 1}, options(at::kFloat));
+
+  CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_forward", te::split_and_rotate(qkv, angles, q, k, k));
+  CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_backward",
+                       te::join_and_rotate_back(q, k, k, angles, qkv));
+  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd", te::causal_attention(q, k, k, q, sums, true));
+  CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
+                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k));
+
+  CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, q, q); }),
+             Contains("should be [32, 768]"));
+  CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles.narrow(0, 0, 8), q, k, k); }),
+             Contains("should be [16, 64]"));
+  CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, k, k.to(at::kFloat)); }),
+             Contains("a tensor of Float should be of"));
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, k, sums, true); }),
+             Contains("should be [2, 16, 4, 64]"));
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums.squeeze(3), true); }),
+             Contains("should be [2, 4, 16, 1]"));
+  CHECK_THAT(error_of([&] { te::causal_attention_backward(q, q, q, k, k, sums, q, q, q); }),
+             Contains("should be [2, 16, 2, 64]"));
+}
+
+TEST_CASE("what Transformer Engine has no kernel for is ATen's", "[transformer_engine]") {
+  const at::TensorOptions meta = options().device(at::kMeta);
+  TransformerEngineKernels kernels;
+  const auto tensors_of_table = [&](int64_t width, at::ScalarType buffer, at::ScalarType type) {
+    const at::Tensor angles = at::empty({kSequenceLength, width / 2}, meta.dtype(at::kFloat));
+    return kernels.rotary_table(angles, buffer, type).tensors.size();
+  };
+  CHECK(tensors_of_table(128, at::kFloat, at::kBFloat16) == 1);
+  CHECK(tensors_of_table(128, at::kFloat, at::kHalf) == 1);
+  CHECK(tensors_of_table(128, at::kFloat, at::kFloat) == 2);
+  CHECK(tensors_of_table(128, at::kBFloat16, at::kBFloat16) == 2);
+  CHECK(tensors_of_table(136, at::kFloat, at::kBFloat16) == 2);
+  CHECK(tensors_of_table(100, at::kFloat, at::kBFloat16) == 2);
+}
+
+TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[transformer_engine]") {
+  const at::TensorOptions meta = options().device(at::kMeta);
+  const at::Tensor x = at::empty({kTokens, kHidden}, meta), weight = at::empty({kHidden}, meta);
+  const int64_t bytes = x.nbytes();
+  constexpr int64_t kWorkspace = 132 * 6 * kHidden * 4;
+  TransformerEngineKernels kernels;
+  Kernels::RmsNorm norm;
+  {
+    const ObservedCalls calls;
+    norm = kernels.rms_norm(x, weight, 1e-5);
+    CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_fwd"});
+    CHECK(calls.allocations() == Numbers{bytes, kTokens * 4, 1});
+    CHECK(calls.call("nvte_rmsnorm_fwd").read_bytes == bytes + kHidden * 2);
+    CHECK(calls.call("nvte_rmsnorm_fwd").written_bytes == bytes + kTokens * 4);
+  }
+  GradientBuffer dweight = {at::empty({kHidden}, meta), false};
+  GradientBuffer dx;
+  {
+    const at::Tensor dy = at::empty_like(x);
+    const ObservedCalls calls;  // in place, with nothing but the workspace
+    kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+    CHECK(dx.tensor.is_same(dy));
+    CHECK((dx.is_written && dweight.is_written));
+    CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd"});
+    CHECK(calls.allocations() == Numbers{kWorkspace});
+  }
+  {
+    const ObservedCalls calls;  // adds to both
+    const at::Tensor residual = dx.tensor;
+    kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+    CHECK(dx.tensor.is_same(residual));
+    CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd_add", "aten::add_"});
+    CHECK(calls.allocations() == Numbers{kHidden * 2, kWorkspace});
+    CHECK(calls.call("nvte_rmsnorm_bwd_add").read_bytes == 3 * bytes + kHidden * 2 + kTokens * 4);
+  }
+  {
+    const ObservedCalls calls;  // a gradient of a wider type
+    GradientBuffer wide = {at::empty({kHidden}, meta.dtype(at::kFloat)), false};
+    kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, wide, dx);
+    CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd_add", "aten::copy_"});
+    CHECK(calls.allocations() == Numbers{kHidden * 4, kHidden * 2, kWorkspace});
+  }
+}
+
+TEST_CASE("SwiGLU on meta allocates and launches what it does on a GPU", "[transformer_engine]") {
+  const at::Tensor gate_up = at::empty({kTokens, 2 * kHidden}, options().device(at::kMeta));
+  const int64_t bytes = gate_up.nbytes();
+  TransformerEngineKernels kernels;
+  const ObservedCalls calls;
+  const at::Tensor h = kernels.swiglu(gate_up);
+  const Kernels::SwigluGradients gradients = kernels.swiglu_backward(h, gate_up);
+  CHECK(gradients.h_NF.is_same(h));
+  CHECK(calls.names_of_launches() == Strings{"nvte_swiglu", "nvte_dswiglu", "nvte_swiglu"});
+  CHECK(calls.allocations() == Numbers{bytes / 2, bytes});
+  CHECK(calls.call("nvte_dswiglu").read_bytes == bytes * 3 / 2);
+}
+
+TEST_CASE("attention on meta allocates and launches what it does on a GPU",
+          "[transformer_engine]") {
+  const at::TensorOptions meta = options().device(at::kMeta);
+  TransformerEngineKernels kernels;
+  const RotaryTable table =
+      kernels.rotary_table(at::empty({kSequenceLength, kHeads.width / 2}, meta.dtype(at::kFloat)),
+                           at::kFloat, at::kBFloat16);
+  CHECK(table.tensors[0].sizes() == at::IntArrayRef{kSequenceLength, kHeads.width});
+  constexpr int64_t kQuery = kTokens * 4 * 64 * 2, kKey = kTokens * 2 * 64 * 2;
+  constexpr int64_t kSums = kTokens * 4 * 4;
+  Kernels::Attention forward;
+  {
+    const ObservedCalls calls;
+    forward = kernels.attention(at::empty({kTokens, kPacked}, meta), kHeads, table, true);
+    CHECK(calls.names_of_launches() ==
+          Strings{"nvte_fused_qkv_rope_forward", "nvte_fused_attn_fwd"});
+    CHECK(calls.allocations() ==
+          Numbers{kTokens * kPacked * 2, kQuery, kKey, kKey, kQuery, kSums, 1});
+    CHECK(forward.out.sizes() == at::IntArrayRef{kTokens, 4 * 64});
+    CHECK(
+        kernels.attention(at::empty({kTokens, kPacked}, meta), kHeads, table, false).saved.empty());
+  }
+  {
+    const ObservedCalls calls;
+    const at::Tensor dout = at::empty({kTokens, 4 * 64}, meta);
+    const at::Tensor dqkv = kernels.attention_backward(dout, std::move(forward), kHeads, table);
+    CHECK(dqkv.sizes() == at::IntArrayRef{kTokens, kPacked});
+    CHECK(calls.names_of_launches() ==
+          Strings{"nvte_fused_attn_bwd", "nvte_fused_qkv_rope_backward"});
+    constexpr int64_t kWorkspace = 2 * kQuery + kSums + 2 * kQuery;
+    CHECK(calls.allocations() ==
+          Numbers{kQuery, kQuery, kKey, kKey, kWorkspace, kTokens * kPacked * 2});
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define FSDP_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define FSDP_HOST_DEVICE inline
+#endif
+
+// The softmax of one row of logits, which several threads share: what each does with its part. Also
+// for the host, where a test compares it with fp64.
+//
+// A logit of type `Logit` (float, or a 16-bit type that converts to and from float) is read and
+// written once; everything in between is fp32.
+namespace fsdp {
+
+// The largest logit seen, and the sum of exp(logit - largest), in one pass (Milakov and Gimelshein
+// 2018). A logit may be -infinity.
+struct SoftmaxSum {
+  float largest = -FLT_MAX;
+  float sum = 0;
+
+  template <int kCount>
+  FSDP_HOST_DEVICE void add(const float (&logits)[kCount]) {
+    float now_largest = largest;
+    for (int i = 0; i < kCount; ++i) now_largest = fmaxf(now_largest, logits[i]);
+    sum *= expf(largest - now_largest);
+    for (int i = 0; i < kCount; ++i) sum += expf(logits[i] - now_largest);
+    largest = now_largest;
+  }
+
+  FSDP_HOST_DEVICE void add(const SoftmaxSum& other) {
+    const float now_largest = fmaxf(largest, other.largest);
+    sum = sum * expf(largest - now_largest) + other.sum * expf(other.largest - now_largest);
+    largest = now_largest;
+  }
+
+  // -log of the probability of `logit`.
+  FSDP_HOST_DEVICE float loss(float logit) const { return logf(sum) - (logit - largest); }
+  FSDP_HOST_DEVICE float probability(float logit) const {
+    return expf(logit - largest) * (1 / sum);
+  }
+};
+
+// The first of the largest logits.
+struct LargestLogit {
+  float logit = -INFINITY;
+  int64_t token = 0;
+
+  FSDP_HOST_DEVICE void add(const LargestLogit& other) {
+    if (other.logit > logit || (other.logit == logit && other.token < token)) *this = other;
+  }
+};
+
+// 16 bytes of a row, for one load and one store.
+template <typename Logit>
+struct alignas(16) LogitPack {
+  static constexpr int kCount = 16 / sizeof(Logit);
+  Logit logits[kCount];
+};
+
+// Calls visit(first token, float (&logits)[n]) for every n-th part of the row [size] that belongs
+// to `thread` of `threads`: single logits up to the first multiple of 16 bytes, packs, and the rest
+// singly. When visit returns true, what it left in `logits` is written back.
+template <typename Logit, typename Visit>
+FSDP_HOST_DEVICE void for_each_logit(Logit* row, int64_t size, int thread, int threads,
+                                     Visit&& visit) {
+  using Pack = LogitPack<Logit>;
+  const int64_t misaligned = reinterpret_cast<uintptr_t>(row) % sizeof(Pack) / sizeof(Logit);
+  const int64_t before = misaligned == 0 ? 0 : Pack::kCount - misaligned;
+  const int64_t first = before < size ? before : size;
+  const int64_t last = first + (size - first) / Pack::kCount * Pack::kCount;
+
+  const auto visit_one = [&](int64_t token) {
+    float logits[1] = {static_cast<float>(row[token])};
+    if (visit(token, logits)) row[token] = static_cast<Logit>(logits[0]);
+  };
+  for (int64_t token = thread; token < first; token += threads) visit_one(token);
+  for (int64_t token = first + int64_t{thread} * Pack::kCount; token < last;
+       token += int64_t{threads} * Pack::kCount) {
+    Pack pack = *reinterpret_cast<const Pack*>(row + token);
+    float logits[Pack::kCount];
+    for (int i = 0; i < Pack::kCount; ++i) logits[i] = static_cast<float>(pack.logits[i]);
+    if (visit(token, logits)) {
+      for (int i = 0; i < Pack::kCount; ++i) pack.logits[i] = static_cast<Logit>(logits[i]);
+      *reinterpret_cast<Pack*>(row + token) = pack;
+    }
+  }
+  for (int64_t token = last + thread; token < size; token += threads) visit_one(token);
+}
+
+template <typename Logit>
+FSDP_HOST_DEVICE SoftmaxSum softmax_sum(Logit* row, int64_t size, int thread, int threads) {
+  SoftmaxSum sum;
+  for_each_logit(row, size, thread, threads, [&](int64_t, const auto& logits) {
+    sum.add(logits);
+    return false;
+  });
+  return sum;
+}
+
+template <typename Logit>
+FSDP_HOST_DEVICE LargestLogit largest_logit(Logit* row, int64_t size, int thread, int threads) {
+  LargestLogit largest;
+  for_each_logit(row, size, thread, threads, [&](int64_t token, const auto& logits) {
+    for (const float logit : logits) largest.add({logit, token++});
+    return false;
+  });
+  return largest;
+}
+
+// The row becomes its probabilities.
+template <typename Logit>
+FSDP_HOST_DEVICE void write_probabilities(Logit* row, int64_t size, int thread, int threads,
+                                          const SoftmaxSum& sum) {
+  for_each_logit(row, size, thread, threads, [&](int64_t, auto& logits) {
+    for (float& logit : logits) logit = sum.probability(logit);
+    return true;
+  });
+}
+
+}  // namespace fsdp
