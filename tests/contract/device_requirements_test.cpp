@@ -54,6 +54,8 @@ TEST_CASE("a GPU without kernels is named, with its capability and what to do") 
   CHECK_THAT(gpu_misfit(kCuda13, "Tesla P100", {6, 0})->remedy,
              Contains("FSDP_TORCH") && !Contains("FSDP_CUDA"));
   CHECK_THAT(gpu_misfit(kCuda12, "Tesla P100", {6, 0})->remedy, Contains("FSDP_TORCH"));
+  const TrainerBuild without_volta{"2.11.0", "12.8", "2.28.9", "sm_75 sm_80"};
+  CHECK_THAT(gpu_misfit(without_volta, "Tesla V100", {7, 0})->remedy, Contains("FSDP_TORCH"));
   CHECK_THAT(gpu_misfit(kCuda13, "A GPU of tomorrow", {13, 0})->remedy,
              Contains("FSDP_TORCH") && !Contains("FSDP_CUDA"));
 }

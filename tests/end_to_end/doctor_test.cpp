@@ -133,6 +133,11 @@ TEST_CASE("a driver and GPUs that the trainer's libraries do not fit are known b
   CHECK_THAT(text, Contains("no mistake found"));
   says_both(in_one_line(text));
   CHECK_THAT(call({"check", "experiment.yaml", "--set", "device=cpu"}), !Contains("warning"));
+  const std::vector<std::string> for_slurm{"check", "experiment.yaml", "--launcher",
+                                           "slurm", "--set",           "slurm.gpus_per_node=1"};
+  CHECK_THAT(call(for_slurm), !Contains("warning"));
+  environment["CUDA_VISIBLE_DEVICES"] = "-1";
+  CHECK_THAT(call({"check", "experiment.yaml"}), !Contains("warning"));
 }
 
 TEST_CASE("a trainer that does not start is missing") {
