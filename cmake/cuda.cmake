@@ -8,9 +8,9 @@ endif()
 file(STRINGS ${torch_root}/lib/libc10_cuda.so cudart REGEX "^libcudart\\.so\\.[0-9]+$" LIMIT_COUNT 1)
 
 set(nvidia_wheels ${torch_parent}/nvidia)
-set(toolkits PATHS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda)
-find_library(CUDART_LIBRARY NAMES ${cudart} HINTS ${nvidia_wheels}/cu13 ${nvidia_wheels}/cuda_runtime
-  ${toolkits} PATH_SUFFIXES lib lib64)
+find_library(CUDART_LIBRARY NAMES ${cudart}
+  HINTS ${nvidia_wheels}/cu13 ${nvidia_wheels}/cuda_runtime ENV CUDA_HOME ENV CUDA_PATH
+  PATHS /usr/local/cuda PATH_SUFFIXES lib lib64)
 if(NOT CUDART_LIBRARY)
   message(FATAL_ERROR "${torch_root} needs ${cudart}, which is neither in NVIDIA's wheels beside it nor "
     "in CUDA_HOME, CMAKE_PREFIX_PATH or an active conda environment. Load the module of that version "
@@ -21,7 +21,7 @@ cmake_path(GET cuda_root PARENT_PATH cuda_root)
 find_path(CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${cuda_root}
   PATH_SUFFIXES include targets/x86_64-linux/include NO_DEFAULT_PATH REQUIRED)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nvidia_wheels}/nccl ENV NCCL_HOME ${cuda_root}
-  ${toolkits} PATH_SUFFIXES include REQUIRED)
+  PATH_SUFFIXES include REQUIRED)
 file(GLOB wheel_include_dirs ${nvidia_wheels}/*/include)
 target_include_directories(fsdp_torch SYSTEM INTERFACE
   ${CUDA_INCLUDE_DIR} ${NCCL_INCLUDE_DIR} ${wheel_include_dirs})
