@@ -2,12 +2,23 @@
 # and a .tar.gz that run on another machine.
 
 set(bundle ${CMAKE_BINARY_DIR}/fsdp-run-bundle)
+if(FSDP_CUDA)
+  string(REGEX MATCH "[0-9]+$" cuda_major ${cudart})
+  set(driver 525)
+  if(cuda_major GREATER 12)
+    set(driver 580)
+  endif()
+  set(bundle_cuda " for CUDA ${cuda_major}\n(NVIDIA driver ${driver} or newer)")
+endif()
+foreach(file README.md env.sh)
+  configure_file(cmake/bundle/${file}.in ${CMAKE_BINARY_DIR}/bundle/${file} @ONLY)
+endforeach()
 set(chess ${CMAKE_SOURCE_DIR}/experiments/data/chess)
 add_custom_target(bundle
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${bundle}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${bundle}/chess
   COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:fsdp-run-program> $<TARGET_FILE:fsdp-train>
-          ${CMAKE_SOURCE_DIR}/cmake/bundle/env.sh ${CMAKE_SOURCE_DIR}/cmake/bundle/README.md
+          ${CMAKE_BINARY_DIR}/bundle/env.sh ${CMAKE_BINARY_DIR}/bundle/README.md
           ${CMAKE_SOURCE_DIR}/LICENSE ${bundle}
   COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_BINARY_DIR}/lib ${bundle}/lib
   COMMAND ${CMAKE_COMMAND} -E copy ${chess}/games.csv ${chess}/tokenizer.model ${bundle}/chess

@@ -1,21 +1,38 @@
-# Imported targets over the libtorch inside PyPI's torch wheel.
+# Imported targets over the libtorch of a PyTorch: the one that the environment names in FSDP_TORCH
+# (its folder torch/, or the folder around it), else PyPI's wheel in .venv, where cmake/setup puts it.
 #
-# The wheel's own TorchConfig.cmake wants a CUDA toolkit even for a CPU program, so the targets are
-# made here. Looked for in .venv (where cmake/setup puts it) and in CMAKE_PREFIX_PATH (a
-# site-packages folder, a torch folder, or an unpacked libtorch).
+# PyTorch's own TorchConfig.cmake wants a CUDA toolkit even for a CPU program, so the targets are
+# made here.
 
-file(GLOB site_packages ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages)
+if(NOT "$ENV{FSDP_TORCH}" STREQUAL "")
+  set(torch_places $ENV{FSDP_TORCH})
+else()
+  file(GLOB torch_places ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages)
+endif()
 find_path(TORCH_INCLUDE_DIR torch/csrc/autograd/custom_function.h
-  HINTS ${CMAKE_PREFIX_PATH} ${site_packages}
-  PATH_SUFFIXES include torch/include NO_DEFAULT_PATH)
+  HINTS ${torch_places} PATH_SUFFIXES include torch/include NO_DEFAULT_PATH)
 if(NOT TORCH_INCLUDE_DIR)
   message(WARNING "There is no libtorch in .venv, so only the runner is built. Call ./fsdp-run, which "
-    "installs libtorch, or name in CMAKE_PREFIX_PATH the folder that has torch 2.11.0: a site-packages "
-    "folder with the wheel, or an unpacked libtorch.")
+    "installs libtorch, or name in the environment variable FSDP_TORCH the folder of a PyTorch.")
   return()
 endif()
 cmake_path(GET TORCH_INCLUDE_DIR PARENT_PATH torch_root)
 cmake_path(GET torch_root PARENT_PATH torch_parent)
+
+set(torch_version "")
+file(GLOB version_headers ${TORCH_INCLUDE_DIR}/torch/headeronly/version.h
+  ${TORCH_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h)  # of old ones
+foreach(header ${version_headers})
+  file(STRINGS ${header} numbers REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+  list(APPEND torch_version ${numbers})
+endforeach()
+list(TRANSFORM torch_version REPLACE "[^0-9]" "")
+list(JOIN torch_version . torch_version)
+if(NOT torch_version MATCHES "^2\\.1[01]\\.")
+  message(FATAL_ERROR "${torch_root} is PyTorch ${torch_version}; allowed: 2.10, 2.11.")
+endif()
+# What cmake/setup compares with what it is to build against.
+set(FSDP_TORCH_BUILT_AGAINST "${torch_version} ${torch_root}" CACHE INTERNAL "")
 
 # fsdp_import_library(NAME FILE): a shared library as the target fsdp_torch links.
 function(fsdp_import_library name file)
@@ -31,19 +48,7 @@ fsdp_import_library(torch_cpu ${torch_root}/lib/libtorch_cpu.so)
 fsdp_import_library(c10 ${torch_root}/lib/libc10.so)
 
 if(FSDP_CUDA)
-  # CUDA and NCCL come from the nvidia wheels beside torch, else from a toolkit.
-  set(cuda_hints HINTS ${torch_parent}/nvidia/cu13 ${torch_parent}/nvidia/nccl
-                 PATHS /usr/local/cuda $ENV{CUDA_HOME})
-  find_path(CUDA_INCLUDE_DIR cuda_runtime_api.h ${cuda_hints} PATH_SUFFIXES include REQUIRED)
-  find_path(NCCL_INCLUDE_DIR nccl.h ${cuda_hints} PATH_SUFFIXES include REQUIRED)
-  find_library(CUDART_LIBRARY NAMES libcudart.so.13 ${cuda_hints} PATH_SUFFIXES lib lib64 REQUIRED)
-  target_include_directories(fsdp_torch SYSTEM INTERFACE ${CUDA_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
-  target_compile_definitions(fsdp_torch INTERFACE FSDP_CUDA USE_C10D_NCCL)
-  # Nothing may refer to torch_cuda by name, yet its kernels must be there.
-  target_link_options(fsdp_torch INTERFACE LINKER:--no-as-needed)
-  fsdp_import_library(torch_cuda ${torch_root}/lib/libtorch_cuda.so)
-  fsdp_import_library(c10_cuda ${torch_root}/lib/libc10_cuda.so)
-  fsdp_import_library(cudart ${CUDART_LIBRARY})
+  include(cmake/cuda.cmake)
 endif()
 
 # One precompiled header for every file that uses torch.

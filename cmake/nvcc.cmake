@@ -6,7 +6,7 @@ if(NOT FSDP_CUDA)
   return()
 endif()
 find_program(NVCC_PROGRAM nvcc
-  HINTS ${torch_parent}/nvidia/cu13/bin ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  HINTS ${torch_parent}/nvidia/cu13/bin ${torch_parent}/nvidia/cuda_nvcc/bin ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(NVCC_PROGRAM)
   execute_process(COMMAND ${NVCC_PROGRAM} --version OUTPUT_VARIABLE nvcc_version)
   string(REGEX REPLACE ".*release ([0-9]+)\\.([0-9]+).*" "\\1.\\2" nvcc_version "${nvcc_version}")

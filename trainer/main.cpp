@@ -14,7 +14,9 @@
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec.h"
 #include "contract/text/config_error.h"
+#include "contract/text/json.h"
 #include "trainer/comm/communication_error.h"
+#include "trainer/train/device.h"
 #include "trainer/train/run.h"
 
 namespace {
@@ -103,6 +105,9 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", log_level, "From which level on diagnostics go to stderr")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
+  app.set_version_flag(
+      "--version", [] { return fsdp::json_text(fsdp::trainer_build()); },
+      "What it was built with, as JSON");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -31,10 +31,11 @@ struct RunStarted {
   int64_t resumed_from_step = 0;
   std::string warning;
   std::string torch_version;
-  std::string cuda_version;    // empty on the CPU, as the next three
-  std::string nccl_version;    // "2.28.9"
-  std::string driver_version;  // "580.65.06"
-  std::string gpu;             // "gpu:3" as device samples name it; of a MIG slice, its GPU
+  std::string cuda_version;        // empty on the CPU, as the next four
+  std::string nccl_version;        // "2.28.9"
+  std::string driver_version;      // "580.65.06"
+  std::string compute_capability;  // "8.0"
+  std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;
   std::optional<double> sm_clock_mhz_max;
@@ -62,6 +63,8 @@ struct RunStarted {
     visit("nccl_version", self.nccl_version, "Version of NCCL; empty on the CPU.", any_value());
     visit("driver_version", self.driver_version, "Version of the GPU's driver; empty on the CPU.",
           any_value());
+    visit("compute_capability", self.compute_capability,
+          "Which kernels the GPU can run; empty on the CPU.", any_value());
     visit("gpu", self.gpu, "The rank's GPU as device samples name it; empty on the CPU.",
           any_value());
     visit("device_memory_bytes", self.device_memory_bytes,

@@ -58,6 +58,11 @@ std::vector<Gpu> Nvml::gpus() const {
                     .name = name.data(),
                     .uuid = uuid.data(),
                     .memory_bytes = int64_t(memory.total)});
+    ComputeCapability capability;
+    if (try_call<int(Device, int*, int*)>("nvmlDeviceGetCudaComputeCapability", device,
+                                          &capability.major, &capability.minor)) {
+      gpus.back().capability = capability;
+    }
   }
   return gpus;
 }
@@ -123,11 +128,18 @@ DeviceSample Nvml::sample(const Gpu& gpu) const {
   return sample;
 }
 
-std::string Nvml::driver_version() const {
+NvidiaDriver Nvml::driver() const {
+  NvidiaDriver driver;
   std::array<char, 96> version{};
-  call<int(char*, unsigned int)>("nvmlSystemGetDriverVersion", version.data(),
-                                 unsigned(version.size()));
-  return version.data();
+  if (try_call<int(char*, unsigned int)>("nvmlSystemGetDriverVersion", version.data(),
+                                         unsigned(version.size()))) {
+    driver.version = version.data();
+  }
+  int cuda_version = 0;
+  if (try_call<int(int*)>("nvmlSystemGetCudaDriverVersion_v2", &cuda_version)) {
+    driver.cuda_version = cuda_version_text(cuda_version);
+  }
+  return driver;
 }
 
 std::optional<GpuFacts> Nvml::facts_of(const std::string& uuid) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/device_requirements.h"
 #include "contract/record/event.h"
 
 // NVIDIA's management library (NVML), loaded at run time: a host without it has no GPUs.
@@ -16,6 +17,7 @@ struct Gpu {
   std::string name{};
   std::string uuid{};  // "GPU-8c9f..."
   int64_t memory_bytes = 0;
+  std::optional<ComputeCapability> capability{};
 };
 
 // A process that computes on a GPU: nvmlProcessInfo_v2_t, also of
@@ -53,7 +55,8 @@ class Nvml {
   std::string process_name(unsigned int process_id) const;
   // What the GPU does now; figures that the driver refuses are absent. `host` is left empty.
   DeviceSample sample(const Gpu& gpu) const;
-  std::string driver_version() const;
+  // Of its two versions, empty what it does not say.
+  NvidiaDriver driver() const;
   // Of the GPU or MIG slice with this UUID, given as CUDA does: without "GPU-" or "MIG-". CUDA's
   // own numbers do not say which GPU it is: CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG change
   // them. Nullopt when the driver knows none.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -9,11 +10,20 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/dry_run.h"
 #include "runner/experiment/doubling_series.h"
+#include "runner/host/device_fit.h"
 #include "runner/host/host.h"
+#include "runner/report/terminal_text.h"
 #include "runner/sweep/planned_runs.h"
 
 namespace fsdp {
 namespace {
+
+constexpr size_t kWarningWidth = 80;
+
+struct CheckArguments {
+  Choice choice;
+  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+};
 
 // Runs that nothing is wrong with, one beside the other.
 struct CheckedRuns {
@@ -30,7 +40,21 @@ CheckedRuns checked(const Choice& choice) {
   return {std::move(expansion), std::move(planned)};
 }
 
-ExitCode check(const Choice& choice) {
+// What keeps the trainer that is built from using this host's GPUs, where the runs would.
+void print_misfits(const Choice& choice, const std::vector<Run>& runs,
+                   const std::filesystem::path& trainer) {
+  const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
+  if (choice.expand.on_cluster || std::ranges::none_of(runs, may_use_gpus)) return;
+  const std::vector<Gpu> gpus = find_host(choice.gpus).gpus;
+  const auto build = gpus.empty() ? std::nullopt : build_of(trainer);
+  if (!build) return;
+  for (const Misfit& misfit : misfits(*build, nvidia_of_host().driver, gpus)) {
+    std::cout << wrapped("warning: ", misfit.problem + "; " + misfit.remedy, 9, kWarningWidth);
+  }
+}
+
+ExitCode check(const CheckArguments& arguments) {
+  const Choice& choice = arguments.choice;
   const auto [expansion, planned] = checked(choice);
   std::cout << visible_line(choice.file.string()) << ": " << counted(std::ssize(planned), "run")
             << ", no mistake found\n";
@@ -42,6 +66,7 @@ ExitCode check(const Choice& choice) {
       std::cout << visible_line(run.point + ": " + run.doubling->outlook()) << '\n';
     }
   }
+  print_misfits(choice, expansion.runs, trainer_path(arguments.trainer));
   return ExitCode::kOk;
 }
 
@@ -69,13 +94,14 @@ ExitCode dry_run(const RunArguments& options) {
 }
 
 CommandFunction add_check_command(CLI::App& command) {
-  const auto choice = std::make_shared<Choice>();
+  const auto arguments = std::make_shared<CheckArguments>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml
   fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20
   fsdp-run check experiments/chess.yaml --launcher slurm)");
-  add_choice_options(command, *choice);
-  return [choice] { return check(*choice); };
+  add_choice_options(command, arguments->choice);
+  command.add_option("--trainer", arguments->trainer)->group("");
+  return [arguments] { return check(*arguments); };
 }
 
 }  // namespace fsdp

@@ -59,6 +59,7 @@ KeysAndValues provenance(const Store& store, const RunRecord& run) {
   add_if_known(facts, "cuda_version", rank.cuda_version);
   add_if_known(facts, "nccl_version", rank.nccl_version);
   add_if_known(facts, "driver_version", rank.driver_version);
+  add_if_known(facts, "compute_capability", rank.compute_capability);
   return facts;
 }
 

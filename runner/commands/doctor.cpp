@@ -17,12 +17,8 @@ struct DoctorArguments {
 };
 
 ExitCode doctor(const DoctorArguments& arguments) {
-  const std::filesystem::path programs =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const std::vector<Finding> findings =
-      examine({.trainer = arguments.trainer.empty() ? programs / "fsdp-train" : arguments.trainer,
-               .repository = programs.parent_path().parent_path(),  // above build/<preset>
-               .results = arguments.results});
+      examine({.trainer = trainer_path(arguments.trainer), .results = arguments.results});
   std::cout << findings_text(findings, kWidth);
   return lab_can_run(findings) ? ExitCode::kOk : ExitCode::kRunFailed;
 }

@@ -38,10 +38,14 @@ bool has_results(const std::filesystem::path& results) {
   return std::filesystem::exists(results / "results.sqlite", not_there);
 }
 
+std::filesystem::path trainer_path(const std::filesystem::path& option) {
+  return option.empty()
+             ? std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fsdp-train"
+             : std::filesystem::absolute(option);
+}
+
 std::filesystem::path find_trainer(const std::filesystem::path& option) {
-  const std::filesystem::path trainer =
-      option.empty() ? std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fsdp-train"
-                     : std::filesystem::absolute(option);
+  const std::filesystem::path trainer = trainer_path(option);
   if (access(trainer.c_str(), X_OK) != 0) {
     throw std::runtime_error("the trainer " + trainer.string() +
                              " is not there or cannot be executed; build it (target fsdp-train)");

@@ -48,8 +48,9 @@ bool has_results(const std::filesystem::path& results);
 // Throws ConfigError when there are none.
 Store existing_results(const std::filesystem::path& results);
 
-// `option`, or, where it is empty, the trainer beside this program. Throws std::runtime_error when
-// it cannot be executed.
+// `option`, or, where it is empty, the trainer beside this program.
+std::filesystem::path trainer_path(const std::filesystem::path& option);
+// The same. Throws std::runtime_error when it cannot be executed.
 std::filesystem::path find_trainer(const std::filesystem::path& option);
 
 }  // namespace fsdp

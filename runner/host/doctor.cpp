@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
-#include "contract/record/nvml.h"
+#include "runner/host/device_fit.h"
 #include "runner/host/host_facts.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/terminal_text.h"
@@ -24,6 +25,11 @@ constexpr size_t kSubjectColumn = 9;
 constexpr size_t kTextColumn = 24;
 
 std::string gib_text(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGib); }
+
+std::string sentence(std::string clause) {
+  clause[0] = static_cast<char>(std::toupper(clause[0]));
+  return clause + '.';
+}
 
 // What was found, one thing after the other.
 class Findings {
@@ -50,59 +56,55 @@ class Findings {
   std::vector<Finding> all_;
 };
 
-struct Gpus {
-  std::vector<Gpu> gpus;
-  std::string problem;  // of a driver that is there and fails
-};
-
-Gpus gpus_of_host() {
-  try {
-    const std::unique_ptr<Nvml> nvml = Nvml::open();
-    return {nvml ? nvml->gpus() : std::vector<Gpu>(), ""};
-  } catch (const std::runtime_error& error) {
-    return {{}, error.what()};
-  }
-}
-
-void examine_gpus(Findings& findings, const Gpus& found) {
-  const std::string driver = nvidia_driver_version();
-  findings.ok("driver", driver.empty() ? "no NVIDIA driver: runs use the CPU" : "NVIDIA " + driver);
-  if (!found.problem.empty()) {
-    findings.warn("GPUs", found.problem,
-                  "The driver is there and does not answer: see what nvidia-smi says; after an "
-                  "update of the driver the host wants a restart.");
-  }
-  for (const Gpu& gpu : found.gpus) {
-    findings.ok(fmt::format("GPU {}", gpu.index),
-                gpu.name + ", " + gib_text(static_cast<double>(gpu.memory_bytes)));
-  }
-}
-
-void examine_trainer(Findings& findings, const path& trainer, bool has_gpus) {
+void examine_trainer(Findings& findings, const path& trainer,
+                     const std::optional<TrainerBuild>& build, bool has_gpus) {
   if (!is_executable(trainer)) {
     return findings.miss("fsdp-train", "not at " + trainer.string(),
                          "Build it: call ./fsdp-run in the repository, which does all that is "
                          "needed, or cmake --build with target fsdp-train.");
   }
-  const bool has_cuda = file_contains(trainer, "libtorch_cuda.so");
+  if (!build) {
+    return findings.miss("fsdp-train", trainer.string() + " does not start here",
+                         "Call it with --version to see why. Where its PyTorch comes from a module "
+                         "or an environment, load that first; else call ./fsdp-run in the "
+                         "repository.");
+  }
+  const bool has_cuda = !build->cuda_version.empty();
   findings.ok("fsdp-train", trainer.string() + (has_cuda ? ", for CUDA" : ", for the CPU"));
-  if (has_gpus && !has_cuda) {
+  findings.ok("PyTorch", build->torch_version);
+  if (has_cuda) {
+    const std::string kernels =
+        build->architectures.empty() ? "" : ", kernels for " + build->architectures;
+    findings.ok("CUDA", build->cuda_version + ", NCCL " + build->nccl_version + kernels);
+  } else if (has_gpus) {
     findings.warn("CUDA variant", "not built, but there are GPUs",
                   "Call ./fsdp-run in the repository: it builds the CUDA variant where there is a "
                   "driver; or export FSDP_VARIANT=cuda.");
   }
 }
 
-void examine_libraries(Findings& findings, const path& repository, bool has_gpus) {
-  const std::string torch = wheel_version(repository, "torch");
-  findings.check(!torch.empty(), "torch wheel",
-                 torch.empty() ? "not in " + (repository / ".venv").string() : torch,
-                 "./fsdp-run installs it; another libtorch is found through CMAKE_PREFIX_PATH.");
-  const std::string nccl = wheel_version(repository, "nvidia_nccl_cu13");
-  const std::string no_nccl =
-      has_gpus ? "not in .venv" : "not in .venv, and not needed without GPUs";
-  findings.check(!nccl.empty() || !has_gpus, "NCCL", nccl.empty() ? no_nccl : nccl,
-                 "FSDP_VARIANT=cuda ./fsdp-run installs it with the CUDA wheels.");
+void examine_gpus(Findings& findings, const NvidiaHost& host,
+                  const std::optional<TrainerBuild>& build) {
+  const auto& [driver, gpus, problem] = host;
+  const std::string serves =
+      driver.cuda_version.empty() ? "" : ", for CUDA up to " + driver.cuda_version;
+  findings.ok("driver", driver.version.empty() ? "no NVIDIA driver: runs use the CPU"
+                                               : "NVIDIA " + driver.version + serves);
+  if (!problem.empty()) {
+    findings.warn("GPUs", problem,
+                  "The driver is there and does not answer: see what nvidia-smi says; after an "
+                  "update of the driver the host wants a restart.");
+  }
+  for (const Gpu& gpu : gpus) {
+    const std::string capability =
+        gpu.capability ? ", compute capability " + text_of(*gpu.capability) : "";
+    findings.ok(fmt::format("GPU {}", gpu.index),
+                gpu.name + ", " + gib_text(static_cast<double>(gpu.memory_bytes)) + capability);
+  }
+  if (!build) return;
+  for (const Misfit& misfit : misfits(*build, driver, gpus)) {
+    findings.miss("GPUs", misfit.problem, sentence(misfit.remedy));
+  }
 }
 
 void examine_programs(Findings& findings) {
@@ -174,13 +176,13 @@ void examine_slurm(Findings& findings) {
 }  // namespace
 
 std::vector<Finding> examine(const DoctorPlaces& places) {
-  const Gpus found = gpus_of_host();
-  const bool has_gpus = !found.gpus.empty();
+  const NvidiaHost host = nvidia_of_host();
+  const bool has_gpus = !host.gpus.empty();
+  const std::optional<TrainerBuild> build = build_of(places.trainer);
   Findings findings;
-  examine_trainer(findings, places.trainer, has_gpus);
-  examine_libraries(findings, places.repository, has_gpus);
+  examine_trainer(findings, places.trainer, build, has_gpus);
   examine_programs(findings);
-  examine_gpus(findings, found);
+  examine_gpus(findings, host, build);
   examine_space(findings, places.results);
   examine_limits(findings, has_gpus);
   examine_cpu(findings);

@@ -21,8 +21,7 @@ struct Finding {
 };
 
 struct DoctorPlaces {
-  std::filesystem::path trainer;     // fsdp-train, whether it is there or not
-  std::filesystem::path repository;  // where .venv is
+  std::filesystem::path trainer;  // fsdp-train, whether it is there or not
   std::filesystem::path results;
 };
 

@@ -8,7 +8,8 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
+
+#include "runner/launch/shell_quoted.h"
 
 namespace fsdp {
 namespace {
@@ -30,14 +31,8 @@ std::optional<unsigned long> soft_limit(int resource) {
 
 bool is_executable(const std::filesystem::path& file) { return access(file.c_str(), X_OK) == 0; }
 
-bool file_contains(const std::filesystem::path& file, const std::string& text) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(stream), {});
-  return bytes.find(text) != std::string::npos;
-}
-
 std::string version_line(const std::string& program) {
-  FILE* pipe = popen((program + " --version 2>/dev/null").c_str(), "r");
+  FILE* pipe = popen((shell_quoted(program) + " --version 2>/dev/null").c_str(), "r");
   if (pipe == nullptr) return "";
   std::string text;
   std::array<char, 256> bytes{};
@@ -46,22 +41,6 @@ std::string version_line(const std::string& program) {
   }
   pclose(pipe);
   return text.substr(0, text.find('\n'));
-}
-
-std::string wheel_version(const std::filesystem::path& repository, const std::string& wheel) {
-  std::error_code not_there;
-  for (const auto& python :
-       std::filesystem::directory_iterator(repository / ".venv" / "lib", not_there)) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(python.path() / "site-packages", not_there)) {
-      const std::string name = entry.path().filename();
-      constexpr std::string_view kEnd = ".dist-info";
-      if (name.starts_with(wheel + '-') && name.ends_with(kEnd)) {
-        return name.substr(wheel.size() + 1, name.size() - wheel.size() - 1 - kEnd.size());
-      }
-    }
-  }
-  return "";
 }
 
 std::string nvidia_driver_version() {

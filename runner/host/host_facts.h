@@ -8,12 +8,9 @@
 namespace fsdp {
 
 bool is_executable(const std::filesystem::path& file);
-bool file_contains(const std::filesystem::path& file, const std::string& text);
 
 // The first line of `PROGRAM --version`.
 std::string version_line(const std::string& program);
-// Of a wheel in the repository's .venv.
-std::string wheel_version(const std::filesystem::path& repository, const std::string& wheel);
 std::string nvidia_driver_version();
 
 struct Space {

@@ -44,6 +44,13 @@ std::string finding(const std::string& text, const std::string& subject) {
   return found;
 }
 
+std::string in_one_line(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += word + ' ';
+  return line;
+}
+
 }  // namespace
 
 TEST_CASE("a doctor on a host without anything names what is missing and does not fail itself") {
@@ -89,9 +96,56 @@ TEST_CASE("GPUs without a trainer for them, and half of Slurm, are warned of") {
   environment["FAKE_NVML_GPUS"] = "80 40";
   const std::string text =
       workplace.call({"doctor", "--trainer", STUB_TRAINER_PROGRAM}, environment).output;
-  CHECK_THAT(finding(text, "GPU 1"), Contains("Fake GPU, 40.0 GiB"));
+  CHECK_THAT(finding(text, "driver"), Contains("NVIDIA 580.65.06, for CUDA up to 13.0"));
+  CHECK_THAT(finding(text, "GPU 1"), Contains("Fake GPU, 40.0 GiB, compute capability 8.0"));
   CHECK_THAT(finding(text, "CUDA variant"), Contains("warning"));
   CHECK_THAT(finding(text, "Slurm"), Contains("warning") && Contains("without sinfo"));
+}
+
+TEST_CASE("a driver and GPUs that the trainer's libraries do not fit are known before a run") {
+  const Workplace workplace("  - {name: one}\n", "{train.steps: 5}");
+  Variables environment{
+      {"LD_LIBRARY_PATH", FAKE_NVML_FOLDER}, {"FAKE_NVML_GPUS", "80 40"}, {"STUB_CUDA", "13.0"}};
+  const auto call = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--trainer", STUB_TRAINER_PROGRAM});
+    const Ended ended = workplace.call(all, environment);
+    CHECK(ended.errors.empty());
+    return ended.output;
+  };
+  std::string text = call({"doctor"});
+  CHECK_THAT(finding(text, "CUDA"), Contains("ok") && Contains("13.0") && Contains("sm_80"));
+  CHECK_THAT(text, !Contains("FSDP_CUDA"));
+  CHECK_THAT(call({"check", "experiment.yaml"}), !Contains("warning"));
+
+  environment["FAKE_NVML_CUDA"] = "12040";
+  environment["FAKE_NVML_CAPABILITY"] = "70";
+  text = call({"doctor"});
+  CHECK_THAT(finding(text, "driver"), Contains("for CUDA up to 12.4"));
+  CHECK_THAT(finding(text, "GPUs"), Contains("missing") && Contains("FSDP_CUDA=12"));
+  CHECK_THAT(text, Contains("cannot run here yet"));
+  const auto says_both = [](const std::string& said) {
+    CHECK_THAT(said, Contains("serves CUDA up to 12.4, and fsdp-train is built for CUDA 13.0") &&
+                         Contains("Fake GPU has compute capability 7.0"));
+  };
+  says_both(in_one_line(text));
+  text = call({"check", "experiment.yaml"});
+  CHECK_THAT(text, Contains("no mistake found"));
+  says_both(in_one_line(text));
+  CHECK_THAT(call({"check", "experiment.yaml", "--set", "device=cpu"}), !Contains("warning"));
+  const std::vector<std::string> for_slurm{"check", "experiment.yaml", "--launcher",
+                                           "slurm", "--set",           "slurm.gpus_per_node=1"};
+  CHECK_THAT(call(for_slurm), !Contains("warning"));
+  environment["CUDA_VISIBLE_DEVICES"] = "-1";
+  CHECK_THAT(call({"check", "experiment.yaml"}), !Contains("warning"));
+}
+
+TEST_CASE("a trainer that does not start is missing") {
+  const Workplace workplace("  - {name: one}\n");
+  const Ended ended = workplace.call({"doctor", "--trainer", "/bin/false"});
+  CHECK(ended.status == 1);
+  CHECK_THAT(finding(ended.output, "fsdp-train"),
+             Contains("missing") && Contains("does not start here"));
 }
 
 TEST_CASE("results that cannot be written to are missing") {

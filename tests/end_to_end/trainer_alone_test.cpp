@@ -200,3 +200,10 @@ TEST_CASE("the first rank of a node samples its devices, and run_finished stays 
     CHECK(sampled == (rank == 0));
   }
 }
+
+TEST_CASE("the trainer says what it was built with, and the doctor reads it") {
+  const Workplace workplace("  - {name: one}\n");
+  const Ended ended = workplace.call({"doctor", "--trainer", FSDP_TRAIN_PROGRAM});
+  CHECK_THAT(ended.output, Contains("fsdp-train, for the CPU") &&
+                               Matches("[^]*ok       PyTorch        2\\.1[01]\\.[0-9]+\n[^]*"));
+}

@@ -12,6 +12,9 @@
 //   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB
 //   FAKE_NVML_PROCESSES="1 4242 3 ..."  per process: GPU, process id, GiB
 //
+//   FAKE_NVML_CUDA=13000                the newest CUDA that the driver serves
+//   FAKE_NVML_CAPABILITY=80             compute capability of all GPUs, 8.0
+//
 //   FAKE_NVML_MIG=1                     GPUs are cut: "MIG-aaaaaaaa" is a slice of GPU 0, and its
 //                                       number in FAKE_NVML_PROCESSES is 100
 //
@@ -43,6 +46,11 @@ std::vector<unsigned long long> numbers(const char* variable) {
   std::vector<unsigned long long> values;
   for (unsigned long long value = 0; stream >> value;) values.push_back(value);
   return values;
+}
+
+int number(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
 }
 
 constexpr size_t kFirstSlice = 100;
@@ -104,6 +112,18 @@ int nvmlDeviceGetIndex(void* device, unsigned int* index) {
 
 int nvmlSystemGetDriverVersion(char* version, unsigned int size) {
   std::strncpy(version, "580.65.06", size);
+  return kSuccess;
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = number("FAKE_NVML_CUDA", 13000);
+  return kSuccess;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void*, int* major, int* minor) {
+  const int capability = number("FAKE_NVML_CAPABILITY", 80);
+  *major = capability / 10;
+  *minor = capability % 10;
   return kSuccess;
 }
 

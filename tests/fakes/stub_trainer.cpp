@@ -11,16 +11,19 @@
 #include <string_view>
 #include <thread>
 
+#include "contract/record/device_requirements.h"
 #include "contract/record/event.h"
 #include "contract/record/exit_code.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "contract/text/json.h"
 
 // A trainer without a model: reads its specification, reports made-up steps and evaluations, writes
 // checkpoints that are empty folders (of one rank it also resumes from them), and misbehaves on
 // demand. Settings, all from the environment:
 //
 //   STUB_STEP_MS=5       how long a step takes
+//   STUB_CUDA=13.0       the CUDA that it says it was built for; without, it is for the CPU
 //   STUB_RULES="point=DDP,rank=2,step=3,kill=9; rank=1,exit=4; batch_above=6,out_of_memory=no room"
 //       A rule without `point` (part of the run's folder), `rank`, `step` (1) or `batch_above`
 //       (of batch.size_per_rank) is for all of them.
@@ -243,6 +246,12 @@ class StubTrainer {
 int main(int argument_count, char** arguments) {
   std::filesystem::path spec;
   int attempt = 0;
+  if (argument_count == 2 && arguments[1] == std::string_view("--version")) {
+    const char* cuda = std::getenv("STUB_CUDA");
+    std::cout << json_text(TrainerBuild{"2.11.0", cuda == nullptr ? "" : cuda, "", "sm_80"})
+              << '\n';
+    return 0;
+  }
   for (int i = 1; i + 1 < argument_count; i += 2) {
     const std::string_view option = arguments[i];
     if (option == "--spec") spec = arguments[i + 1];

@@ -128,6 +128,7 @@ create table ranks (
   cuda_version text,
   nccl_version text,
   driver_version text,
+  compute_capability text,
   gpu text,
   device_memory_bytes integer,
   power_limit_watts real,

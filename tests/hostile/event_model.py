@@ -31,7 +31,7 @@ REQUIRED = {
 }
 TEXTS = {
     "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
-    "nccl_version", "driver_version", "gpu", "path", "reason"
+    "nccl_version", "driver_version", "compute_capability", "gpu", "path", "reason"
 }
 
 

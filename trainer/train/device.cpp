@@ -79,6 +79,22 @@ double cgroup_quota() {
   return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank)};
 }
 
+#ifdef FSDP_CUDA
+void refuse(const std::optional<Misfit>& misfit) {
+  if (misfit) throw ConfigError("", "device", misfit->problem + "; " + misfit->remedy);
+}
+
+NvidiaDriver driver_of_host() {
+  NvidiaDriver driver{.version = "", .cuda_version = cuda_version_of_driver()};
+  try {
+    if (const std::unique_ptr<Nvml> nvml = Nvml::open()) driver.version = nvml->driver().version;
+  } catch (const std::exception&) {
+    // Its number is for people alone.
+  }
+  return driver;
+}
+#endif
+
 std::optional<int64_t> memory_bytes(at::Device device) {
 #ifdef FSDP_CUDA
   if (device.is_cuda()) return cuda_memory_bytes(device);
@@ -96,8 +112,13 @@ int64_t memory_limit_bytes(const RunSpec& spec) {
 at::Device pick_device(DeviceKind kind, [[maybe_unused]] int local_rank) {
   if (kind == DeviceKind::kCpu) return at::kCPU;
 #ifdef FSDP_CUDA
+  refuse(driver_misfit(trainer_build(), driver_of_host()));
   const int count = cuda_device_count();
-  if (kind == DeviceKind::kCuda || count > 0) return pick_cuda(local_rank, count);
+  if (kind == DeviceKind::kCuda || count > 0) {
+    const at::Device device = pick_cuda(local_rank, count);
+    refuse(gpu_misfit(trainer_build(), cuda_device_name(device), cuda_compute_capability(device)));
+    return device;
+  }
 #else
   if (kind == DeviceKind::kCuda) {
     throw ConfigError("", "device",
@@ -106,6 +127,17 @@ at::Device pick_device(DeviceKind kind, [[maybe_unused]] int local_rank) {
   }
 #endif
   return at::kCPU;
+}
+
+TrainerBuild trainer_build() {
+  TrainerBuild build;
+  build.torch_version = TORCH_VERSION;
+#ifdef FSDP_CUDA
+  build.cuda_version = cuda_version();
+  build.nccl_version = nccl_version();
+  build.architectures = FSDP_CUDA_ARCHITECTURES;
+#endif
+  return build;
 }
 
 std::string device_name(at::Device device) {
@@ -174,15 +206,17 @@ RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at:
   started.device = device.str();
   started.device_name = device_name(device);
   started.threads = at::get_num_threads();
-  started.torch_version = TORCH_VERSION;
+  const TrainerBuild build = trainer_build();
+  started.torch_version = build.torch_version;
   started.device_memory_bytes = memory_bytes(device);
   if (const int64_t limit = memory_limit_bytes(spec); limit > 0) {
     started.device_memory_bytes = std::min(limit, started.device_memory_bytes.value_or(limit));
   }
 #ifdef FSDP_CUDA
   if (device.is_cuda()) {
-    started.cuda_version = cuda_version();
-    started.nccl_version = nccl_version();
+    started.cuda_version = build.cuda_version;
+    started.nccl_version = build.nccl_version;
+    started.compute_capability = text_of(cuda_compute_capability(device));
     describe_gpu(started, cuda_device_uuid(device));
   }
 #endif
@@ -193,7 +227,7 @@ void describe_gpu(RunStarted& started, const std::string& uuid) {
   try {
     const std::unique_ptr<Nvml> nvml = Nvml::open();
     if (!nvml) return;
-    started.driver_version = nvml->driver_version();
+    started.driver_version = nvml->driver().version;
     const std::optional<GpuFacts> facts = nvml->facts_of(uuid);
     if (!facts) return;
     started.gpu = facts->device;

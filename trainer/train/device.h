@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "contract/record/device_requirements.h"
 #include "contract/record/event.h"
 #include "contract/spec/run_spec.h"
 #include "trainer/comm/environment.h"
@@ -13,8 +14,10 @@ namespace fsdp {
 
 // cpu, or the GPU with the number `local_rank`, or the only one that this process sees. auto: cuda
 // in a CUDA build on a host with a GPU, else cpu. Throws ConfigError that says what to do when cuda
-// is wanted and not to be had.
+// is wanted and not to be had, or when the driver or the GPU does not fit this program's libraries.
 at::Device pick_device(DeviceKind kind, int local_rank);
+
+TrainerBuild trainer_build();
 
 // "NVIDIA A100-SXM4-80GB"; on the CPU the processor's name.
 std::string device_name(at::Device device);

@@ -16,6 +16,11 @@ std::string cuda_device_name(c10::Device device) {
   return at::cuda::getDeviceProperties(device.index())->name;
 }
 
+ComputeCapability cuda_compute_capability(c10::Device device) {
+  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device.index());
+  return {properties->major, properties->minor};
+}
+
 int64_t cuda_memory_bytes(c10::Device device) {
   return static_cast<int64_t>(at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
 }
@@ -33,10 +38,17 @@ std::string cuda_device_uuid(c10::Device device) {
   return text;
 }
 
+// No C10_CUDA_CHECK here: it asks for the devices itself, and throws where the driver is too old.
 std::string cuda_version() {
   int version = 0;
-  C10_CUDA_CHECK(cudaRuntimeGetVersion(&version));  // 13010 is 13.1
-  return std::to_string(version / 1000) + '.' + std::to_string(version % 1000 / 10);
+  cudaRuntimeGetVersion(&version);
+  return cuda_version_text(version);
+}
+
+std::string cuda_version_of_driver() {
+  int version = 0;
+  cudaDriverGetVersion(&version);
+  return version == 0 ? "" : cuda_version_text(version);
 }
 
 std::string nccl_version() { return c10d::getNcclVersion(); }

@@ -25,6 +25,7 @@ TEST_CASE("GPUs are read from NVML") {
   CHECK(gpus[1].name == "Fake GPU");
   CHECK(gpus[1].uuid == "GPU-bbbbbbbb");
   CHECK(gpus[1].memory_bytes == int64_t{40} << 30);
+  CHECK(gpus[1].capability == ComputeCapability{8, 0});
 }
 
 TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
