@@ -29,10 +29,19 @@ constexpr auto enum_names(ScheduleKind) {
 constexpr auto enum_names(StateDict) { return std::array{"full"sv, "sharded"sv}; }
 constexpr auto enum_names(OnNonFinite) { return std::array{"stop"sv, "skip"sv}; }
 
+// What weight decay can leave out.
+inline Range undecayed() {
+  static const TextForm kForm{.description = "norm or bias", .holds = [](std::string_view text) {
+                                return text == "norm" || text == "bias";
+                              }};
+  return {.form = &kForm};
+}
+
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kAdamW;
   double learning_rate = 2e-4;
   double weight_decay = 0.0;
+  TextList no_decay;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
@@ -52,7 +61,11 @@ struct OptimizerSpec {
           any_value());
     visit("learning_rate", self.learning_rate, "Step size, at its largest.", from_to(0, 1e6));
     visit("weight_decay", self.weight_decay,
-          "Decay of every parameter: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
+          "Decay of parameters: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
+    visit("no_decay", self.no_decay,
+          "Parameters that weight_decay leaves out: norm, the weights of norms; bias. Empty: none; "
+          "the Trainer of transformers leaves out both.",
+          undecayed());
     visit("beta1", self.beta1, "Adam's decay of the first moment.", from_to_below(0, 1));
     visit("beta2", self.beta2, "Adam's decay of the second moment.", from_to_below(0, 1));
     visit("epsilon", self.epsilon, "Added to the denominator; PyTorch's Adadelta has 1e-6.",

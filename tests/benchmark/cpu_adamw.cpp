@@ -50,7 +50,8 @@ Measured step_of(const std::string& name, const OptimizerSpec& spec, int64_t ele
                  double bytes_per_element) {
   const at::Tensor parameters = at::full({elements}, 0.1f);
   const at::Tensor gradient = at::full({elements}, 0.01f);
-  auto optimizer = std::make_shared<Optimizer>(spec, std::vector{parameters});
+  auto optimizer = std::make_shared<Optimizer>(
+      spec, std::vector{FlatUnit{.parameters = parameters, .parts = {FlatPart{}}}});
   return {name, bytes_per_element * static_cast<double>(elements),
           [=] { optimizer->step(0, parameters, gradient, 1e-3); }};
 }

@@ -107,12 +107,27 @@ BETAS = (OPTIMIZER["beta1"], OPTIMIZER["beta2"])
 ADAM = {name: OPTIMIZER[name] for name in ("learning_rate", "beta1", "beta2", "epsilon")}
 TORCH_ADAM = dict(lr=OPTIMIZER["learning_rate"], betas=BETAS, eps=OPTIMIZER["epsilon"])
 
+
+def without_decay_of_norms(
+    parameters: list[torch.nn.Parameter], weight_decay: float
+) -> list[dict]:
+    """The small LLaMA's only vectors are the weights of its norms; it has no biases."""
+    return [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0},
+    ]
+
+
 # The optimizer's keys, and PyTorch's with the same settings.
 OPTIMIZERS: dict[str, tuple[dict, MakeOptimizer]] = {
     "adamw": ({"kind": "adamw", **ADAM}, lambda p: AdamW(p, **TORCH_ADAM, weight_decay=0)),
     "adamw_decay": (
         {"kind": "adamw", **ADAM, "weight_decay": 1.0},
         lambda p: AdamW(p, **TORCH_ADAM, weight_decay=1.0),
+    ),
+    "adamw_no_decay": (
+        {"kind": "adamw", **ADAM, "weight_decay": 5.0, "no_decay": ["norm", "bias"]},
+        lambda p: AdamW(without_decay_of_norms(p, 5.0), **TORCH_ADAM),
     ),
     "adam_decay": (
         {"kind": "adam", **ADAM, "weight_decay": 0.03},
@@ -126,6 +141,10 @@ OPTIMIZERS: dict[str, tuple[dict, MakeOptimizer]] = {
     "sgd_momentum_decay": (
         {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.03},
         lambda p: SGD(p, lr=0.05, momentum=0.9, weight_decay=0.03),
+    ),
+    "sgd_no_decay": (
+        {"kind": "sgd", "learning_rate": 0.1, "weight_decay": 0.3, "no_decay": ["norm"]},
+        lambda p: SGD(without_decay_of_norms(p, 0.3), lr=0.1),
     ),
     "adadelta": (
         {"kind": "adadelta", "learning_rate": 0.5, "rho": 0.9, "epsilon": 1e-4},
@@ -169,6 +188,19 @@ def test_references_are_worth_comparing(optimizer_references):
         assert larger - smaller > 50 * TOLERANCE * larger, last
     for name, reference in optimizer_references.items():
         assert reference.losses[-1] < reference.losses[0] - 0.1, name
+
+
+@pytest.mark.parametrize("name, decay", [("adamw_no_decay", 5.0), ("sgd_no_decay", 0.3)])
+def test_no_decay_is_worth_comparing(name, decay, checkpoints, tokens, optimizer_references):
+    def with_all_decayed(parameters):
+        optimizer = OPTIMIZERS[name][1](parameters)
+        for group in optimizer.param_groups:
+            group["weight_decay"] = decay
+        return optimizer
+
+    decayed = train_reference(checkpoints["plain"], tokens, with_all_decayed)
+    with pytest.raises(AssertionError):
+        assert_close("loss", optimizer_references[name].losses, decayed.losses, 50 * TOLERANCE)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

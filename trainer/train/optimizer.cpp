@@ -19,14 +19,30 @@ struct Step {
   double learning_rate;
   at::Tensor number;
   std::optional<at::Tensor> skip;
+  double weight_decay = 0;
 };
 
-// A unit or a block of it; all of one dtype when it is stepped.
+// A unit or a part of it; all of one dtype when it is stepped.
 struct Operands {
   at::Tensor parameters;
   at::Tensor gradient;
   std::vector<at::Tensor> state;
+
+  Operands part(int64_t begin, int64_t size) const {
+    Operands part{parameters.narrow(0, begin, size), gradient.narrow(0, begin, size), {}};
+    for (const at::Tensor& tensor : state) part.state.push_back(tensor.narrow(0, begin, size));
+    return part;
+  }
 };
+
+double decay_of(ParameterRole role, const OptimizerSpec& spec) {
+  const auto is_left_out = [&](std::string_view word) {
+    return std::ranges::find(spec.no_decay, word) != spec.no_decay.end();
+  };
+  const bool is_undecayed = (role == ParameterRole::kNorm && is_left_out("norm")) ||
+                            (role == ParameterRole::kBias && is_left_out("bias"));
+  return is_undecayed ? 0 : spec.weight_decay;
+}
 
 std::vector<std::string> state_names(const OptimizerSpec& spec) {
   switch (spec.kind) {
@@ -52,7 +68,7 @@ void adam(const Step& step, const Operands& operands) {
       spec.kind == OptimizerKind::kAdamW ? Fused(at::_fused_adamw_) : Fused(at::_fused_adam_);
   fused({operands.parameters}, {operands.gradient}, {operands.state[0]}, {operands.state[1]},
         /*max_exp_avg_sqs=*/{}, {step.number}, step.learning_rate, spec.beta1, spec.beta2,
-        spec.weight_decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{},
+        step.weight_decay, spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{},
         step.skip);
 }
 
@@ -64,7 +80,7 @@ void adadelta(const Step& step, const Operands& operands) {
   const at::Tensor& square_average = operands.state[0];
   const at::Tensor& accumulated_delta = operands.state[1];
   at::Tensor gradient = operands.gradient;
-  if (step.spec.weight_decay != 0) gradient = gradient.add(parameters, step.spec.weight_decay);
+  if (step.weight_decay != 0) gradient = gradient.add(parameters, step.weight_decay);
 
   square_average.mul_(rho).addcmul_(gradient, gradient, 1 - rho);
   at::Tensor delta = accumulated_delta.add(epsilon).sqrt_();
@@ -94,7 +110,7 @@ void update(const Step& step, const Operands& operands) {
     case OptimizerKind::kSgd:
       // State of 0 does as a first step does, as there is no dampening.
       return at::_fused_sgd_({operands.parameters}, {operands.gradient}, operands.state,
-                             step.spec.weight_decay, step.spec.momentum, step.learning_rate,
+                             step.weight_decay, step.spec.momentum, step.learning_rate,
                              /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
                              /*is_first_step=*/false, /*grad_scale=*/{}, step.skip);
     case OptimizerKind::kAdadelta:
@@ -103,34 +119,62 @@ void update(const Step& step, const Operands& operands) {
   }
 }
 
-// Steps `size` elements from `start` on in `dtype`; what has another one is converted there and
-// back.
-void update_block(const Step& step, const Operands& whole, int64_t start, int64_t size,
-                  at::ScalarType dtype) {
-  const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, start, size); };
-  Operands block{part(whole.parameters).to(dtype), part(whole.gradient).to(dtype), {}};
-  for (const at::Tensor& tensor : whole.state) block.state.push_back(part(tensor).to(dtype));
-  update(step, block);
+// Steps in `dtype`; what has another one is converted there and back.
+void update_block(const Step& step, const Operands& block, at::ScalarType dtype) {
+  Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
+  for (const at::Tensor& tensor : block.state) converted.state.push_back(tensor.to(dtype));
+  update(step, converted);
   const auto write_back = [&](const at::Tensor& tensor, const at::Tensor& updated) {
-    if (tensor.scalar_type() != dtype) part(tensor).copy_(updated);
+    if (tensor.scalar_type() != dtype) tensor.copy_(updated);
   };
-  write_back(whole.parameters, block.parameters);
-  for (size_t i = 0; i < block.state.size(); ++i) write_back(whole.state[i], block.state[i]);
+  write_back(block.parameters, converted.parameters);
+  for (size_t i = 0; i < block.state.size(); ++i) write_back(block.state[i], converted.state[i]);
 }
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<at::Tensor>& parameters)
+std::vector<FlatUnit> flat_units(const ShardStore& store) {
+  const std::vector<at::Tensor> parameters = store.optimizer_parameters();
+  std::vector<FlatUnit> units;
+  for (int unit = 0; unit < store.unit_count(); ++unit) {
+    FlatUnit& flat = units.emplace_back(FlatUnit{parameters[unit], {}});
+    store.layout(unit).for_each_part(
+        flat.parameters, store.options().shard_index,
+        [&](const Parameter& parameter, int64_t, const at::Tensor& part) {
+          const int64_t begin = part.storage_offset() - flat.parameters.storage_offset();
+          flat.parts.push_back({.role = parameter.role(), .begin = begin});
+        });
+  }
+  return units;
+}
+
+Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units)
     : spec_(spec), state_names_(state_names(spec)) {
-  for (const at::Tensor& unit : parameters) {
-    at::TensorOptions options = unit.options();
+  for (const FlatUnit& unit : units) {
+    at::TensorOptions options = unit.parameters.options();
     if (spec.state_dtype) options = options.dtype(scalar_type_of(*spec.state_dtype));
     UnitState& state = units_.emplace_back();
+    state.ranges = ranges_of(unit);
     for (size_t i = 0; i < state_names_.size(); ++i) {
-      state.tensors.push_back(at::zeros(unit.sizes(), options));
+      state.tensors.push_back(at::zeros(unit.parameters.sizes(), options));
     }
     state.steps = at::zeros({}, options.dtype(at::kFloat));
   }
+}
+
+std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit) const {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < unit.parts.size(); ++i) {
+    const FlatPart& part = unit.parts[i];
+    const bool is_last = i + 1 == unit.parts.size();
+    const int64_t end = is_last ? unit.parameters.numel() : unit.parts[i + 1].begin;
+    const double weight_decay = decay_of(part.role, spec_);
+    if (ranges.empty() || ranges.back().weight_decay != weight_decay) {
+      ranges.push_back({.begin = part.begin, .size = 0, .weight_decay = weight_decay});
+    }
+    ranges.back().size = end - ranges.back().begin;
+  }
+  return ranges;
 }
 
 void Optimizer::step(int unit, const at::Tensor& parameters, const at::Tensor& gradient,
@@ -151,10 +195,15 @@ void Optimizer::step(int unit, const at::Tensor& parameters, const at::Tensor& g
     converts |= tensor.scalar_type() != parameters.scalar_type();
     dtype = at::promoteTypes(dtype, tensor.scalar_type());
   }
-  if (!converts && spec_.kind != OptimizerKind::kAdadelta) return update(step, whole);
-  const int64_t block = parameters.is_cpu() ? kBlockCpu : kBlockCuda;
-  for (int64_t start = 0; start < parameters.numel(); start += block) {
-    update_block(step, whole, start, std::min(block, parameters.numel() - start), dtype);
+  const bool is_blockwise = converts || spec_.kind == OptimizerKind::kAdadelta;
+  const int64_t block_size = parameters.is_cpu() ? kBlockCpu : kBlockCuda;
+  for (const Range& range : state.ranges) {
+    step.weight_decay = range.weight_decay;
+    const int64_t size = is_blockwise ? block_size : range.size;
+    const int64_t end = range.begin + range.size;
+    for (int64_t begin = range.begin; begin < end; begin += size) {
+      update_block(step, whole.part(begin, std::min(size, end - begin)), dtype);
+    }
   }
 }
 

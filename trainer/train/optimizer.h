@@ -7,8 +7,26 @@
 #include <vector>
 
 #include "contract/spec/run_spec.h"
+#include "trainer/strategy/shard_store.h"
 
 namespace fsdp {
+
+// Elements of one parameter in a flat tensor.
+struct FlatPart {
+  ParameterRole role = ParameterRole::kWeight;
+  int64_t begin = 0;  // in the flat tensor
+
+  bool operator==(const FlatPart&) const = default;
+};
+
+// A unit as the optimizer sees it.
+struct FlatUnit {
+  at::Tensor parameters;        // [numel]
+  std::vector<FlatPart> parts;  // in order, each up to the next one's begin; zeros before the first
+};
+
+// This rank's part of every unit, where the optimizer works.
+std::vector<FlatUnit> flat_units(const ShardStore& store);
 
 // Steps flat parameters, unit by unit, as torch.optim's AdamW, Adam, SGD and Adadelta do.
 //
@@ -18,8 +36,8 @@ namespace fsdp {
 // threads, one at a time.
 class Optimizer {
  public:
-  // `parameters`: one flat tensor per unit; only their sizes, dtypes and devices are kept.
-  Optimizer(const OptimizerSpec& spec, const std::vector<at::Tensor>& parameters);
+  // Of the units' parameters only sizes, dtypes and devices are kept.
+  Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units);
 
   // One step of unit `unit`, in place, on the current stream. `gradient`: as the parameters in
   // size, dtype and device; read only. `found_non_finite`: undefined, or 0-dimensional fp32 on the
@@ -38,10 +56,19 @@ class Optimizer {
   void set_steps(double steps);
 
  private:
+  // Consecutive elements of a unit that are stepped alike.
+  struct Range {
+    int64_t begin;
+    int64_t size;
+    double weight_decay;
+  };
   struct UnitState {
+    std::vector<Range> ranges;
     std::vector<at::Tensor> tensors;
     at::Tensor steps;  // 0-dimensional, fp32
   };
+
+  std::vector<Range> ranges_of(const FlatUnit& unit) const;
 
   OptimizerSpec spec_;
   std::vector<std::string> state_names_;

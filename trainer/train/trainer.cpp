@@ -59,7 +59,7 @@ Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
 
 Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
   const HostMemory where_the_parameters_are(store.is_offloaded());
-  return Optimizer(spec, store.optimizer_parameters());
+  return Optimizer(spec, flat_units(store));
 }
 
 }  // namespace

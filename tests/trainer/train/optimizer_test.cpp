@@ -1,5 +1,7 @@
 #include "trainer/train/optimizer.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -98,10 +100,23 @@ struct ReferenceUnit {
   std::vector<Scalar> elements;
 };
 
+FlatUnit unit_of(const at::Tensor& parameters) { return {parameters, {FlatPart{}}}; }
+
+// Of any sizes, in one module.
+class Parameters : public Module {
+ public:
+  explicit Parameters(std::vector<ParameterPtr> parameters) : Module("parameters") {
+    parameters_ = std::move(parameters);
+  }
+  at::Tensor forward(const at::Tensor& x, const Batch&) override { return x; }
+};
+
 // An optimizer and the parameters of its only unit.
 struct Stepped {
+  Stepped(const OptimizerSpec& spec, at::Tensor initial)
+      : parameters(std::move(initial)), optimizer(spec, {unit_of(parameters)}) {}
   Stepped(const OptimizerSpec& spec, at::ScalarType dtype)
-      : parameters(values(kSize, 0.5, dtype)), optimizer(spec, {parameters}) {}
+      : Stepped(spec, values(kSize, 0.5, dtype)) {}
 
   void step(int number, const at::Tensor& found_non_finite = {}) {
     optimizer.step(0, parameters, values(kSize, number, parameters.scalar_type()),
@@ -134,7 +149,7 @@ TEST_CASE("every optimizer steps as its formula says") {
   CAPTURE(name_of(spec.kind), spec.momentum, spec.weight_decay, dtype);
 
   const std::vector<at::Tensor> units{values(kSize, 0.5, dtype), values(3, 1.5, dtype)};
-  Optimizer optimizer(spec, units);
+  Optimizer optimizer(spec, {unit_of(units[0]), unit_of(units[1])});
   std::vector<ReferenceUnit> expected(units.begin(), units.end());
   for (int number = 1; number <= 6; ++number) {
     for (int unit = 0; unit < 2; ++unit) {
@@ -215,7 +230,7 @@ TEST_CASE("state is there before the first step, beside the parameters") {
       {OptimizerKind::kAdadelta, {"square_avg", "acc_delta"}},
   }));
   const at::Tensor unit = at::ones({5}, at::kBFloat16);
-  const Optimizer optimizer(spec_of(kind), {unit});
+  const Optimizer optimizer(spec_of(kind), {unit_of(unit)});
   Names found;
   for (const auto& [name, tensor] : optimizer.state(0)) {
     found.push_back(name);
@@ -226,7 +241,77 @@ TEST_CASE("state is there before the first step, beside the parameters") {
 
   OptimizerSpec without_momentum;
   without_momentum.kind = OptimizerKind::kSgd;
-  CHECK(Optimizer(without_momentum, {unit}).state(0).empty());
+  CHECK(Optimizer(without_momentum, {unit_of(unit)}).state(0).empty());
+}
+
+TEST_CASE("weight decay leaves out what no_decay names") {
+  OptimizerSpec spec = any_spec();
+  if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
+  spec.no_decay =
+      GENERATE(TextList{}, TextList{"norm"}, TextList{"bias"}, TextList{"bias", "norm"});
+  const auto leaves_out = [&](const std::string& word) {
+    return std::ranges::find(spec.no_decay, word) != spec.no_decay.end();
+  };
+  CAPTURE(name_of(spec.kind), spec.state_dtype.has_value(), spec.no_decay);
+
+  constexpr std::array kRoles{ParameterRole::kNorm, ParameterRole::kWeight, ParameterRole::kWeight,
+                              ParameterRole::kBias, ParameterRole::kNorm};
+  constexpr int64_t kPartSize = 96;
+  constexpr int64_t kPartCount = kRoles.size();
+  const at::Tensor parameters = values(kPartSize * kPartCount, 0.5, at::kFloat);
+  FlatUnit unit{parameters, {}};
+  for (int64_t i = 0; i < kPartCount; ++i) unit.parts.push_back({kRoles[i], i * kPartSize});
+  Optimizer optimizer(spec, {unit});
+  std::vector<Stepped> expected;
+  for (int64_t i = 0; i < kPartCount; ++i) {
+    OptimizerSpec own = spec;
+    const bool is_undecayed = (kRoles[i] == ParameterRole::kNorm && leaves_out("norm")) ||
+                              (kRoles[i] == ParameterRole::kBias && leaves_out("bias"));
+    if (is_undecayed) own.weight_decay = 0;
+    expected.emplace_back(own, parameters.narrow(0, i * kPartSize, kPartSize).clone());
+  }
+  for (int number = 1; number <= 3; ++number) {
+    const at::Tensor gradient = values(kPartSize * kPartCount, number, at::kFloat);
+    optimizer.step(0, parameters, gradient, 0.02);
+    for (int64_t i = 0; i < kPartCount; ++i) {
+      const auto part = [&](const at::Tensor& flat) {
+        return flat.narrow(0, i * kPartSize, kPartSize);
+      };
+      expected[i].optimizer.step(0, expected[i].parameters, part(gradient), 0.02);
+      CHECK(part(parameters).equal(expected[i].parameters));
+      for (size_t state = 0; state < optimizer.state(0).size(); ++state) {
+        CHECK(part(optimizer.state(0)[state].second).equal(expected[i].state(state)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a shard's parts are those of its layout, wherever it is cut") {
+  const auto parameter = [](const std::string& name, int64_t size, ParameterRole role) {
+    return c10::make_intrusive<Parameter>(std::vector<NamedTensor>{{name, {size}}},
+                                          Initialization::kNormal, role);
+  };
+  Model model;
+  model.modules.push_back(std::make_unique<Parameters>(std::vector{
+      parameter("norm", 10, ParameterRole::kNorm), parameter("weight", 100, ParameterRole::kWeight),
+      parameter("bias", 20, ParameterRole::kBias)}));
+  const std::vector<Unit> units = wrap_modules(model, WrapSpec{});
+  const auto streams = make_streams(at::kCPU);
+  const auto parts = [&](int64_t shard_count, int64_t shard_index) {
+    const ShardStore store(model, units,
+                           {.tensor = at::TensorOptions(at::kFloat),
+                            .shard_count = shard_count,
+                            .shard_index = shard_index},
+                           *streams, [](const Parameter&, int64_t, const at::Tensor&) {});
+    return flat_units(store).at(0).parts;
+  };
+  using Parts = std::vector<FlatPart>;
+  // 16, 112 and 32 elements with their gaps.
+  CHECK((parts(1, 0) == Parts{{ParameterRole::kNorm, 0},
+                              {ParameterRole::kWeight, 16},
+                              {ParameterRole::kBias, 128}}));
+  CHECK((parts(2, 0) == Parts{{ParameterRole::kNorm, 0}, {ParameterRole::kWeight, 16}}));
+  CHECK((parts(2, 1) == Parts{{ParameterRole::kWeight, 0}, {ParameterRole::kBias, 48}}));
 }
 
 TEST_CASE("an optimizer goes on from another's state and number of steps") {
