@@ -68,6 +68,14 @@ void check_in_backward(const RunSpec& spec) {
   }
 }
 
+void check_rounding(const OptimizerSpec& optimizer) {
+  if (optimizer.rounding == Rounding::kStochastic && optimizer.state_dtype == Dtype::kFp16) {
+    refuse("optimizer.rounding",
+           "stochastic rounds to bf16 alone, but optimizer.state_dtype is fp16; allowed with it: "
+           "bf16, fp32, or no state_dtype");
+  }
+}
+
 void check_schedule(const RunSpec& spec) {
   const bool is_decaying =
       spec.schedule.kind == ScheduleKind::kLinear || spec.schedule.kind == ScheduleKind::kCosine;
@@ -172,6 +180,7 @@ RunSpec resolved(RunSpec spec) {
   check_strategy(spec.strategy);
   check_sharding(spec.strategy);
   check_in_backward(spec);
+  check_rounding(spec.optimizer);
   check_schedule(spec);
   check_evaluation(spec);
   derive_batch(spec.batch, spec.strategy.ranks);

@@ -16,6 +16,7 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // up to which JSON's readers are exact
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
+enum class Rounding { kNearest, kStochastic };
 enum class ScheduleKind { kConstant, kLinear, kCosine, kStep };
 enum class StateDict { kFull, kSharded };
 enum class OnNonFinite { kStop, kSkip };
@@ -23,6 +24,7 @@ enum class OnNonFinite { kStop, kSkip };
 constexpr auto enum_names(OptimizerKind) {
   return std::array{"adamw"sv, "adam"sv, "sgd"sv, "adadelta"sv};
 }
+constexpr auto enum_names(Rounding) { return std::array{"nearest"sv, "stochastic"sv}; }
 constexpr auto enum_names(ScheduleKind) {
   return std::array{"constant"sv, "linear"sv, "cosine"sv, "step"sv};
 }
@@ -49,6 +51,7 @@ struct OptimizerSpec {
   double rho = 0.9;
   std::optional<double> gradient_clip_norm;
   std::optional<Dtype> state_dtype;
+  Rounding rounding = Rounding::kNearest;
   bool in_backward = false;
 
   bool operator==(const OptimizerSpec&) const = default;
@@ -76,6 +79,11 @@ struct OptimizerSpec {
           "Largest global gradient norm (L2); absent: no clipping.", above_to(0, 1e30));
     visit("state_dtype", self.state_dtype,
           "Dtype that optimizer state is kept in; absent: the parameters'.", any_value());
+    visit("rounding", self.rounding,
+          "How bf16 parameters and state are rounded after a step. nearest: what is less than half "
+          "a last digit is lost; stochastic: up or down at random, right in the mean, from "
+          "train.seed. What is fp32 is not rounded; not with state_dtype fp16.",
+          any_value());
     visit("in_backward", self.in_backward,
           "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
           "with gradient_clip_norm, fp16_mixed or on_non_finite skip, which need all gradients.",
@@ -139,7 +147,8 @@ struct TrainSpec {
     visit("max_steps", self.max_steps,
           "Most optimizer steps, whatever epochs or sequences ask for; absent: no limit.",
           from_to(1, kMostSteps));
-    visit("seed", self.seed, "Of the random weights and of the shuffled order.",
+    visit("seed", self.seed,
+          "Of the random weights, of the shuffled order and of stochastic rounding.",
           from_to(0, kLargestSeed));
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps that stay out of step-time statistics.", from_to(0, kMostSteps),

@@ -143,6 +143,13 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK_THAT(contradiction(in_backward + "train.on_non_finite: skip"),
              Catch::StartsWith("'optimizer.in_backward': excludes train.on_non_finite skip"));
 
+  const std::string stochastic = "optimizer.rounding: stochastic\n";
+  CHECK(contradiction(stochastic) == "no error");
+  CHECK(contradiction(stochastic + "optimizer.state_dtype: bf16") == "no error");
+  CHECK(contradiction("optimizer.state_dtype: fp16") == "no error");
+  CHECK_THAT(contradiction(stochastic + "optimizer.state_dtype: fp16"),
+             Catch::StartsWith("'optimizer.rounding': stochastic rounds to bf16 alone"));
+
   for (const std::string when : {"every_steps: 5", "each_epoch: true"}) {
     CHECK_THAT(contradiction("evaluation." + when),
                Catch::StartsWith("'evaluation.data': is missing"));

@@ -23,7 +23,8 @@ batch: {size_per_rank: 2, total: 16}
 precision: {parameters: bf16, reduction: fp16, buffers: bf16}
 activation_checkpointing: {every: 2}
 optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, no_decay: [norm, bias], beta1: 0.8,
-            beta2: 0.7, epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16}
+            beta2: 0.7, epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16,
+            rounding: stochastic}
 schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps: 40,
            step_size: 30, gamma: 0.5}
 train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip}

@@ -94,6 +94,7 @@ def test_resumed_run_equals_the_uninterrupted_one(
         {"optimizer": {"kind": "adadelta", "learning_rate": 1.0, "epsilon": 1e-6}},
         {"schedule": {"kind": "cosine", "warmup_steps": 3}},
         {"precision": "bf16_true"},
+        {"precision": "bf16_true", "optimizer": {"kind": "adamw", "rounding": "stochastic"}},
         {"precision": "bf16_mixed"},
         {"precision": "fp16_mixed"},
     ],

@@ -220,6 +220,40 @@ def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_refe
         assert_close("loss", in_fp32, run.losses(), BF16_STATE_TOLERANCE)
 
 
+ROUNDED_STEPS = 100
+ROUNDED = {"kind": "adamw", "learning_rate": 1e-4, "beta2": 0.999}
+
+
+@pytest.fixture(scope="module")
+def fp32_losses(trainer, checkpoints, tokens, tmp_path_factory) -> list[float]:
+    spec = spec_for(checkpoints["plain"], tokens, SINGLE, ROUNDED, ROUNDED_STEPS)
+    return train(trainer, spec, tmp_path_factory.mktemp("fp32") / "run").losses()
+
+
+def train_in_bf16(trainer, checkpoint, tokens, strategy, rounding, folder) -> list[float]:
+    optimizer = ROUNDED | {"rounding": rounding}
+    spec = spec_for(checkpoint, tokens, strategy, optimizer, ROUNDED_STEPS)
+    run = train(trainer, spec | {"precision": "bf16_true"}, folder)
+    assert_ranks_agree(run)
+    return run.losses()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_stochastic_rounding_follows_fp32(
+    trainer, strategy, checkpoints, tokens, fp32_losses, tmp_path
+):
+    losses = train_in_bf16(
+        trainer, checkpoints["plain"], tokens, STRATEGIES[strategy], "stochastic", tmp_path
+    )
+    assert_close("loss", fp32_losses, losses, 3e-3)
+
+
+def test_rounding_to_nearest_stalls(trainer, checkpoints, tokens, fp32_losses, tmp_path):
+    """Most updates of 1e-4 are below half a last digit of the weights."""
+    losses = train_in_bf16(trainer, checkpoints["plain"], tokens, SINGLE, "nearest", tmp_path)
+    assert losses[0] - losses[-1] < 0.3 * (fp32_losses[0] - fp32_losses[-1])
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The keys of `schedule`, and what trainer/train/schedule.h says they are in PyTorch."""

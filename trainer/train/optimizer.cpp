@@ -33,6 +33,13 @@ struct Operands {
     for (const at::Tensor& tensor : state) part.state.push_back(tensor.narrow(0, begin, size));
     return part;
   }
+
+  // What a step writes.
+  std::vector<at::Tensor> written() const {
+    std::vector<at::Tensor> tensors{parameters};
+    tensors.insert(tensors.end(), state.begin(), state.end());
+    return tensors;
+  }
 };
 
 double decay_of(ParameterRole role, const OptimizerSpec& spec) {
@@ -119,16 +126,18 @@ void update(const Step& step, const Operands& operands) {
   }
 }
 
-// Steps in `dtype`; what has another one is converted there and back.
-void update_block(const Step& step, const Operands& block, at::ScalarType dtype) {
+// Steps in `dtype`; what has another one is converted there and back, at random with `draws`.
+void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
+                  const std::optional<Draws>& draws) {
   Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
   for (const at::Tensor& tensor : block.state) converted.state.push_back(tensor.to(dtype));
   update(step, converted);
-  const auto write_back = [&](const at::Tensor& tensor, const at::Tensor& updated) {
-    if (tensor.scalar_type() != dtype) tensor.copy_(updated);
-  };
-  write_back(block.parameters, converted.parameters);
-  for (size_t i = 0; i < block.state.size(); ++i) write_back(block.state[i], converted.state[i]);
+  const std::vector<at::Tensor> to = block.written();
+  const std::vector<at::Tensor> from = converted.written();
+  if (draws) return round_stochastically(to, from, *draws);
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].scalar_type() != dtype) to[i].copy_(from[i]);
+  }
 }
 
 }  // namespace
@@ -140,45 +149,71 @@ std::vector<FlatUnit> flat_units(const ShardStore& store) {
     FlatUnit& flat = units.emplace_back(FlatUnit{parameters[unit], {}});
     store.layout(unit).for_each_part(
         flat.parameters, store.options().shard_index,
-        [&](const Parameter& parameter, int64_t, const at::Tensor& part) {
-          const int64_t begin = part.storage_offset() - flat.parameters.storage_offset();
-          flat.parts.push_back({.role = parameter.role(), .begin = begin});
+        [&](const Parameter& parameter, int64_t first_element, const at::Tensor& part) {
+          flat.parts.push_back({.parameter = parameter.tensors().front().name,
+                                .role = parameter.role(),
+                                .begin = part.storage_offset() - flat.parameters.storage_offset(),
+                                .first_element = first_element});
         });
   }
   return units;
 }
 
-Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units)
-    : spec_(spec), state_names_(state_names(spec)) {
-  for (const FlatUnit& unit : units) {
-    at::TensorOptions options = unit.parameters.options();
-    if (spec.state_dtype) options = options.dtype(scalar_type_of(*spec.state_dtype));
-    UnitState& state = units_.emplace_back();
-    state.ranges = ranges_of(unit);
-    for (size_t i = 0; i < state_names_.size(); ++i) {
-      state.tensors.push_back(at::zeros(unit.parameters.sizes(), options));
-    }
-    state.steps = at::zeros({}, options.dtype(at::kFloat));
-  }
+Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed)
+    : spec_(spec), seed_(seed), state_names_(state_names(spec)) {
+  for (const FlatUnit& unit : units) units_.push_back(make_state(unit));
 }
 
-std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit) const {
+Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
+  at::TensorOptions options = unit.parameters.options();
+  if (spec_.state_dtype) options = options.dtype(scalar_type_of(*spec_.state_dtype));
+  UnitState state;
+  for (size_t i = 0; i < state_names_.size(); ++i) {
+    state.tensors.push_back(at::zeros(unit.parameters.sizes(), options));
+  }
+  std::vector<at::Tensor> written = state.tensors;
+  written.push_back(unit.parameters);
+  const auto is_bfloat16 = [](const at::Tensor& tensor) {
+    return tensor.scalar_type() == at::kBFloat16;
+  };
+  state.is_rounded_at_random =
+      spec_.rounding == Rounding::kStochastic && std::ranges::any_of(written, is_bfloat16);
+  state.dtype = state.is_rounded_at_random ? at::kFloat : unit.parameters.scalar_type();
+  for (const at::Tensor& tensor : written) {
+    state.dtype = at::promoteTypes(state.dtype, tensor.scalar_type());
+  }
+  state.is_blockwise = spec_.kind == OptimizerKind::kAdadelta ||
+                       std::ranges::any_of(written, [&](const at::Tensor& tensor) {
+                         return tensor.scalar_type() != state.dtype;
+                       });
+  state.ranges = ranges_of(unit, state.is_rounded_at_random);
+  state.steps = at::zeros({}, options.dtype(at::kFloat));
+  return state;
+}
+
+std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit,
+                                                   bool is_rounded_at_random) const {
   std::vector<Range> ranges;
   for (size_t i = 0; i < unit.parts.size(); ++i) {
     const FlatPart& part = unit.parts[i];
     const bool is_last = i + 1 == unit.parts.size();
     const int64_t end = is_last ? unit.parameters.numel() : unit.parts[i + 1].begin;
     const double weight_decay = decay_of(part.role, spec_);
-    if (ranges.empty() || ranges.back().weight_decay != weight_decay) {
-      ranges.push_back({.begin = part.begin, .size = 0, .weight_decay = weight_decay});
+    if (ranges.empty() || is_rounded_at_random || ranges.back().weight_decay != weight_decay) {
+      ranges.push_back({.begin = part.begin,
+                        .size = 0,
+                        .weight_decay = weight_decay,
+                        .draws = {.parameter_key = random_key(seed_, part.parameter),
+                                  .first_element = part.first_element}});
     }
     ranges.back().size = end - ranges.back().begin;
   }
   return ranges;
 }
 
-void Optimizer::step(int unit, const at::Tensor& parameters, const at::Tensor& gradient,
-                     double learning_rate, const at::Tensor& found_non_finite) {
+void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
+                     const at::Tensor& gradient, double learning_rate,
+                     const at::Tensor& found_non_finite) {
   const UnitState& state = units_.at(unit);
   Step step{spec_, learning_rate, state.steps, std::nullopt};
   if (found_non_finite.defined()) {
@@ -189,20 +224,19 @@ void Optimizer::step(int unit, const at::Tensor& parameters, const at::Tensor& g
   }
 
   const Operands whole{parameters, gradient, state.tensors};
-  at::ScalarType dtype = parameters.scalar_type();
-  bool converts = false;
-  for (const at::Tensor& tensor : state.tensors) {
-    converts |= tensor.scalar_type() != parameters.scalar_type();
-    dtype = at::promoteTypes(dtype, tensor.scalar_type());
-  }
-  const bool is_blockwise = converts || spec_.kind == OptimizerKind::kAdadelta;
   const int64_t block_size = parameters.is_cpu() ? kBlockCpu : kBlockCuda;
   for (const Range& range : state.ranges) {
     step.weight_decay = range.weight_decay;
-    const int64_t size = is_blockwise ? block_size : range.size;
-    const int64_t end = range.begin + range.size;
-    for (int64_t begin = range.begin; begin < end; begin += size) {
-      update_block(step, whole.part(begin, std::min(size, end - begin)), dtype);
+    const int64_t most = state.is_blockwise ? block_size : range.size;
+    for (int64_t done = 0; done < range.size; done += most) {
+      std::optional<Draws> draws;
+      if (state.is_rounded_at_random) {
+        draws = range.draws;
+        draws->step = number;
+        draws->first_element += done;
+      }
+      const int64_t size = std::min(most, range.size - done);
+      update_block(step, whole.part(range.begin + done, size), state.dtype, draws);
     }
   }
 }

@@ -57,9 +57,9 @@ Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
   return Mesh(spec.strategy, group);
 }
 
-Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
+Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store) {
   const HostMemory where_the_parameters_are(store.is_offloaded());
-  return Optimizer(spec, flat_units(store));
+  return Optimizer(spec.optimizer, flat_units(store), spec.train.seed);
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
       engine_(model_, units_, *strategy_, *streams_,
               {.checkpoint_every = spec.activation_checkpointing.every,
                .prefetch = spec.strategy.prefetch}),
-      optimizer_(make_optimizer(spec.optimizer, store_)),
+      optimizer_(make_optimizer(spec, store_)),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, device),
       checkpoints_(spec_, paths, model_, store_, optimizer_, mesh_, group),
@@ -142,10 +142,9 @@ Trainer::Report Trainer::do_step(int64_t step) {
   }
   const double learning_rate = schedule_.learning_rate(step);
   leave_out_.reset();
-  store_.begin_step(
-      [this, learning_rate](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-        optimizer_.step(unit, parameters, gradient, learning_rate, leave_out_);
-      });
+  store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+    optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
+  });
   const at::Tensor loss = engine_.forward_backward(batches.micro_batches, [&] {
     report.event.memory_allocated_bytes_forward = memory_->allocated_bytes();
     report.event.memory_reserved_bytes_forward = memory_->reserved_bytes();
