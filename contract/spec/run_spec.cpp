@@ -60,6 +60,9 @@ void check_in_backward(const RunSpec& spec) {
   if (spec.optimizer.gradient_clip_norm) {
     refuse("optimizer.in_backward", "excludes optimizer.gradient_clip_norm" + because);
   }
+  if (spec.train.report_gradient_norm) {
+    refuse("optimizer.in_backward", "excludes train.report_gradient_norm" + because);
+  }
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) {
     refuse("optimizer.in_backward", "excludes precision fp16_mixed" + because);
   }

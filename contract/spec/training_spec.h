@@ -86,7 +86,8 @@ struct OptimizerSpec {
           any_value());
     visit("in_backward", self.in_backward,
           "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
-          "with gradient_clip_norm, fp16_mixed or on_non_finite skip, which need all gradients.",
+          "with gradient_clip_norm, report_gradient_norm, fp16_mixed or on_non_finite skip, which "
+          "need all gradients.",
           any_value(), Effect::kNotLosses);
   }
 };
@@ -131,6 +132,7 @@ struct TrainSpec {
   int64_t seed = 1;
   int64_t warmup_steps_excluded = 2;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
+  bool report_gradient_norm = false;
 
   bool operator==(const TrainSpec&) const = default;
 
@@ -157,6 +159,10 @@ struct TrainSpec {
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.",
           any_value());
+    visit("report_gradient_norm", self.report_gradient_norm,
+          "Whether each step's global gradient norm (L2) is reported also without "
+          "optimizer.gradient_clip_norm; not with optimizer.in_backward.",
+          any_value(), Effect::kNotLosses);
   }
 };
 

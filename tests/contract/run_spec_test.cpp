@@ -138,6 +138,8 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK(contradiction(in_backward) == "no error");
   CHECK_THAT(contradiction(in_backward + "optimizer.gradient_clip_norm: 1"),
              Catch::StartsWith("'optimizer.in_backward': excludes optimizer.gradient_clip_norm"));
+  CHECK_THAT(contradiction(in_backward + "train.report_gradient_norm: true"),
+             Catch::StartsWith("'optimizer.in_backward': excludes train.report_gradient_norm"));
   CHECK_THAT(contradiction(in_backward + "precision: fp16_mixed"),
              Catch::StartsWith("'optimizer.in_backward': excludes precision fp16_mixed"));
   CHECK_THAT(contradiction(in_backward + "train.on_non_finite: skip"),

@@ -186,12 +186,14 @@ at::Tensor Trainer::check_gradients(const at::Tensor& loss_and_stop, at::Tensor&
     leave_out = scaler_->unscale(store_.gradients(), group_, device_);
     scaler_->update(leave_out.item<float>() != 0);
   }
-  if (const auto max_norm = spec_.optimizer.gradient_clip_norm) {
-    gradient_norm = clip_gradients(store_.gradients(), *max_norm, mesh_.shard_group(), device_);
+  const std::optional<double> max_norm = spec_.optimizer.gradient_clip_norm;
+  if (max_norm || spec_.train.report_gradient_norm) {
+    gradient_norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), device_);
   }
+  if (max_norm) clip_gradients(store_.gradients(), gradient_norm, *max_norm);
   if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
     at::Tensor is_bad = loss_and_stop[0].isfinite().logical_not_();
-    if (gradient_norm.defined()) is_bad.logical_or_(gradient_norm.isfinite().logical_not_());
+    if (max_norm) is_bad.logical_or_(gradient_norm.isfinite().logical_not_());
     if (store_.is_offloaded()) is_bad = is_bad.cpu();
     if (leave_out.defined()) is_bad.logical_or_(leave_out.to(at::kBool));
     leave_out = is_bad.to(at::kFloat);
@@ -208,7 +210,9 @@ void Trainer::write_report() {
   const float* statistics = report.statistics.const_data_ptr<float>();
   report.event.non_finite = !std::isfinite(statistics[0]);
   if (!report.event.non_finite) report.event.loss = statistics[0];
-  if (spec_.optimizer.gradient_clip_norm) report.event.gradient_norm = statistics[2];
+  if (spec_.optimizer.gradient_clip_norm || spec_.train.report_gradient_norm) {
+    report.event.gradient_norm = statistics[2];
+  }
   report.event.skipped = statistics[3] != 0;
   events_.write(report.event);
   log(LogLevel::kInfo, "train", step_line(report.event, steps_planned_));

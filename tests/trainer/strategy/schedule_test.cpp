@@ -89,6 +89,7 @@ void train(const RunSpec& spec, Streams& streams) {
     if (spec.optimizer.gradient_clip_norm) {
       for (const at::Tensor& gradient : store.gradients()) gradient.mul_(0.5);
     }
+    if (spec.train.report_gradient_norm) at::_foreach_norm(store.gradients());
     store.finish_step();
     engine.evaluate(batch);
   }
@@ -177,6 +178,9 @@ TEST_CASE("nor does any way to step") {
           check_order(spec);
           spec.optimizer.in_backward = false;
           spec.optimizer.gradient_clip_norm = 1.0;
+          check_order(spec);
+          spec.optimizer.gradient_clip_norm.reset();
+          spec.train.report_gradient_norm = true;
           check_order(spec);
         });
   }
