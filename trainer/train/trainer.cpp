@@ -10,6 +10,7 @@
 #include "trainer/engine/counting_allocator.h"
 #include "trainer/model/llama.h"
 #include "trainer/train/gradient_clipping.h"
+#include "trainer/train/random_state.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"
 
@@ -74,7 +75,8 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
       sampler_(data_.training().size(), total_batch(spec), spec.data.shuffle, spec.train.seed),
       steps_per_epoch_(steps_per_epoch(data_.training().size(), total_batch(spec))),
       steps_planned_(planned_steps(spec, steps_per_epoch_)),
-      resumed_(open_resumed_checkpoint(spec, paths, group)),
+      data_order_(data_order(spec, data_.training().size(), group)),
+      resumed_(open_resumed_checkpoint(spec, paths, data_order_, group)),
       model_(make_model(spec)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       streams_(make_streams(device)),
@@ -96,6 +98,13 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, at::Device device, 
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load_optimizer(*resumed_.reader);
   if (scaler_) scaler_->set_state(*state.gradient_scaler);
+  // Other ranks than wrote it draw other numbers.
+  if (state.generators && std::ssize(*state.generators) == group.size() &&
+      !set_generator_state((*state.generators)[group.rank()], device)) {
+    if (!resumed_.warning.empty()) resumed_.warning += "; ";
+    resumed_.warning +=
+        "the checkpoint's random generators are of another libtorch; they begin anew";
+  }
   steps_done_ = state.step;
   best_validation_loss_ = state.best_validation_loss;
   resumed_.reader.reset();
@@ -258,6 +267,7 @@ void Trainer::save_checkpoint(int64_t step) {
   state.validation_loss = validation_loss_;
   state.best_validation_loss = best_validation_loss_;
   if (scaler_) state.gradient_scaler = scaler_->state();
+  state.data = data_order_;
   const CheckpointDone done = checkpoints_.save(std::move(state));
   if (group_.rank() != 0) return;
   events_.write(done);
