@@ -111,8 +111,8 @@ struct StepDone {
     visit("tokens", self.tokens, "Tokens read by all ranks.", any_value());
     visit("label_count", self.label_count, "Unmasked labels of the global batch.", any_value());
     visit("learning_rate", self.learning_rate, "Learning rate of the step.", any_value());
-    visit("gradient_norm", self.gradient_norm, "Global norm before clipping; only with clipping.",
-          any_value());
+    visit("gradient_norm", self.gradient_norm,
+          "Global norm before clipping; with clipping or train.report_gradient_norm.", any_value());
     visit("gradient_scale", self.gradient_scale,
           "Factor on the loss that keeps float16 gradients from vanishing; only with fp16_mixed.",
           any_value());

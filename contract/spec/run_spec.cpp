@@ -60,11 +60,22 @@ void check_in_backward(const RunSpec& spec) {
   if (spec.optimizer.gradient_clip_norm) {
     refuse("optimizer.in_backward", "excludes optimizer.gradient_clip_norm" + because);
   }
+  if (spec.train.report_gradient_norm) {
+    refuse("optimizer.in_backward", "excludes train.report_gradient_norm" + because);
+  }
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) {
     refuse("optimizer.in_backward", "excludes precision fp16_mixed" + because);
   }
   if (spec.train.on_non_finite == OnNonFinite::kSkip) {
     refuse("optimizer.in_backward", "excludes train.on_non_finite skip" + because);
+  }
+}
+
+void check_rounding(const OptimizerSpec& optimizer) {
+  if (optimizer.rounding == Rounding::kStochastic && optimizer.state_dtype == Dtype::kFp16) {
+    refuse("optimizer.rounding",
+           "stochastic rounds to bf16 alone, but optimizer.state_dtype is fp16; allowed with it: "
+           "bf16, fp32, or no state_dtype");
   }
 }
 
@@ -172,6 +183,7 @@ RunSpec resolved(RunSpec spec) {
   check_strategy(spec.strategy);
   check_sharding(spec.strategy);
   check_in_backward(spec);
+  check_rounding(spec.optimizer);
   check_schedule(spec);
   check_evaluation(spec);
   derive_batch(spec.batch, spec.strategy.ranks);

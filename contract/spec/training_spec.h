@@ -16,6 +16,7 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // up to which JSON's readers are exact
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
+enum class Rounding { kNearest, kStochastic };
 enum class ScheduleKind { kConstant, kLinear, kCosine, kStep };
 enum class StateDict { kFull, kSharded };
 enum class OnNonFinite { kStop, kSkip };
@@ -23,16 +24,26 @@ enum class OnNonFinite { kStop, kSkip };
 constexpr auto enum_names(OptimizerKind) {
   return std::array{"adamw"sv, "adam"sv, "sgd"sv, "adadelta"sv};
 }
+constexpr auto enum_names(Rounding) { return std::array{"nearest"sv, "stochastic"sv}; }
 constexpr auto enum_names(ScheduleKind) {
   return std::array{"constant"sv, "linear"sv, "cosine"sv, "step"sv};
 }
 constexpr auto enum_names(StateDict) { return std::array{"full"sv, "sharded"sv}; }
 constexpr auto enum_names(OnNonFinite) { return std::array{"stop"sv, "skip"sv}; }
 
+// What weight decay can leave out.
+inline Range undecayed() {
+  static const TextForm kForm{.description = "norm or bias", .holds = [](std::string_view text) {
+                                return text == "norm" || text == "bias";
+                              }};
+  return {.form = &kForm};
+}
+
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kAdamW;
   double learning_rate = 2e-4;
   double weight_decay = 0.0;
+  TextList no_decay;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
@@ -40,6 +51,7 @@ struct OptimizerSpec {
   double rho = 0.9;
   std::optional<double> gradient_clip_norm;
   std::optional<Dtype> state_dtype;
+  Rounding rounding = Rounding::kNearest;
   bool in_backward = false;
 
   bool operator==(const OptimizerSpec&) const = default;
@@ -52,7 +64,11 @@ struct OptimizerSpec {
           any_value());
     visit("learning_rate", self.learning_rate, "Step size, at its largest.", from_to(0, 1e6));
     visit("weight_decay", self.weight_decay,
-          "Decay of every parameter: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
+          "Decay of parameters: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
+    visit("no_decay", self.no_decay,
+          "Parameters that weight_decay leaves out: norm, the weights of norms; bias. Empty: none; "
+          "the Trainer of transformers leaves out both.",
+          undecayed());
     visit("beta1", self.beta1, "Adam's decay of the first moment.", from_to_below(0, 1));
     visit("beta2", self.beta2, "Adam's decay of the second moment.", from_to_below(0, 1));
     visit("epsilon", self.epsilon, "Added to the denominator; PyTorch's Adadelta has 1e-6.",
@@ -63,9 +79,15 @@ struct OptimizerSpec {
           "Largest global gradient norm (L2); absent: no clipping.", above_to(0, 1e30));
     visit("state_dtype", self.state_dtype,
           "Dtype that optimizer state is kept in; absent: the parameters'.", any_value());
+    visit("rounding", self.rounding,
+          "How bf16 parameters and state are rounded after a step. nearest: what is less than half "
+          "a last digit is lost; stochastic: up or down at random, right in the mean, from "
+          "train.seed. What is fp32 is not rounded; not with state_dtype fp16.",
+          any_value());
     visit("in_backward", self.in_backward,
           "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
-          "with gradient_clip_norm, fp16_mixed or on_non_finite skip, which need all gradients.",
+          "with gradient_clip_norm, report_gradient_norm, fp16_mixed or on_non_finite skip, which "
+          "need all gradients.",
           any_value(), Effect::kNotLosses);
   }
 };
@@ -110,6 +132,7 @@ struct TrainSpec {
   int64_t seed = 1;
   int64_t warmup_steps_excluded = 2;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
+  bool report_gradient_norm = false;
 
   bool operator==(const TrainSpec&) const = default;
 
@@ -126,7 +149,8 @@ struct TrainSpec {
     visit("max_steps", self.max_steps,
           "Most optimizer steps, whatever epochs or sequences ask for; absent: no limit.",
           from_to(1, kMostSteps));
-    visit("seed", self.seed, "Of the random weights and of the shuffled order.",
+    visit("seed", self.seed,
+          "Of the random weights, of the shuffled order and of stochastic rounding.",
           from_to(0, kLargestSeed));
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps that stay out of step-time statistics.", from_to(0, kMostSteps),
@@ -135,6 +159,10 @@ struct TrainSpec {
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.",
           any_value());
+    visit("report_gradient_norm", self.report_gradient_norm,
+          "Whether each step's global gradient norm (L2) is reported also without "
+          "optimizer.gradient_clip_norm; not with optimizer.in_backward.",
+          any_value(), Effect::kNotLosses);
   }
 };
 

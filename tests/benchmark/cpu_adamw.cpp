@@ -45,14 +45,15 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A step of one unit of fp32 parameters.
+// A step of one unit.
 Measured step_of(const std::string& name, const OptimizerSpec& spec, int64_t elements,
-                 double bytes_per_element) {
-  const at::Tensor parameters = at::full({elements}, 0.1f);
-  const at::Tensor gradient = at::full({elements}, 0.01f);
-  auto optimizer = std::make_shared<Optimizer>(spec, std::vector{parameters});
+                 double bytes_per_element, at::ScalarType dtype = at::kFloat) {
+  const at::Tensor parameters = at::full({elements}, 0.1, dtype);
+  const at::Tensor gradient = at::full({elements}, 0.01, dtype);
+  auto optimizer = std::make_shared<Optimizer>(
+      spec, std::vector{FlatUnit{.parameters = parameters, .parts = {FlatPart{}}}}, /*seed=*/1);
   return {name, bytes_per_element * static_cast<double>(elements),
-          [=] { optimizer->step(0, parameters, gradient, 1e-3); }};
+          [=] { optimizer->step(0, 1, parameters, gradient, 1e-3); }};
 }
 
 }  // namespace
@@ -69,6 +70,8 @@ int main(int argc, char** argv) {
   adamw.weight_decay = 0.1;
   OptimizerSpec bf16_state = adamw;
   bf16_state.state_dtype = Dtype::kBf16;
+  OptimizerSpec stochastic = adamw;
+  stochastic.rounding = Rounding::kStochastic;
   OptimizerSpec sgd;
   sgd.kind = OptimizerKind::kSgd;
   sgd.momentum = 0.9;
@@ -79,6 +82,8 @@ int main(int argc, char** argv) {
       {"copy_", copied, [&] { to.copy_(from); }},
       step_of("adamw", adamw, elements, 28),
       step_of("adamw, bf16 state", bf16_state, elements, 20),
+      step_of("adamw, bf16", adamw, elements, 14, at::kBFloat16),
+      step_of("adamw, bf16, stochastic", stochastic, elements, 14, at::kBFloat16),
       step_of("sgd, momentum", sgd, elements, 20),
       step_of("adadelta", adadelta, elements, 28),
   };
@@ -96,7 +101,7 @@ int main(int argc, char** argv) {
   const double copy = std::max(gigabytes_per_s(all[0]), gigabytes_per_s(all[1]));
   for (const Measured& measured : all) {
     const double speed = gigabytes_per_s(measured);
-    std::printf("%-20s %8.1f ms %8.1f GB/s %5.0f%% of the faster copy\n", measured.name.c_str(),
+    std::printf("%-24s %8.1f ms %8.1f GB/s %5.0f%% of the faster copy\n", measured.name.c_str(),
                 median(measured.seconds) * 1e3, speed, 100 * speed / copy);
   }
 }

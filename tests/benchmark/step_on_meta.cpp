@@ -47,7 +47,7 @@ Figures measure(const RunSpec& spec) {
   std::vector<double> times;
   for (int i = 0; i < 20; ++i) {
     const auto start = Clock::now();
-    step.run(batches, 1e-4, 0.0, [] {});
+    step.run(i + 1, batches, 1e-4, 0.0, [] {});
     times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
   std::nth_element(times.begin(), times.begin() + 10, times.end());

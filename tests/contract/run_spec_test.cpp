@@ -138,10 +138,19 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK(contradiction(in_backward) == "no error");
   CHECK_THAT(contradiction(in_backward + "optimizer.gradient_clip_norm: 1"),
              Catch::StartsWith("'optimizer.in_backward': excludes optimizer.gradient_clip_norm"));
+  CHECK_THAT(contradiction(in_backward + "train.report_gradient_norm: true"),
+             Catch::StartsWith("'optimizer.in_backward': excludes train.report_gradient_norm"));
   CHECK_THAT(contradiction(in_backward + "precision: fp16_mixed"),
              Catch::StartsWith("'optimizer.in_backward': excludes precision fp16_mixed"));
   CHECK_THAT(contradiction(in_backward + "train.on_non_finite: skip"),
              Catch::StartsWith("'optimizer.in_backward': excludes train.on_non_finite skip"));
+
+  const std::string stochastic = "optimizer.rounding: stochastic\n";
+  CHECK(contradiction(stochastic) == "no error");
+  CHECK(contradiction(stochastic + "optimizer.state_dtype: bf16") == "no error");
+  CHECK(contradiction("optimizer.state_dtype: fp16") == "no error");
+  CHECK_THAT(contradiction(stochastic + "optimizer.state_dtype: fp16"),
+             Catch::StartsWith("'optimizer.rounding': stochastic rounds to bf16 alone"));
 
   for (const std::string when : {"every_steps: 5", "each_epoch: true"}) {
     CHECK_THAT(contradiction("evaluation." + when),

@@ -22,11 +22,13 @@ strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wr
 batch: {size_per_rank: 2, total: 16}
 precision: {parameters: bf16, reduction: fp16, buffers: bf16}
 activation_checkpointing: {every: 2}
-optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, beta1: 0.8, beta2: 0.7,
-            epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16}
+optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, no_decay: [norm, bias], beta1: 0.8,
+            beta2: 0.7, epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16,
+            rounding: stochastic}
 schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps: 40,
            step_size: 30, gamma: 0.5}
-train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip}
+train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip,
+        report_gradient_norm: true}
 evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, batches: 7}
 checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
              single_file: true, keep: 2}
@@ -138,6 +140,14 @@ TEST_CASE("a mistake in YAML names its place, its key, what is allowed and the n
              Catch::EndsWith("did you mean 'optimizer.learning_rate'?"));
   CHECK_THAT(message("stratgy.kind: ddp\n"), Catch::EndsWith("did you mean 'strategy'?"));
   CHECK_THAT(message("strategy..kind: ddp\n"), Catch::Contains("unknown key"));
+}
+
+TEST_CASE("weight decay leaves out roles that there are") {
+  CHECK(applied("optimizer.no_decay: [bias, norm]").optimizer.no_decay == TextList{"bias", "norm"});
+  CHECK(applied("optimizer.no_decay: []").optimizer.no_decay.empty());
+  CHECK(message("optimizer.no_decay: [norm, layers]\n") ==
+        "lab.yaml:1:28: 'optimizer.no_decay': 'layers' is none of what it can be; allowed: a list, "
+        "each item norm or bias");
 }
 
 TEST_CASE("a key that comes twice is refused, however it is spelled") {

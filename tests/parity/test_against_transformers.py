@@ -104,6 +104,24 @@ def test_plain(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     check(trainer, case, reference_for("plain"), spec, tmp_path)
 
 
+@pytest.mark.parametrize("sharding", ["full_shard", "hybrid_shard"])
+@cases(
+    Case("single"),
+    Case("single", "parameters", accumulation=2),
+    many=[(Case(k, o, r) for k, o, r in DISTRIBUTED if r != 3)],
+)
+def test_reported_norm(trainer, case, sharding, checkpoints, tokens, reference_for, tmp_path):
+    """Without clipping, and changing nothing."""
+    spec = case.spec(checkpoints["plain"], tokens)
+    spec["strategy"] |= {"sharding": sharding, "shard_group_size": 2}
+    spec["train"]["report_gradient_norm"] = True
+    run = train(trainer, spec, tmp_path)
+    assert_ranks_agree(run)
+    reference = reference_for("plain")
+    assert_close("loss", reference.losses, run.losses(), TOLERANCE)
+    assert_close("gradient_norm", reference.gradient_norms, run.gradient_norms(), TOLERANCE)
+
+
 @cases(
     many=[
         (Case("single", o, 1, a, clip=True) for o, a in product(["none", "optimizer"], [1, 2])),

@@ -14,10 +14,10 @@ import pytest
 import torch
 import yaml
 from agreement import assert_close
-from checkpoints import STEPS, TOTAL_BATCH
+from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
 from cover import pairwise_product
 from test_against_transformers import Case
-from trainer import TIME_LIMIT_S, free_port, rank_environment, train
+from trainer import TIME_LIMIT_S, free_port, log_file, rank_environment, start, train, wait_for
 from transformers import LlamaForCausalLM
 
 TOLERANCE = 1e-5
@@ -94,6 +94,7 @@ def test_resumed_run_equals_the_uninterrupted_one(
         {"optimizer": {"kind": "adadelta", "learning_rate": 1.0, "epsilon": 1e-6}},
         {"schedule": {"kind": "cosine", "warmup_steps": 3}},
         {"precision": "bf16_true"},
+        {"precision": "bf16_true", "optimizer": {"kind": "adamw", "rounding": "stochastic"}},
         {"precision": "bf16_mixed"},
         {"precision": "fp16_mixed"},
     ],
@@ -151,6 +152,132 @@ def test_auto_without_a_checkpoint_begins_at_the_beginning(
     run = train(trainer, SINGLE.spec(checkpoints["plain"], tokens, resume="auto"), tmp_path / "run")
     assert started(tmp_path / "run")["resumed_from_step"] == 0
     assert run.losses() == uninterrupted(SINGLE)[0].losses()
+
+
+# What a checkpoint's run and the run that goes on from it have in common
+
+
+@pytest.fixture(scope="module")
+def written_shuffled(trainer, checkpoints, tokens, tmp_path_factory):
+    """The specification and the checkpoint of a run with shuffled data."""
+    folder = tmp_path_factory.mktemp("shuffled") / "run"
+    spec = SINGLE.spec(checkpoints["plain"], tokens, **written("sharded"))
+    spec["data"]["shuffle"] = True
+    return spec, train(trainer, spec, folder), folder / "checkpoints" / f"step-{MIDDLE}"
+
+
+def with_key(spec: dict, key: str, value) -> dict:
+    section, name = key.split(".")
+    return spec | {section: spec.get(section, {}) | {name: value}}
+
+
+def refusal(trainer: Path, spec: dict, checkpoint: Path, folder: Path) -> str:
+    processes = start(trainer, spec | {"resume": str(checkpoint)}, folder)
+    wait_for(processes)
+    assert [process.returncode for process in processes] != [0] * len(processes)
+    return log_file(folder, 0).read_text()
+
+
+@pytest.mark.parametrize(
+    "key, value, said",
+    [
+        ("data.shuffle", False, "data.shuffle true; the run's is false"),
+        ("train.seed", 2, "train.seed 1; the run's is 2"),
+        ("evaluation.fraction", 0.25, "the rows trained on are 240; the run's is 180"),
+    ],
+)
+def test_other_sequences_are_refused(trainer, written_shuffled, tmp_path, key, value, said):
+    spec, _, checkpoint = written_shuffled
+    message = refusal(trainer, with_key(spec, key, value), checkpoint, tmp_path / "run")
+    assert said in message and "resume with the same" in message, message
+
+
+@pytest.mark.parametrize("length", [SEQUENCE_LENGTH, SEQUENCE_LENGTH - 1])
+def test_other_data_are_refused(trainer, written_shuffled, tokens, tmp_path, length):
+    rows = numpy.load(tokens)[:, : length + 1].copy()
+    rows[-1, -1] = (rows[-1, -1] + 1) % 97
+    numpy.save(tmp_path / "other.npy", rows)
+    spec, _, checkpoint = written_shuffled
+    spec = with_key(spec, "data.train", str(tmp_path / "other.npy"))
+    spec = with_key(spec, "data.sequence_length", length)
+    message = refusal(trainer, spec, checkpoint, tmp_path / "run")
+    if length == SEQUENCE_LENGTH:
+        assert "training data of other contents" in message, message
+    else:
+        assert f"data.sequence_length {SEQUENCE_LENGTH}; the run's is {length}" in message, message
+
+
+def test_moved_data_and_a_longer_run_go_on(trainer, written_shuffled, tokens, tmp_path):
+    spec, run, checkpoint = written_shuffled
+    shutil.copy(tokens, tmp_path / "moved.npy")
+    spec = with_key(spec, "data.train", str(tmp_path / "moved.npy"))
+    spec = with_key(spec, "train.steps", STEPS + 2)
+    again = train(trainer, spec | {"resume": str(checkpoint)}, tmp_path / "run")
+    assert again.losses()[: STEPS - MIDDLE] == run.losses()[MIDDLE:]
+    assert len(again.losses()) == STEPS + 2 - MIDDLE
+
+
+def test_a_seed_that_orders_nothing_may_differ(
+    trainer, uninterrupted, checkpoints, tokens, tmp_path
+):
+    run, folder = uninterrupted(SINGLE)
+    spec = with_key(SINGLE.spec(checkpoints["plain"], tokens), "train.seed", 2)
+    again = resume(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path / "run")
+    assert again.losses() == run.losses()[MIDDLE:]
+
+
+def changed_state(checkpoint: Path, folder: Path, change) -> Path:
+    """A copy without checksums, as older versions wrote them, whose trainer.json is changed."""
+    shutil.copytree(checkpoint, folder)
+    state = json.loads((folder / "trainer.json").read_text())
+    del state["xxh3_128"]
+    for file in state["files"]:
+        del file["xxh3_128"]
+    change(state)
+    (folder / "trainer.json").write_text(json.dumps(state))
+    return folder
+
+
+def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp_path):
+    def remove(state):
+        del state["data"], state["generators"]
+
+    spec, run, checkpoint = written_shuffled
+    older = changed_state(checkpoint, tmp_path / f"step-{MIDDLE}", remove)
+    again = resume(trainer, spec, older, tmp_path / "run")
+    assert again.losses() == run.losses()[MIDDLE:]
+
+
+def generators(run_folder: Path, step: int) -> list[dict]:
+    file = run_folder / "checkpoints" / f"step-{step}" / "trainer.json"
+    return json.loads(file.read_text())["generators"]
+
+
+def test_every_rank_goes_on_with_its_random_generator(
+    trainer, uninterrupted, checkpoints, tokens, tmp_path
+):
+    """Nothing of the model draws, so they stand at the end where they stood in the middle."""
+    torch.manual_seed(5)
+    states = []
+    for _ in range(2):
+        torch.rand(100)
+        states.append({"cpu": bytes(torch.get_rng_state().tolist()).hex(), "cuda": None})
+    case = Case("fsdp", ranks=2)
+    _, folder = uninterrupted(case, state_dict="sharded")
+    assert len(generators(folder, MIDDLE)) == 2
+    changed = changed_state(
+        folder / "checkpoints" / f"step-{MIDDLE}",
+        tmp_path / f"step-{MIDDLE}",
+        lambda state: state.update(generators=states),
+    )
+    spec = case.spec(checkpoints["plain"], tokens, checkpoint={"at_end": True})
+    resume(trainer, spec, changed, tmp_path / "run")
+    assert generators(tmp_path / "run", STEPS) == states
+
+    # Another number of ranks draws other numbers in any case.
+    spec = SINGLE.spec(checkpoints["plain"], tokens, checkpoint={"at_end": True})
+    resume(trainer, spec, changed, tmp_path / "single")
+    assert generators(tmp_path / "single", STEPS)[0] not in states
 
 
 # Kill -9

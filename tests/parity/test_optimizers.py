@@ -107,12 +107,27 @@ BETAS = (OPTIMIZER["beta1"], OPTIMIZER["beta2"])
 ADAM = {name: OPTIMIZER[name] for name in ("learning_rate", "beta1", "beta2", "epsilon")}
 TORCH_ADAM = dict(lr=OPTIMIZER["learning_rate"], betas=BETAS, eps=OPTIMIZER["epsilon"])
 
+
+def without_decay_of_norms(
+    parameters: list[torch.nn.Parameter], weight_decay: float
+) -> list[dict]:
+    """The small LLaMA's only vectors are the weights of its norms; it has no biases."""
+    return [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0},
+    ]
+
+
 # The optimizer's keys, and PyTorch's with the same settings.
 OPTIMIZERS: dict[str, tuple[dict, MakeOptimizer]] = {
     "adamw": ({"kind": "adamw", **ADAM}, lambda p: AdamW(p, **TORCH_ADAM, weight_decay=0)),
     "adamw_decay": (
         {"kind": "adamw", **ADAM, "weight_decay": 1.0},
         lambda p: AdamW(p, **TORCH_ADAM, weight_decay=1.0),
+    ),
+    "adamw_no_decay": (
+        {"kind": "adamw", **ADAM, "weight_decay": 5.0, "no_decay": ["norm", "bias"]},
+        lambda p: AdamW(without_decay_of_norms(p, 5.0), **TORCH_ADAM),
     ),
     "adam_decay": (
         {"kind": "adam", **ADAM, "weight_decay": 0.03},
@@ -126,6 +141,10 @@ OPTIMIZERS: dict[str, tuple[dict, MakeOptimizer]] = {
     "sgd_momentum_decay": (
         {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.03},
         lambda p: SGD(p, lr=0.05, momentum=0.9, weight_decay=0.03),
+    ),
+    "sgd_no_decay": (
+        {"kind": "sgd", "learning_rate": 0.1, "weight_decay": 0.3, "no_decay": ["norm"]},
+        lambda p: SGD(without_decay_of_norms(p, 0.3), lr=0.1),
     ),
     "adadelta": (
         {"kind": "adadelta", "learning_rate": 0.5, "rho": 0.9, "epsilon": 1e-4},
@@ -171,6 +190,19 @@ def test_references_are_worth_comparing(optimizer_references):
         assert reference.losses[-1] < reference.losses[0] - 0.1, name
 
 
+@pytest.mark.parametrize("name, decay", [("adamw_no_decay", 5.0), ("sgd_no_decay", 0.3)])
+def test_no_decay_is_worth_comparing(name, decay, checkpoints, tokens, optimizer_references):
+    def with_all_decayed(parameters):
+        optimizer = OPTIMIZERS[name][1](parameters)
+        for group in optimizer.param_groups:
+            group["weight_decay"] = decay
+        return optimizer
+
+    decayed = train_reference(checkpoints["plain"], tokens, with_all_decayed)
+    with pytest.raises(AssertionError):
+        assert_close("loss", optimizer_references[name].losses, decayed.losses, 50 * TOLERANCE)
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", ["adamw_decay", "adam_decay", "sgd_momentum"])
 def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_references, tmp_path):
@@ -186,6 +218,40 @@ def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_refe
     assert_close("loss", in_fp32, run.losses(), BF16_STATE_TO_FP32_TOLERANCE)
     with pytest.raises(AssertionError):  # the state was really another dtype's
         assert_close("loss", in_fp32, run.losses(), BF16_STATE_TOLERANCE)
+
+
+ROUNDED_STEPS = 100
+ROUNDED = {"kind": "adamw", "learning_rate": 1e-4, "beta2": 0.999}
+
+
+@pytest.fixture(scope="module")
+def fp32_losses(trainer, checkpoints, tokens, tmp_path_factory) -> list[float]:
+    spec = spec_for(checkpoints["plain"], tokens, SINGLE, ROUNDED, ROUNDED_STEPS)
+    return train(trainer, spec, tmp_path_factory.mktemp("fp32") / "run").losses()
+
+
+def train_in_bf16(trainer, checkpoint, tokens, strategy, rounding, folder) -> list[float]:
+    optimizer = ROUNDED | {"rounding": rounding}
+    spec = spec_for(checkpoint, tokens, strategy, optimizer, ROUNDED_STEPS)
+    run = train(trainer, spec | {"precision": "bf16_true"}, folder)
+    assert_ranks_agree(run)
+    return run.losses()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_stochastic_rounding_follows_fp32(
+    trainer, strategy, checkpoints, tokens, fp32_losses, tmp_path
+):
+    losses = train_in_bf16(
+        trainer, checkpoints["plain"], tokens, STRATEGIES[strategy], "stochastic", tmp_path
+    )
+    assert_close("loss", fp32_losses, losses, 3e-3)
+
+
+def test_rounding_to_nearest_stalls(trainer, checkpoints, tokens, fp32_losses, tmp_path):
+    """Most updates of 1e-4 are below half a last digit of the weights."""
+    losses = train_in_bf16(trainer, checkpoints["plain"], tokens, SINGLE, "nearest", tmp_path)
+    assert losses[0] - losses[-1] < 0.3 * (fp32_losses[0] - fp32_losses[-1])
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ class StateReader {
           throw ConfigError(file_.string(), name, "is missing");
         }
       });
+    } else if constexpr (std::same_as<T, bool>) {
+      require(value.is_boolean(), key, value, "true or false");
+      member = value.get<bool>();
     } else if constexpr (std::same_as<T, int64_t>) {
       constexpr uint64_t kLargest = int64_t{1} << 60;
       require(value.is_number_unsigned() && value.get<uint64_t>() <= kLargest, key, value,

@@ -24,6 +24,42 @@ struct GradientScalerState {
   }
 };
 
+// Which sequences a run reads, and in which order.
+struct DataOrder {
+  DataKind kind{};
+  std::string digest;  // of the contents of the training set and, for chess, of the tokenizer
+  int64_t rows = 0;    // that are trained on
+  int64_t sequence_length = 0;
+  bool shuffle = false;
+  int64_t seed = 0;
+
+  bool operator==(const DataOrder&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("kind", self.kind);
+    visit("digest", self.digest);
+    visit("rows", self.rows);
+    visit("sequence_length", self.sequence_length);
+    visit("shuffle", self.shuffle);
+    visit("seed", self.seed);
+  }
+};
+
+// States of one rank's random generators, their bytes in hexadecimal.
+struct GeneratorState {
+  std::string cpu;
+  std::optional<std::string> cuda;  // where the rank's device is one
+
+  bool operator==(const GeneratorState&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("cpu", self.cpu);
+    visit("cuda", self.cuda);
+  }
+};
+
 struct CheckpointFile {
   std::string name;
   int64_t size_bytes = 0;
@@ -54,6 +90,9 @@ struct TrainerState {
   std::optional<double> validation_loss;       // of these parameters, when they were evaluated
   std::optional<double> best_validation_loss;  // so far
   std::optional<GradientScalerState> gradient_scaler;
+  // Absent in checkpoints of older versions:
+  std::optional<DataOrder> data;
+  std::optional<std::vector<GeneratorState>> generators;  // by rank
   std::vector<CheckpointFile> files;  // all but trainer.json, whose own checksum stands behind them
 
   bool operator==(const TrainerState&) const = default;
@@ -70,6 +109,8 @@ struct TrainerState {
     visit("validation_loss", self.validation_loss);
     visit("best_validation_loss", self.best_validation_loss);
     visit("gradient_scaler", self.gradient_scaler);
+    visit("data", self.data);
+    visit("generators", self.generators);
     visit("files", self.files);
   }
 };

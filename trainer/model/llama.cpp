@@ -14,7 +14,7 @@ ParameterPtr make_weight(std::vector<NamedTensor> tensors) {
 
 ParameterPtr make_norm_weight(const std::string& name, int64_t width) {
   return c10::make_intrusive<Parameter>(std::vector<NamedTensor>{{name, {width}}},
-                                        Initialization::kOnes);
+                                        Initialization::kOnes, ParameterRole::kNorm);
 }
 
 class EmbeddingModule : public Module {

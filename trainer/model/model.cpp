@@ -24,9 +24,11 @@ std::vector<int64_t> stacked_shape(const std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
-Parameter::Parameter(std::vector<NamedTensor> tensors, Initialization initialization)
+Parameter::Parameter(std::vector<NamedTensor> tensors, Initialization initialization,
+                     ParameterRole role)
     : tensors_(std::move(tensors)),
       initialization_(initialization),
+      role_(role),
       shape_(stacked_shape(tensors_)) {}
 
 int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }

@@ -22,7 +22,8 @@
 // Parameter::gradient.
 namespace fsdp {
 
-enum class Initialization { kNormal, kOnes };  // kNormal: mean 0, standard deviation 0.02
+enum class Initialization { kNormal, kOnes };        // kNormal: mean 0, standard deviation 0.02
+enum class ParameterRole { kWeight, kNorm, kBias };  // kNorm: the weight of one; kBias: any bias
 
 // A tensor under its checkpoint's (Hugging Face's) name.
 struct NamedTensor {
@@ -34,10 +35,12 @@ struct NamedTensor {
 // projections are one matrix product).
 class Parameter : public c10::intrusive_ptr_target {
  public:
-  Parameter(std::vector<NamedTensor> tensors, Initialization initialization);
+  Parameter(std::vector<NamedTensor> tensors, Initialization initialization,
+            ParameterRole role = ParameterRole::kWeight);
 
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
   Initialization initialization() const { return initialization_; }
+  ParameterRole role() const { return role_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const;
 
@@ -47,6 +50,7 @@ class Parameter : public c10::intrusive_ptr_target {
  private:
   std::vector<NamedTensor> tensors_;
   Initialization initialization_;
+  ParameterRole role_;
   std::vector<int64_t> shape_;
 };
 using ParameterPtr = c10::intrusive_ptr<Parameter>;

@@ -20,14 +20,37 @@ struct Step {
   double learning_rate;
   at::Tensor number;
   std::optional<at::Tensor> skip;
+  double weight_decay = 0;
 };
 
-// A unit or a block of it; all of one dtype when it is stepped.
+// A unit or a part of it; all of one dtype when it is stepped.
 struct Operands {
   at::Tensor parameters;
   at::Tensor gradient;
   std::vector<at::Tensor> state;
+
+  Operands part(int64_t begin, int64_t size) const {
+    Operands part{parameters.narrow(0, begin, size), gradient.narrow(0, begin, size), {}};
+    for (const at::Tensor& tensor : state) part.state.push_back(tensor.narrow(0, begin, size));
+    return part;
+  }
+
+  // What a step writes.
+  std::vector<at::Tensor> written() const {
+    std::vector<at::Tensor> tensors{parameters};
+    tensors.insert(tensors.end(), state.begin(), state.end());
+    return tensors;
+  }
 };
+
+double decay_of(ParameterRole role, const OptimizerSpec& spec) {
+  const auto is_left_out = [&](std::string_view word) {
+    return std::ranges::find(spec.no_decay, word) != spec.no_decay.end();
+  };
+  const bool is_undecayed = (role == ParameterRole::kNorm && is_left_out("norm")) ||
+                            (role == ParameterRole::kBias && is_left_out("bias"));
+  return is_undecayed ? 0 : spec.weight_decay;
+}
 
 std::vector<std::string> state_names(const OptimizerSpec& spec) {
   switch (spec.kind) {
@@ -55,7 +78,7 @@ void adam(const Step& step, const Operands& operands) {
   launch("fused_adam", {parameters, gradient, state[0], state[1]}, {parameters, state[0], state[1]},
          [&] {
            fused({parameters}, {gradient}, {state[0]}, {state[1]}, /*max_exp_avg_sqs=*/{},
-                 {step.number}, step.learning_rate, spec.beta1, spec.beta2, spec.weight_decay,
+                 {step.number}, step.learning_rate, spec.beta1, spec.beta2, step.weight_decay,
                  spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, step.skip);
          });
 }
@@ -64,7 +87,7 @@ void adam(const Step& step, const Operands& operands) {
 void sgd(const Step& step, const Operands& operands) {
   const auto& [parameters, gradient, state] = operands;
   launch("fused_sgd", {parameters, gradient}, {parameters}, [&] {
-    at::_fused_sgd_({parameters}, {gradient}, state, step.spec.weight_decay, step.spec.momentum,
+    at::_fused_sgd_({parameters}, {gradient}, state, step.weight_decay, step.spec.momentum,
                     step.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
                     /*is_first_step=*/false, /*grad_scale=*/{}, step.skip);
   });
@@ -78,7 +101,7 @@ void adadelta(const Step& step, const Operands& operands) {
   const at::Tensor& square_average = operands.state[0];
   const at::Tensor& accumulated_delta = operands.state[1];
   at::Tensor gradient = operands.gradient;
-  if (step.spec.weight_decay != 0) gradient = gradient.add(parameters, step.spec.weight_decay);
+  if (step.weight_decay != 0) gradient = gradient.add(parameters, step.weight_decay);
 
   square_average.mul_(rho).addcmul_(gradient, gradient, 1 - rho);
   at::Tensor delta = accumulated_delta.add(epsilon).sqrt_();
@@ -113,38 +136,94 @@ void update(const Step& step, const Operands& operands) {
   }
 }
 
-// Steps `size` elements from `start` on in `dtype`; what has another one is converted there and
-// back.
-void update_block(const Step& step, const Operands& whole, int64_t start, int64_t size,
-                  at::ScalarType dtype) {
-  const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, start, size); };
-  Operands block{part(whole.parameters).to(dtype), part(whole.gradient).to(dtype), {}};
-  for (const at::Tensor& tensor : whole.state) block.state.push_back(part(tensor).to(dtype));
-  update(step, block);
-  const auto write_back = [&](const at::Tensor& tensor, const at::Tensor& updated) {
-    if (tensor.scalar_type() != dtype) part(tensor).copy_(updated);
-  };
-  write_back(whole.parameters, block.parameters);
-  for (size_t i = 0; i < block.state.size(); ++i) write_back(whole.state[i], block.state[i]);
+// Steps in `dtype`; what has another one is converted there and back, at random with `draws`.
+void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
+                  const std::optional<Draws>& draws) {
+  Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
+  for (const at::Tensor& tensor : block.state) converted.state.push_back(tensor.to(dtype));
+  update(step, converted);
+  const std::vector<at::Tensor> to = block.written();
+  const std::vector<at::Tensor> from = converted.written();
+  if (draws) return round_stochastically(to, from, *draws);
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].scalar_type() != dtype) to[i].copy_(from[i]);
+  }
 }
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<at::Tensor>& parameters)
-    : spec_(spec), state_names_(state_names(spec)) {
-  for (const at::Tensor& unit : parameters) {
-    at::TensorOptions options = unit.options();
-    if (spec.state_dtype) options = options.dtype(scalar_type_of(*spec.state_dtype));
-    UnitState& state = units_.emplace_back();
-    for (size_t i = 0; i < state_names_.size(); ++i) {
-      state.tensors.push_back(at::zeros(unit.sizes(), options));
-    }
-    state.steps = at::zeros({}, options.dtype(at::kFloat));
+std::vector<FlatUnit> flat_units(const ShardStore& store) {
+  const std::vector<at::Tensor> parameters = store.optimizer_parameters();
+  std::vector<FlatUnit> units;
+  for (int unit = 0; unit < store.unit_count(); ++unit) {
+    FlatUnit& flat = units.emplace_back(FlatUnit{parameters[unit], {}});
+    store.layout(unit).for_each_part(
+        flat.parameters, store.options().shard_index,
+        [&](const Parameter& parameter, int64_t first_element, const at::Tensor& part) {
+          flat.parts.push_back({.parameter = parameter.tensors().front().name,
+                                .role = parameter.role(),
+                                .begin = part.storage_offset() - flat.parameters.storage_offset(),
+                                .first_element = first_element});
+        });
   }
+  return units;
 }
 
-void Optimizer::step(int unit, const at::Tensor& parameters, const at::Tensor& gradient,
-                     double learning_rate, const at::Tensor& found_non_finite) {
+Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed)
+    : spec_(spec), seed_(seed), state_names_(state_names(spec)) {
+  for (const FlatUnit& unit : units) units_.push_back(make_state(unit));
+}
+
+Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
+  at::TensorOptions options = unit.parameters.options();
+  if (spec_.state_dtype) options = options.dtype(scalar_type_of(*spec_.state_dtype));
+  UnitState state;
+  for (size_t i = 0; i < state_names_.size(); ++i) {
+    state.tensors.push_back(at::zeros(unit.parameters.sizes(), options));
+  }
+  std::vector<at::Tensor> written = state.tensors;
+  written.push_back(unit.parameters);
+  const auto is_bfloat16 = [](const at::Tensor& tensor) {
+    return tensor.scalar_type() == at::kBFloat16;
+  };
+  state.is_rounded_at_random =
+      spec_.rounding == Rounding::kStochastic && std::ranges::any_of(written, is_bfloat16);
+  state.dtype = state.is_rounded_at_random ? at::kFloat : unit.parameters.scalar_type();
+  for (const at::Tensor& tensor : written) {
+    state.dtype = at::promoteTypes(state.dtype, tensor.scalar_type());
+  }
+  state.is_blockwise = spec_.kind == OptimizerKind::kAdadelta ||
+                       std::ranges::any_of(written, [&](const at::Tensor& tensor) {
+                         return tensor.scalar_type() != state.dtype;
+                       });
+  state.ranges = ranges_of(unit, state.is_rounded_at_random);
+  state.steps = at::zeros({}, options.dtype(at::kFloat));
+  return state;
+}
+
+std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit,
+                                                   bool is_rounded_at_random) const {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < unit.parts.size(); ++i) {
+    const FlatPart& part = unit.parts[i];
+    const bool is_last = i + 1 == unit.parts.size();
+    const int64_t end = is_last ? unit.parameters.numel() : unit.parts[i + 1].begin;
+    const double weight_decay = decay_of(part.role, spec_);
+    if (ranges.empty() || is_rounded_at_random || ranges.back().weight_decay != weight_decay) {
+      ranges.push_back({.begin = part.begin,
+                        .size = 0,
+                        .weight_decay = weight_decay,
+                        .draws = {.parameter_key = random_key(seed_, part.parameter),
+                                  .first_element = part.first_element}});
+    }
+    ranges.back().size = end - ranges.back().begin;
+  }
+  return ranges;
+}
+
+void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
+                     const at::Tensor& gradient, double learning_rate,
+                     const at::Tensor& found_non_finite) {
   const UnitState& state = units_.at(unit);
   Step step{spec_, learning_rate, state.steps, std::nullopt};
   if (found_non_finite.defined()) {
@@ -155,16 +234,20 @@ void Optimizer::step(int unit, const at::Tensor& parameters, const at::Tensor& g
   }
 
   const Operands whole{parameters, gradient, state.tensors};
-  at::ScalarType dtype = parameters.scalar_type();
-  bool converts = false;
-  for (const at::Tensor& tensor : state.tensors) {
-    converts |= tensor.scalar_type() != parameters.scalar_type();
-    dtype = at::promoteTypes(dtype, tensor.scalar_type());
-  }
-  if (!converts && spec_.kind != OptimizerKind::kAdadelta) return update(step, whole);
-  const int64_t block = parameters.is_cpu() ? kBlockCpu : kBlockCuda;
-  for (int64_t start = 0; start < parameters.numel(); start += block) {
-    update_block(step, whole, start, std::min(block, parameters.numel() - start), dtype);
+  const int64_t block_size = parameters.is_cpu() ? kBlockCpu : kBlockCuda;
+  for (const Range& range : state.ranges) {
+    step.weight_decay = range.weight_decay;
+    const int64_t most = state.is_blockwise ? block_size : range.size;
+    for (int64_t done = 0; done < range.size; done += most) {
+      std::optional<Draws> draws;
+      if (state.is_rounded_at_random) {
+        draws = range.draws;
+        draws->step = number;
+        draws->first_element += done;
+      }
+      const int64_t size = std::min(most, range.size - done);
+      update_block(step, whole.part(range.begin + done, size), state.dtype, draws);
+    }
   }
 }
 

@@ -2,30 +2,54 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "contract/spec/run_spec.h"
+#include "trainer/strategy/shard_store.h"
+#include "trainer/step/stochastic_rounding.h"
 
 namespace fsdp {
+
+// Elements of one parameter in a flat tensor.
+struct FlatPart {
+  std::string parameter;
+  ParameterRole role = ParameterRole::kWeight;
+  int64_t begin = 0;          // in the flat tensor
+  int64_t first_element = 0;  // of the parameter
+
+  bool operator==(const FlatPart&) const = default;
+};
+
+// A unit as the optimizer sees it.
+struct FlatUnit {
+  at::Tensor parameters;        // [numel]
+  std::vector<FlatPart> parts;  // in order, each up to the next one's begin; zeros before the first
+};
+
+// This rank's part of every unit, where the optimizer works.
+std::vector<FlatUnit> flat_units(const ShardStore& store);
 
 // Steps flat parameters, unit by unit, as torch.optim's AdamW, Adam, SGD and Adadelta do.
 //
 // State lives beside the parameters, in optimizer.state_dtype or else in their dtype, and is
 // allocated from the start. Where the two dtypes differ, a step computes in the wider one, block by
-// block, and rounds to nearest what it writes back. Different units may be stepped from different
+// block, and rounds what it writes back: to nearest, or, with optimizer.rounding stochastic, at
+// random from the seed, the step and the element's place in its parameter alone; then it computes
+// in fp32 also where both dtypes are bfloat16. Different units may be stepped from different
 // threads, one at a time.
 class Optimizer {
  public:
-  // `parameters`: one flat tensor per unit; only their sizes, dtypes and devices are kept.
-  Optimizer(const OptimizerSpec& spec, const std::vector<at::Tensor>& parameters);
+  // Of the units' parameters only sizes, dtypes and devices are kept.
+  Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed);
 
-  // One step of unit `unit`, in place, on the current stream. `gradient`: as the parameters in
-  // size, dtype and device; read only. `found_non_finite`: undefined, or 0-dimensional fp32 on the
-  // parameters' device; where it is not 0, parameters, state and the number of steps stay as they
-  // are, which is decided on the device without waiting for it.
-  void step(int unit, const at::Tensor& parameters, const at::Tensor& gradient,
+  // Step `number` of the run on unit `unit`, in place, on the current stream. `gradient`: as the
+  // parameters in size, dtype and device; read only. `found_non_finite`: undefined, or
+  // 0-dimensional fp32 on the parameters' device; where it is not 0, parameters, state and the
+  // number of steps stay as they are, which is decided on the device without waiting for it.
+  void step(int unit, int64_t number, const at::Tensor& parameters, const at::Tensor& gradient,
             double learning_rate, const at::Tensor& found_non_finite = {});
 
   // What a checkpoint keeps of a unit: names as in PyTorch's optimizer state, and flat tensors of
@@ -38,12 +62,27 @@ class Optimizer {
   void set_steps(double steps);
 
  private:
+  // Consecutive elements of a unit that are stepped alike.
+  struct Range {
+    int64_t begin;
+    int64_t size;
+    double weight_decay;
+    Draws draws;  // but for the step
+  };
   struct UnitState {
     std::vector<at::Tensor> tensors;
+    at::ScalarType dtype;  // that a step computes in
+    bool is_rounded_at_random;
+    bool is_blockwise;
+    std::vector<Range> ranges;
     at::Tensor steps;  // 0-dimensional, fp32
   };
 
+  UnitState make_state(const FlatUnit& unit) const;
+  std::vector<Range> ranges_of(const FlatUnit& unit, bool is_rounded_at_random) const;
+
   OptimizerSpec spec_;
+  int64_t seed_;
   std::vector<std::string> state_names_;
   std::vector<UnitState> units_;
 };

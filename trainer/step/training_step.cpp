@@ -7,9 +7,9 @@
 namespace fsdp {
 namespace {
 
-Optimizer make_optimizer(const OptimizerSpec& spec, const ShardStore& store) {
+Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store) {
   const UncountedMemory where_the_parameters_are(store.is_offloaded());
-  return Optimizer(spec, store.optimizer_parameters());
+  return Optimizer(spec.optimizer, flat_units(store), spec.train.seed);
 }
 
 // As at::isfinite, which meta tensors do not have.
@@ -35,11 +35,11 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       engine_(model_, units_, *strategy_, backend.streams(), backend.kernels(),
               {.checkpoint_every = spec.activation_checkpointing.every,
                .prefetch = spec.strategy.prefetch}),
-      optimizer_(make_optimizer(spec.optimizer, store_)) {
+      optimizer_(make_optimizer(spec, store_)) {
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
 }
 
-TrainingStep::Result TrainingStep::run(std::span<Batch> micro_batches, double learning_rate,
+TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batches, double learning_rate,
                                        double vote, const std::function<void()>& at_forward_end) {
   Result result;
   if (scaler_) {
@@ -48,8 +48,8 @@ TrainingStep::Result TrainingStep::run(std::span<Batch> micro_batches, double le
   }
   leave_out_.reset();
   store_.begin_step(
-      [this, learning_rate](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-        optimizer_.step(unit, parameters, gradient, learning_rate, leave_out_);
+      [=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+        optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
       });
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
@@ -68,15 +68,14 @@ void TrainingStep::check_gradients(Result& result) {
     leave_out = scaler_->unscale(store_.gradients(), world_, device);
     scaler_->update(backend_.read(leave_out) != 0);
   }
-  if (const auto max_norm = spec_.optimizer.gradient_clip_norm) {
-    result.gradient_norm =
-        clip_gradients(store_.gradients(), *max_norm, mesh_.shard_group(), device);
+  const std::optional<double> max_norm = spec_.optimizer.gradient_clip_norm;
+  if (max_norm || spec_.train.report_gradient_norm) {
+    result.gradient_norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), device);
   }
+  if (max_norm) clip_gradients(store_.gradients(), result.gradient_norm, *max_norm);
   if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
     at::Tensor is_bad = is_not_finite(result.loss);
-    if (result.gradient_norm.defined()) {
-      is_bad.bitwise_or_(is_not_finite(result.gradient_norm));
-    }
+    if (max_norm) is_bad.bitwise_or_(is_not_finite(result.gradient_norm));
     if (store_.is_offloaded()) is_bad = is_bad.to(backend_.host());
     if (leave_out.defined()) is_bad.bitwise_or_(leave_out.to(at::kBool));
     leave_out = is_bad.to(at::kFloat);

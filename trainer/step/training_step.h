@@ -33,9 +33,9 @@ class TrainingStep {
     at::Tensor is_left_out;    // not 0: parameters and state are as before; undefined: never
     double gradient_scale = 1.0;
   };
-  // One optimizer step. `vote`: of this rank, summed over all, without a collective of its own.
+  // Optimizer step number `step` of the run, from 1. `vote`: of this rank, summed over all, without a collective of its own.
   // Calls `at_forward_end` after the last micro-batch's forward.
-  Result run(std::span<Batch> micro_batches, double learning_rate, double vote,
+  Result run(int64_t step, std::span<Batch> micro_batches, double learning_rate, double vote,
              const std::function<void()>& at_forward_end);
 
   // See Engine::evaluate.

@@ -20,7 +20,8 @@ int shard_group_size(const StrategySpec& spec, int world_size) {
 
 // Whether the gradients of all units are needed before the first one is stepped.
 bool needs_all_gradients(const RunSpec& spec) {
-  return spec.optimizer.gradient_clip_norm || spec.precision.kind == PrecisionKind::kFp16Mixed ||
+  return spec.optimizer.gradient_clip_norm || spec.train.report_gradient_norm ||
+         spec.precision.kind == PrecisionKind::kFp16Mixed ||
          spec.train.on_non_finite == OnNonFinite::kSkip;
 }
 

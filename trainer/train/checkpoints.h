@@ -39,6 +39,8 @@ class Checkpoints {
   std::vector<Piece> optimizer_pieces() const;
   std::vector<Piece> weight_pieces() const;
   void write_full_weights(CheckpointWriter& checkpoint);
+  // Every rank's, on rank 0.
+  std::vector<GeneratorState> generators(int64_t step) const;
 
   const RunSpec& spec_;
   RunPaths paths_;

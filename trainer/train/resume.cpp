@@ -1,5 +1,8 @@
 #include "trainer/train/resume.h"
 
+#include "contract/inputs/file_digest.h"
+#include "contract/inputs/inputs.h"
+#include "contract/record/digest.h"
 #include "contract/record/start_up.h"
 #include "contract/text/config_error.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
@@ -70,7 +73,41 @@ Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
   return {.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
 }
 
-void check_fits(const RunSpec& spec, const path& folder, const TrainerState& state) {
+std::string text_of(bool value) { return value ? "true" : "false"; }
+
+// The first difference between what was read and what would be, "data.shuffle true; the run's is
+// false"; empty: none.
+std::string difference(const DataOrder& was, const DataOrder& now) {
+  const auto differs = [](const std::string& key, const std::string& before,
+                          const std::string& after) {
+    return key + ' ' + before + "; the run's is " + after;
+  };
+  if (was.kind != now.kind) {
+    return differs("data.kind", std::string(name_of(was.kind)), std::string(name_of(now.kind)));
+  }
+  if (was.sequence_length != now.sequence_length) {
+    return differs("data.sequence_length", std::to_string(was.sequence_length),
+                   std::to_string(now.sequence_length));
+  }
+  if (was.digest != now.digest) {
+    return differs("training data of other contents (data.train, data.tokenizer), digest",
+                   was.digest, now.digest);
+  }
+  if (was.rows != now.rows) {
+    return differs("evaluation.fraction such that the rows trained on are",
+                   std::to_string(was.rows), std::to_string(now.rows));
+  }
+  if (was.shuffle != now.shuffle) {
+    return differs("data.shuffle", text_of(was.shuffle), text_of(now.shuffle));
+  }
+  if (was.shuffle && was.seed != now.seed) {
+    return differs("train.seed", std::to_string(was.seed), std::to_string(now.seed));
+  }
+  return "";
+}
+
+void check_fits(const RunSpec& spec, const path& folder, const TrainerState& state,
+                const DataOrder& data) {
   const auto refuse = [&](const std::string& problem) {
     throw ConfigError(folder.string(), "resume", problem);
   };
@@ -83,6 +120,12 @@ void check_fits(const RunSpec& spec, const path& folder, const TrainerState& sta
            std::to_string(state.step) + " steps; the run's batch.total is " +
            std::to_string(total_batch(spec)) + "; resume with the same total");
   }
+  if (const std::string found = state.data ? difference(*state.data, data) : ""; !found.empty()) {
+    const bool is_model = state.state_dict == StateDict::kFull;
+    refuse("was written with " + found +
+           ", so that it would read other sequences than were left; " + "resume with the same" +
+           (is_model ? ", or train these weights anew, with this folder as model.source" : ""));
+  }
   if (state.gradient_scaler.has_value() != (spec.precision.kind == PrecisionKind::kFp16Mixed)) {
     refuse("was written with another precision; both or neither must be fp16_mixed");
   }
@@ -90,7 +133,27 @@ void check_fits(const RunSpec& spec, const path& folder, const TrainerState& sta
 
 }  // namespace
 
-Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, ProcessGroup& world) {
+DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world) {
+  std::string digest;
+  if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
+    const path training = training_file(spec.data);
+    begin_start_up_part("reading " + training.string());
+    digest = file_digest(training);
+    if (spec.data.kind == DataKind::kChess) {
+      digest = text_digest(digest + file_digest(tokenizer_file(spec.data)));
+    }
+  }
+  pause_start_up();
+  return {.kind = spec.data.kind,
+          .digest = world.agree("data_digest", digest),
+          .rows = rows,
+          .sequence_length = spec.data.sequence_length,
+          .shuffle = spec.data.shuffle,
+          .seed = spec.train.seed};
+}
+
+Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,
+                                ProcessGroup& world) {
   // What an earlier writer left unfinished goes before any rank looks.
   if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
     remove_partial_checkpoints(paths);
@@ -98,7 +161,7 @@ Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, Proc
   if (!spec.resume.is_given()) return {};
   Resumed resumed = spec.resume.is_auto ? newest_whole_checkpoint(paths, world)
                                         : checkpoint_at(spec.resume.path, world);
-  if (resumed.reader) check_fits(spec, resumed.reader->folder(), resumed.reader->state());
+  if (resumed.reader) check_fits(spec, resumed.reader->folder(), resumed.reader->state(), data);
   return resumed;
 }
 

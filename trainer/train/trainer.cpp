@@ -7,6 +7,7 @@
 #include "contract/record/log.h"
 #include "contract/record/start_up.h"
 #include "contract/text/numbers.h"
+#include "trainer/train/random_state.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"
 
@@ -65,7 +66,8 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       sampler_(data_.training().size(), total_batch(spec), spec.data.shuffle, spec.train.seed),
       steps_per_epoch_(steps_per_epoch(data_.training().size(), total_batch(spec))),
       steps_planned_(planned_steps(spec, steps_per_epoch_)),
-      resumed_(open_resumed_checkpoint(spec, paths, group)),
+      data_order_(data_order(spec, data_.training().size(), group)),
+      resumed_(open_resumed_checkpoint(spec, paths, data_order_, group)),
       mesh_(make_mesh(spec, group)),
       step_(spec, begin_building(spec), backend, mesh_, group,
             weight_source(spec, resumed_.reader.get())),
@@ -76,6 +78,13 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
   if (!resumed_.reader) return;
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load(*resumed_.reader);
+  // Other ranks than wrote it draw other numbers.
+  if (state.generators && std::ssize(*state.generators) == group.size() &&
+      !set_generator_state((*state.generators)[group.rank()], backend.device())) {
+    if (!resumed_.warning.empty()) resumed_.warning += "; ";
+    resumed_.warning +=
+        "the checkpoint's random generators are of another libtorch; they begin anew";
+  }
   steps_done_ = state.step;
   best_validation_loss_ = state.best_validation_loss;
   resumed_.reader.reset();
@@ -119,7 +128,7 @@ Trainer::Report Trainer::do_step(int64_t step) {
                                   spec_, backend_.device());
   report.event.learning_rate = schedule_.learning_rate(step);
   const TrainingStep::Result result = step_.run(
-      batches.micro_batches, report.event.learning_rate, stop_requested() ? 1.0 : 0.0, [&] {
+      step, batches.micro_batches, report.event.learning_rate, stop_requested() ? 1.0 : 0.0, [&] {
         report.event.memory_allocated_bytes_forward = memory.allocated_bytes();
         report.event.memory_reserved_bytes_forward = memory.reserved_bytes();
       });
@@ -152,7 +161,9 @@ void Trainer::write_report() {
   const float* statistics = report.statistics.const_data_ptr<float>();
   report.event.non_finite = !std::isfinite(statistics[0]);
   if (!report.event.non_finite) report.event.loss = statistics[0];
-  if (spec_.optimizer.gradient_clip_norm) report.event.gradient_norm = statistics[2];
+  if (spec_.optimizer.gradient_clip_norm || spec_.train.report_gradient_norm) {
+    report.event.gradient_norm = statistics[2];
+  }
   report.event.skipped = statistics[3] != 0;
   events_.write(report.event);
   log(LogLevel::kInfo, "train", step_line(report.event, steps_planned_));
@@ -197,6 +208,7 @@ void Trainer::save_checkpoint(int64_t step) {
   state.step = step;
   state.validation_loss = validation_loss_;
   state.best_validation_loss = best_validation_loss_;
+  state.data = data_order_;
   const CheckpointDone done = checkpoints_.save(std::move(state));
   if (group_.rank() != 0) return;
   events_.write(done);

@@ -61,6 +61,7 @@ class Trainer {
   Sampler sampler_;
   int64_t steps_per_epoch_;
   int64_t steps_planned_;
+  DataOrder data_order_;
   Resumed resumed_;  // its reader: until training begins
   Mesh mesh_;
   TrainingStep step_;

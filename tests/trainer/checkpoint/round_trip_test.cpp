@@ -72,6 +72,13 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
   state.validation_loss = 0.1 + 0.2;
   state.best_validation_loss = 1.0 / 3;
   state.gradient_scaler = GradientScalerState{.scale = 65536, .steps_since_growth = 7};
+  state.data = DataOrder{.kind = DataKind::kChess,
+                         .digest = "0123",
+                         .rows = 90,
+                         .sequence_length = 7,
+                         .shuffle = true,
+                         .seed = 5};
+  state.generators = {{.cpu = "00ff", .cuda = "0a"}, {.cpu = "01", .cuda = std::nullopt}};
   const CheckpointDone done = writer.finish(state, std::nullopt);
 
   const TrainerState read = CheckpointReader(paths.checkpoint(12)).state();

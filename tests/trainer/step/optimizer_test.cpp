@@ -1,35 +1,15 @@
-#include "trainer/step/optimizer.h"
-
-#include <catch2/catch.hpp>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+
+#include "tests/trainer/step/stepped_optimizer.h"
 
 using namespace fsdp;
 
 namespace {
 
 constexpr double kOverflowed = std::numeric_limits<double>::infinity();
-constexpr int64_t kSize = 300'001;  // more than one block on the CPU, and an odd rest
-
-OptimizerSpec spec_of(OptimizerKind kind) {
-  OptimizerSpec spec;
-  spec.kind = kind;
-  spec.weight_decay = 0.1;
-  spec.epsilon = 1e-3;
-  if (kind == OptimizerKind::kSgd) spec.momentum = 0.9;
-  return spec;
-}
-
-OptimizerSpec any_spec() {
-  return spec_of(GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam, OptimizerKind::kSgd,
-                          OptimizerKind::kAdadelta));
-}
-
-double rate_of_step(int step) { return 0.02 / step; }
-
-at::Tensor values(int64_t size, double phase, at::ScalarType dtype) {
-  return (at::arange(size, at::kDouble) * 0.37 + phase).sin().to(dtype);
-}
 
 // One parameter, stepped as the papers and torch.optim write it.
 struct Scalar {
@@ -98,32 +78,6 @@ struct ReferenceUnit {
   std::vector<Scalar> elements;
 };
 
-// An optimizer and the parameters of its only unit.
-struct Stepped {
-  Stepped(const OptimizerSpec& spec, at::ScalarType dtype)
-      : parameters(values(kSize, 0.5, dtype)), optimizer(spec, {parameters}) {}
-
-  void step(int number, const at::Tensor& found_non_finite = {}) {
-    optimizer.step(0, parameters, values(kSize, number, parameters.scalar_type()),
-                   rate_of_step(number), found_non_finite);
-  }
-
-  at::Tensor state(size_t i) const { return optimizer.state(0).at(i).second; }
-
-  bool equals(const Stepped& other) const {
-    bool equal = parameters.equal(other.parameters) && optimizer.steps() == other.optimizer.steps();
-    for (size_t i = 0; i < optimizer.state(0).size(); ++i) {
-      equal = equal && state(i).equal(other.state(i));
-    }
-    return equal;
-  }
-
-  at::Tensor parameters;
-  Optimizer optimizer;
-};
-
-void round_to(const at::Tensor& tensor, at::ScalarType dtype) { tensor.copy_(tensor.to(dtype)); }
-
 }  // namespace
 
 TEST_CASE("every optimizer steps as its formula says") {
@@ -134,13 +88,13 @@ TEST_CASE("every optimizer steps as its formula says") {
   CAPTURE(name_of(spec.kind), spec.momentum, spec.weight_decay, dtype);
 
   const std::vector<at::Tensor> units{values(kSize, 0.5, dtype), values(3, 1.5, dtype)};
-  Optimizer optimizer(spec, units);
+  Optimizer optimizer(spec, {unit_of(units[0]), unit_of(units[1])}, kSeed);
   std::vector<ReferenceUnit> expected(units.begin(), units.end());
   for (int number = 1; number <= 6; ++number) {
     for (int unit = 0; unit < 2; ++unit) {
       const at::Tensor gradient = values(units[unit].numel(), number + 0.25 * unit, dtype);
       const at::Tensor gradient_before = gradient.clone();
-      optimizer.step(unit, units[unit], gradient, rate_of_step(number));
+      optimizer.step(unit, number, units[unit], gradient, rate_of_step(number));
       expected[unit].step(spec, number, rate_of_step(number), gradient);
       CHECK(gradient.equal(gradient_before));
     }
@@ -155,6 +109,7 @@ TEST_CASE("every optimizer steps as its formula says") {
 TEST_CASE("a step with gradients that are not finite changes nothing") {
   OptimizerSpec spec = any_spec();
   if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
+  spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
   const double found = GENERATE(1.0, 2.0, kOverflowed);
   CAPTURE(name_of(spec.kind), spec.state_dtype.has_value(), found);
   Stepped with(spec, at::kFloat);
@@ -165,7 +120,7 @@ TEST_CASE("a step with gradients that are not finite changes nothing") {
     at::Tensor gradient = values(kSize, number, at::kFloat);
     gradient[0] = kOverflowed;
     gradient[kSize - 1] = std::nan("");
-    with.optimizer.step(0, with.parameters, gradient, 1.0, at::full({}, found));
+    with.optimizer.step(0, number, with.parameters, gradient, 1.0, at::full({}, found));
     without.step(number);
     CHECK(with.equals(without));
   }
@@ -198,9 +153,9 @@ TEST_CASE("fp32 state of bfloat16 parameters is kept and stepped in fp32") {
   Stepped mixed(spec, at::kBFloat16);
   for (int number = 1; number <= 3; ++number) {
     const at::Tensor gradient = values(kSize, number, at::kBFloat16);
-    plain.optimizer.step(0, plain.parameters, gradient.to(at::kFloat), 0.01);
+    plain.optimizer.step(0, number, plain.parameters, gradient.to(at::kFloat), 0.01);
     round_to(plain.parameters, at::kBFloat16);
-    mixed.optimizer.step(0, mixed.parameters, gradient, 0.01);
+    mixed.optimizer.step(0, number, mixed.parameters, gradient, 0.01);
     CHECK(mixed.parameters.to(at::kFloat).equal(plain.parameters));
     CHECK(mixed.state(0).equal(plain.state(0)));
   }
@@ -215,7 +170,7 @@ TEST_CASE("state is there before the first step, beside the parameters") {
       {OptimizerKind::kAdadelta, {"square_avg", "acc_delta"}},
   }));
   const at::Tensor unit = at::ones({5}, at::kBFloat16);
-  const Optimizer optimizer(spec_of(kind), {unit});
+  const Optimizer optimizer(spec_of(kind), {unit_of(unit)}, kSeed);
   Names found;
   for (const auto& [name, tensor] : optimizer.state(0)) {
     found.push_back(name);
@@ -226,21 +181,49 @@ TEST_CASE("state is there before the first step, beside the parameters") {
 
   OptimizerSpec without_momentum;
   without_momentum.kind = OptimizerKind::kSgd;
-  CHECK(Optimizer(without_momentum, {unit}).state(0).empty());
+  CHECK(Optimizer(without_momentum, {unit_of(unit)}, kSeed).state(0).empty());
 }
 
-TEST_CASE("an optimizer goes on from another's state and number of steps") {
-  const OptimizerSpec spec = any_spec();
-  CAPTURE(name_of(spec.kind));
-  Stepped first(spec, at::kFloat);
-  for (int number = 1; number <= 3; ++number) first.step(number);
-  Stepped second(spec, at::kFloat);
-  second.parameters.copy_(first.parameters);
-  for (size_t i = 0; i < first.optimizer.state(0).size(); ++i) {
-    second.state(i).copy_(first.state(i));
+TEST_CASE("weight decay leaves out what no_decay names") {
+  OptimizerSpec spec = any_spec();
+  if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
+  spec.no_decay =
+      GENERATE(TextList{}, TextList{"norm"}, TextList{"bias"}, TextList{"bias", "norm"});
+  const auto leaves_out = [&](const std::string& word) {
+    return std::ranges::find(spec.no_decay, word) != spec.no_decay.end();
+  };
+  CAPTURE(name_of(spec.kind), spec.state_dtype.has_value(), spec.no_decay);
+
+  constexpr std::array kRoles{ParameterRole::kNorm, ParameterRole::kWeight, ParameterRole::kWeight,
+                              ParameterRole::kBias, ParameterRole::kNorm};
+  constexpr int64_t kPartSize = 96;
+  constexpr int64_t kPartCount = kRoles.size();
+  const at::Tensor parameters = values(kPartSize * kPartCount, 0.5, at::kFloat);
+  FlatUnit unit{parameters, {}};
+  for (int64_t i = 0; i < kPartCount; ++i) {
+    unit.parts.push_back({.parameter = "part", .role = kRoles[i], .begin = i * kPartSize});
   }
-  second.optimizer.set_steps(first.optimizer.steps());
-  first.step(4);
-  second.step(4);
-  CHECK(second.equals(first));
+  Optimizer optimizer(spec, {unit}, kSeed);
+  std::vector<Stepped> expected;
+  for (int64_t i = 0; i < kPartCount; ++i) {
+    OptimizerSpec own = spec;
+    const bool is_undecayed = (kRoles[i] == ParameterRole::kNorm && leaves_out("norm")) ||
+                              (kRoles[i] == ParameterRole::kBias && leaves_out("bias"));
+    if (is_undecayed) own.weight_decay = 0;
+    expected.emplace_back(own, parameters.narrow(0, i * kPartSize, kPartSize).clone());
+  }
+  for (int number = 1; number <= 3; ++number) {
+    const at::Tensor gradient = values(kPartSize * kPartCount, number, at::kFloat);
+    optimizer.step(0, number, parameters, gradient, 0.02);
+    for (int64_t i = 0; i < kPartCount; ++i) {
+      const auto part = [&](const at::Tensor& flat) {
+        return flat.narrow(0, i * kPartSize, kPartSize);
+      };
+      expected[i].optimizer.step(0, number, expected[i].parameters, part(gradient), 0.02);
+      CHECK(part(parameters).equal(expected[i].parameters));
+      for (size_t state = 0; state < optimizer.state(0).size(); ++state) {
+        CHECK(part(optimizer.state(0)[state].second).equal(expected[i].state(state)));
+      }
+    }
+  }
 }

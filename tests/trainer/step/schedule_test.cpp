@@ -51,8 +51,8 @@ void train(const RunSpec& spec, Streams& streams) {
                     .labels_BT = tokens.narrow(1, 1, 8).contiguous(),
                     .loss_scale = 1.0 / 32};
   std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
-  for (int i = 0; i < 2; ++i) {
-    step.run(micro_batches, 0.1, 0.0, [] {});
+  for (int64_t i = 1; i <= 2; ++i) {
+    step.run(i, micro_batches, 0.1, 0.0, [] {});
     step.evaluate(batch);
   }
 }
@@ -140,6 +140,9 @@ TEST_CASE("nor does any way to step") {
           check_order(spec);
           spec.optimizer.in_backward = false;
           spec.optimizer.gradient_clip_norm = 1.0;
+          check_order(spec);
+          spec.optimizer.gradient_clip_norm.reset();
+          spec.train.report_gradient_norm = true;
           check_order(spec);
         });
   }

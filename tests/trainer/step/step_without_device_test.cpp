@@ -80,7 +80,7 @@ std::vector<Allocation> allocations(const RunSpec& spec, Backend& backend,
     std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
     const CurrentOperation operation;
     counter.set_observer([&](int64_t bytes) { log.push_back({bytes, operation.name()}); });
-    for (int i = 0; i < 2; ++i) step.run(micro_batches, 0.1, 0.0, [] {});
+    for (int i = 0; i < 2; ++i) step.run(i + 1, micro_batches, 0.1, 0.0, [] {});
     step.evaluate(batch);
     counter.set_observer({});
   }

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tests/trainer/step/stepped_optimizer.h"
+
+using namespace fsdp;
+
+namespace {
+
+struct ParameterSize {
+  std::string name;
+  int64_t size;
+  ParameterRole role;
+};
+
+class FlatModule : public Module {
+ public:
+  explicit FlatModule(const std::vector<ParameterSize>& sizes) : Module("flat") {
+    for (const auto& [name, size, role] : sizes) {
+      parameters_.push_back(c10::make_intrusive<Parameter>(std::vector<NamedTensor>{{name, {size}}},
+                                                           Initialization::kNormal, role));
+    }
+  }
+  void forward(Pass&) override {}
+};
+
+// In one module.
+Model model_of(const std::vector<ParameterSize>& sizes) {
+  Model model;
+  model.modules.push_back(std::make_unique<FlatModule>(sizes));
+  return model;
+}
+
+std::vector<ParameterSize> model_sizes(const Model& model) {
+  std::vector<ParameterSize> sizes;
+  for (const ParameterPtr& parameter : model.modules.front()->parameters()) {
+    sizes.push_back({parameter->tensors().front().name, parameter->numel(), parameter->role()});
+  }
+  return sizes;
+}
+
+// Elements [offset, offset + size) of a parameter's values, or of gradient `number`.
+at::Tensor values_of(const Parameter& parameter, int64_t offset, int64_t size, int number) {
+  const auto name_length = static_cast<double>(parameter.tensors().front().name.size());
+  return (at::arange(offset, offset + size, at::kDouble) * 0.37 + name_length + number).sin();
+}
+
+// What one of several ranks holds of a model that is one unit.
+struct Shard {
+  Shard(const Model& model, at::ScalarType dtype, int64_t shard_count, int64_t shard_index)
+      : backend(make_backend(at::kCPU)),
+        store(model, wrap_modules(model, WrapSpec{}),
+              {.dtype = dtype,
+               .item_bytes = static_cast<int64_t>(c10::elementSize(dtype)),
+               .shard_count = shard_count,
+               .shard_index = shard_index},
+              *backend,
+              [](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+                out.copy_(values_of(parameter, offset, out.numel(), 0));
+              }),
+        units(flat_units(store)) {}
+
+  std::unique_ptr<Backend> backend;
+  ShardStore store;
+  std::vector<FlatUnit> units;
+};
+
+// By "<parameter>/<state>".
+struct Elements : std::map<std::string, at::Tensor> {
+  bool operator==(const Elements& other) const {
+    return std::ranges::equal(*this, other, [](const auto& one, const auto& another) {
+      return one.first == another.first && one.second.equal(another.second);
+    });
+  }
+};
+
+// Trains a shard for some steps and puts its elements behind those of the ranks before.
+void train(const Shard& shard, const OptimizerSpec& spec, Elements& elements) {
+  Optimizer optimizer(spec, shard.units, kSeed);
+  const at::Tensor& parameters = shard.units[0].parameters;
+  const int64_t index = shard.store.options().shard_index;
+  const FlatLayout& layout = shard.store.layout(0);
+  for (int number = 1; number <= 3; ++number) {
+    const at::Tensor gradient = at::zeros_like(parameters);
+    layout.for_each_part(gradient, index,
+                         [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+                           part.copy_(values_of(parameter, offset, part.numel(), number));
+                         });
+    optimizer.step(0, number, parameters, gradient, rate_of_step(number));
+  }
+  const auto keep = [&](const std::string& state, const at::Tensor& flat) {
+    layout.for_each_part(
+        flat, index, [&](const Parameter& parameter, int64_t, const at::Tensor& part) {
+          at::Tensor& found = elements[parameter.tensors().front().name + '/' + state];
+          found = found.defined() ? at::cat({found, part}) : part.clone();
+        });
+  };
+  keep("parameters", parameters);
+  for (const auto& [name, tensor] : optimizer.state(0)) keep(name, tensor);
+}
+
+// Each of `rounded` is bfloat16's next number below or above its value, and some of each are.
+void check_neighbours(const at::Tensor& value, const at::Tensor& rounded) {
+  REQUIRE(rounded.scalar_type() == at::kBFloat16);
+  const at::Tensor below = value.view(at::kInt).bitwise_and(~0xffff);  // in magnitude
+  const at::Tensor above = below + 0x10000;
+  const at::Tensor is_below = rounded.to(at::kFloat).eq(below.view(at::kFloat));
+  const at::Tensor is_above = rounded.to(at::kFloat).eq(above.view(at::kFloat));
+  CHECK(is_below.logical_or(is_above).all().item<bool>());
+  const at::Tensor is_rounded = value.ne(below.view(at::kFloat));
+  CHECK(is_below.logical_and(is_rounded).any().item<bool>());
+  CHECK(is_above.any().item<bool>());
+}
+
+}  // namespace
+
+TEST_CASE("a shard's parts are those of its layout, wherever it is cut") {
+  const Model model = model_of({{"norm", 10, ParameterRole::kNorm},
+                                {"weight", 100, ParameterRole::kWeight},
+                                {"bias", 20, ParameterRole::kBias}});
+  const auto parts = [&](int64_t shard_count, int64_t shard_index) {
+    return Shard(model, at::kFloat, shard_count, shard_index).units.at(0).parts;
+  };
+  using Parts = std::vector<FlatPart>;
+  // 16, 112 and 32 elements with their gaps.
+  CHECK((parts(1, 0) == Parts{{"norm", ParameterRole::kNorm, 0, 0},
+                              {"weight", ParameterRole::kWeight, 16, 0},
+                              {"bias", ParameterRole::kBias, 128, 0}}));
+  CHECK((parts(2, 0) ==
+         Parts{{"norm", ParameterRole::kNorm, 0, 0}, {"weight", ParameterRole::kWeight, 16, 0}}));
+  CHECK((parts(2, 1) ==
+         Parts{{"weight", ParameterRole::kWeight, 0, 64}, {"bias", ParameterRole::kBias, 48, 0}}));
+}
+
+TEST_CASE("rounding at random gives the neighbours of what fp32 steps to") {
+  OptimizerSpec spec = any_spec();
+  CAPTURE(name_of(spec.kind));
+  Stepped in_fp32(spec, at::kFloat);
+  round_to(in_fp32.parameters, at::kBFloat16);
+  spec.rounding = Rounding::kStochastic;
+  Stepped rounded(spec, at::kBFloat16);
+  const at::Tensor gradient = values(kSize, 1, at::kBFloat16);
+  in_fp32.optimizer.step(0, 1, in_fp32.parameters, gradient.to(at::kFloat), 0.02);
+  rounded.optimizer.step(0, 1, rounded.parameters, gradient, 0.02);
+  check_neighbours(in_fp32.parameters, rounded.parameters);
+  for (size_t i = 0; i < rounded.optimizer.state(0).size(); ++i) {
+    check_neighbours(in_fp32.state(i), rounded.state(i));
+  }
+}
+
+TEST_CASE("rounding at random depends on the seed, the step and the parameter's name") {
+  OptimizerSpec spec = any_spec();
+  spec.rounding = Rounding::kStochastic;
+  CAPTURE(name_of(spec.kind));
+  const auto stepped = [&](int64_t seed, int64_t number, const std::string& name) {
+    const at::Tensor parameters = values(1000, 0.5, at::kBFloat16);
+    FlatUnit unit{parameters, {FlatPart{.parameter = name}}};
+    Optimizer optimizer(spec, {unit}, seed);
+    optimizer.step(0, number, parameters, values(1000, 1, at::kBFloat16), 0.02);
+    return parameters;
+  };
+  const at::Tensor one = stepped(1, 1, "a");
+  CHECK(one.equal(stepped(1, 1, "a")));
+  CHECK_FALSE(one.equal(stepped(2, 1, "a")));
+  CHECK_FALSE(one.equal(stepped(1, 2, "a")));
+  CHECK_FALSE(one.equal(stepped(1, 1, "b")));
+}
+
+TEST_CASE("rounding at random is the same however the parameters are sharded and wrapped") {
+  OptimizerSpec spec = any_spec();
+  spec.rounding = Rounding::kStochastic;
+  const auto dtype = GENERATE(at::kBFloat16, at::kFloat);
+  if (dtype == at::kFloat) spec.state_dtype = Dtype::kBf16;
+  spec.no_decay = GENERATE(TextList{}, TextList{"norm"});
+  CAPTURE(name_of(spec.kind), dtype, spec.no_decay);
+  const Model model = model_of({{"norm", 50, ParameterRole::kNorm},
+                                {"weight", 300'007, ParameterRole::kWeight},
+                                {"bias", 33, ParameterRole::kBias}});
+  const auto trained = [&](int64_t shard_count) {
+    Elements elements;
+    for (int64_t rank = 0; rank < shard_count; ++rank) {
+      train(Shard(model, dtype, shard_count, rank), spec, elements);
+    }
+    return elements;
+  };
+  const Elements whole = trained(1);
+  CHECK(whole.at("weight/parameters").numel() == 300'007);
+  CHECK(trained(2) == whole);
+  CHECK(trained(4) == whole);
+
+  Elements alone;
+  for (const auto& [name, size, role] : model_sizes(model)) {
+    train(Shard(model_of({{name, size, role}}), dtype, 1, 0), spec, alone);
+  }
+  CHECK(alone == whole);
+}
+
+TEST_CASE("updates below a last digit are lost to nearest, and right in the mean at random") {
+  constexpr double kRate = 2e-5;
+  constexpr int kSteps = 100;
+  OptimizerSpec spec;
+  const auto mean_after_steps = [&] {
+    const at::Tensor parameters = at::full({kSize}, 0.5, at::kBFloat16);
+    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed);
+    const at::Tensor gradient = at::ones({kSize}, at::kBFloat16);
+    for (int number = 1; number <= kSteps; ++number) {
+      optimizer.step(0, number, parameters, gradient, kRate);
+    }
+    return parameters.to(at::kDouble).mean().item<double>();
+  };
+  CHECK(mean_after_steps() == 0.5);
+  spec.rounding = Rounding::kStochastic;
+  // A last digit is 2^-9 or, above, 2^-8: a walk of such steps has a deviation below 2^-8
+  // sqrt(2000).
+  CHECK(mean_after_steps() == Approx(0.5 - kSteps * kRate).margin(5 * 0.05 / std::sqrt(kSize)));
+}
+
+TEST_CASE("a second moment in bfloat16 decays slowly at random, and never to nearest") {
+  OptimizerSpec spec;
+  spec.beta2 = 0.999;
+  const auto mean_after_steps = [&] {
+    const at::Tensor parameters = at::full({kSize}, 0.5, at::kBFloat16);
+    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed);
+    const at::Tensor second_moment = optimizer.state(0).at(1).second.fill_(1);
+    const at::Tensor gradient = at::zeros({kSize}, at::kBFloat16);
+    for (int number = 1; number <= 100; ++number) {
+      optimizer.step(0, number, parameters, gradient, 0);
+    }
+    return second_moment.to(at::kDouble).mean().item<double>();
+  };
+  CHECK(mean_after_steps() == 1);
+  spec.rounding = Rounding::kStochastic;
+  CHECK(mean_after_steps() == Approx(std::pow(0.999, 100)).margin(5 * 0.1 / std::sqrt(kSize)));
+}

@@ -1,0 +1,160 @@
+#include "trainer/step/stochastic_rounding.h"
+
+#include <ATen/ATen.h>
+#include <ATen/TensorIterator.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "contract/record/digest.h"
+
+namespace fsdp {
+namespace {
+
+constexpr uint64_t kGamma = 0x9e3779b97f4a7c15;
+constexpr std::array<uint64_t, 2> kFactors{0xbf58476d1ce4e5b9, 0x94d049bb133111eb};
+constexpr std::array<int, 3> kShifts{30, 27, 31};
+constexpr int kBits = 16;  // that bfloat16 has less than fp32, and of a draw for each tensor
+constexpr uint32_t kMask = (1u << kBits) - 1;
+
+constexpr uint64_t mixed(uint64_t value) {
+  value = (value ^ (value >> kShifts[0])) * kFactors[0];
+  value = (value ^ (value >> kShifts[1])) * kFactors[1];
+  return value ^ (value >> kShifts[2]);
+}
+
+uint64_t key_of(const Draws& draws) {
+  return mixed(draws.parameter_key + static_cast<uint64_t>(draws.step));
+}
+
+struct Operand {
+  const float* from;
+  at::BFloat16* to;
+  int shift;  // where its bits of a draw begin
+};
+
+// What is to be rounded on the CPU, with the draws of seed `key` from number `first` on.
+struct Rounding {
+  uint64_t key;
+  uint64_t first;
+  std::vector<Operand> operands;
+};
+
+// Random bits are added below the last digit that stays, and what is below it is cut off.
+uint16_t rounded(uint32_t bits, uint32_t random) {
+  constexpr uint32_t kInfinite = 0x7f800000;
+  constexpr uint32_t kQuiet = 0x00400000;  // keeps a NaN one when it is cut off
+  const bool is_nan = (bits & 0x7fffffff) > kInfinite;
+  return static_cast<uint16_t>((is_nan ? bits | kQuiet : bits + random) >> kBits);
+}
+
+// Elements [begin, end).
+[[gnu::always_inline]] inline void round_elements(const Rounding& rounding, int64_t begin,
+                                                  int64_t end) {
+  constexpr int64_t kChunk = 512;  // stays in the cache
+  std::array<uint64_t, kChunk> draws;
+  for (; begin < end; begin += kChunk) {
+    const int64_t count = std::min(kChunk, end - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      draws[i] = mixed(rounding.key + (rounding.first + begin + i + 1) * kGamma);
+    }
+    for (const Operand& operand : rounding.operands) {
+      const float* from = operand.from + begin;
+      at::BFloat16* to = operand.to + begin;
+      const int shift = operand.shift;
+      for (int64_t i = 0; i < count; ++i) {
+        const uint32_t random = static_cast<uint32_t>(draws[i] >> shift) & kMask;
+        to[i].x = rounded(std::bit_cast<uint32_t>(from[i]), random);
+      }
+    }
+  }
+}
+
+using RoundElements = void (*)(const Rounding&, int64_t, int64_t);
+
+void round_anywhere(const Rounding& rounding, int64_t begin, int64_t end) {
+  round_elements(rounding, begin, end);
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx2")]] void round_with_avx2(const Rounding& rounding, int64_t begin, int64_t end) {
+  round_elements(rounding, begin, end);
+}
+
+[[gnu::target("avx512dq,avx512bw,avx512vl")]] void round_with_avx512(const Rounding& rounding,
+                                                                     int64_t begin, int64_t end) {
+  round_elements(rounding, begin, end);
+}
+#endif
+
+// All of them give the same bits.
+RoundElements fastest_here() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return round_with_avx512;
+  }
+  if (__builtin_cpu_supports("avx2")) return round_with_avx2;
+#endif
+  return round_anywhere;
+}
+
+// [size] of int64 that hold the draws' bits.
+at::Tensor draws_of(const Draws& draws, int64_t size, at::Device device) {
+  const auto first = static_cast<int64_t>(draws.first_element + 1);
+  at::Tensor values = at::arange(first, first + size, at::TensorOptions(at::kLong).device(device))
+                          .mul_(static_cast<int64_t>(kGamma))
+                          .add_(static_cast<int64_t>(key_of(draws)));
+  for (size_t i = 0; i < kShifts.size(); ++i) {
+    const int64_t without_sign = (int64_t{1} << (64 - kShifts[i])) - 1;
+    values.bitwise_xor_(values.bitwise_right_shift(kShifts[i]).bitwise_and_(without_sign));
+    if (i < kFactors.size()) values.mul_(static_cast<int64_t>(kFactors[i]));
+  }
+  return values;
+}
+
+}  // namespace
+
+uint64_t splitmix64(uint64_t seed, uint64_t index) { return mixed(seed + (index + 1) * kGamma); }
+
+uint64_t random_key(int64_t seed, std::string_view parameter) {
+  const uint64_t name = std::stoull(text_digest(parameter).substr(0, 16), nullptr, 16);
+  return mixed(mixed(static_cast<uint64_t>(seed)) + name);
+}
+
+void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
+                                        const std::vector<at::Tensor>& from, const Draws& draws) {
+  const at::Tensor values = draws_of(draws, to.front().numel(), to.front().device());
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].scalar_type() != at::kBFloat16) continue;
+    const auto shift = static_cast<int64_t>(i) * kBits;
+    at::Tensor bits = values.bitwise_right_shift(shift).bitwise_and_(kMask).to(at::kInt);
+    bits.add_(from[i].view(at::kInt)).bitwise_and_(~static_cast<int64_t>(kMask));
+    to[i].copy_(at::where(from[i].isfinite(), bits.view(at::kFloat), from[i]));
+  }
+}
+
+void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
+                          const Draws& draws) {
+  if (!to.front().is_cpu()) return round_stochastically_by_operations(to, from, draws);
+  Rounding rounding{key_of(draws), static_cast<uint64_t>(draws.first_element), {}};
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].scalar_type() != at::kBFloat16) continue;
+    rounding.operands.push_back({.from = from[i].const_data_ptr<float>(),
+                                 .to = to[i].data_ptr<at::BFloat16>(),
+                                 .shift = static_cast<int>(i) * kBits});
+  }
+  static const RoundElements round = fastest_here();
+  // An iterator has libtorch's threads: at::parallel_for is serial in code compiled without OpenMP.
+  at::Tensor elements = from.front();
+  at::TensorIterator::nullary_op(elements).for_each(
+      [&](char** data, const int64_t*, int64_t size, int64_t) {
+        const int64_t begin =
+            reinterpret_cast<const float*>(data[0]) - elements.const_data_ptr<float>();
+        round(rounding, begin, begin + size);
+      });
+}
+
+}  // namespace fsdp

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+// Stochastic rounding (Gupta et al. 2015) of fp32 to bfloat16: up or down at random, the nearer
+// neighbour with the larger probability, so that the mean over many roundings is the value itself.
+//
+// Random numbers are a function of what they are for, so that they are the same however the
+// elements are spread over ranks, threads and devices, and in a run that goes on from a checkpoint.
+namespace fsdp {
+
+// Number `index`, counted from 0, of the generator SplitMix64 (Steele, Lea & Flood 2014) that was
+// seeded with `seed`.
+uint64_t splitmix64(uint64_t seed, uint64_t index);
+
+// Whose random numbers those of one parameter are, in a run of `seed`; the steps' are made of it.
+uint64_t random_key(int64_t seed, std::string_view parameter);
+
+// The random numbers of consecutive elements of one parameter in one step: 64 bits for each.
+struct Draws {
+  uint64_t parameter_key = 0;
+  int64_t step = 0;
+  int64_t first_element = 0;  // of the parameter
+};
+
+// to[k] = from[k], rounded by bits 16 k to 16 k + 15 of each element's draw; of bfloat16 and fp32,
+// up to four of each, 1-dimensional, contiguous and of one size and device. A `to` of fp32 is left
+// as it is. What bfloat16 holds, infinities and NaN among it, stays.
+void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
+                          const Draws& draws);
+
+// The same bits by tensor operations alone, on any device; on the CPU it takes several times as
+// long.
+void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
+                                        const std::vector<at::Tensor>& from, const Draws& draws);
+
+}  // namespace fsdp
