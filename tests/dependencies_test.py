@@ -14,7 +14,7 @@ ALLOWED = {
     "contract/inputs": {"contract/text", "contract/record", "contract/spec"},
     "trainer/comm": CONTRACT,
     "trainer/memory": set(),
-    "trainer/kernels": {*CONTRACT, "trainer/memory"},
+    "trainer/kernels": {"trainer/memory"},
     "trainer/backend": {*CONTRACT, "trainer/memory", "trainer/kernels"},
     "trainer/model": {*CONTRACT, "trainer/kernels"},
     "trainer/engine": {*CONTRACT, "trainer/kernels", "trainer/backend", "trainer/model"},

@@ -6,7 +6,7 @@
 #ifdef FSDP_CUDA
 #include "trainer/memory/cuda_memory.h"
 #endif
-#include "trainer/kernels/make_kernels.h"
+#include "trainer/backend/make_kernels.h"
 
 namespace fsdp {
 

@@ -1,8 +1,6 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "trainer/kernels/cross_entropy.cuh"
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/with_type.cuh"
 
 namespace fsdp {
 namespace {
@@ -81,38 +79,22 @@ __global__ __launch_bounds__(kThreads, kBlocksPerMultiprocessor) void cross_entr
   }
 }
 
-// Calls start(a null pointer to the type).
-template <typename Start>
-cudaError_t with_type(LogitType type, int64_t rows, Start&& start) {
-  if (rows == 0) return cudaSuccess;
-  switch (type) {
-    case LogitType::kFloat32:
-      start(static_cast<float*>(nullptr));
-      break;
-    case LogitType::kFloat16:
-      start(static_cast<__half*>(nullptr));
-      break;
-    case LogitType::kBFloat16:
-      start(static_cast<__nv_bfloat16*>(nullptr));
-      break;
-  }
-  return cudaGetLastError();
-}
-
 }  // namespace
 
-cudaError_t start_cross_entropy(void* logits, LogitType type, const int64_t* labels, float* losses,
+cudaError_t start_cross_entropy(void* logits, FloatType type, const int64_t* labels, float* losses,
                                 int64_t rows, int64_t vocabulary, cudaStream_t stream) {
-  return with_type(type, rows, [&](auto* like) {
+  if (rows == 0) return cudaSuccess;
+  return with_type(type, [&](auto* like) {
     cross_entropy<<<rows, kThreads, 0, stream>>>(static_cast<decltype(like)>(logits), labels,
                                                  losses, vocabulary);
   });
 }
 
-cudaError_t start_cross_entropy_evaluation(const void* logits, LogitType type,
+cudaError_t start_cross_entropy_evaluation(const void* logits, FloatType type,
                                            const int64_t* labels, float* losses, int64_t* tokens,
                                            int64_t rows, int64_t vocabulary, cudaStream_t stream) {
-  return with_type(type, rows, [&](auto* like) {
+  if (rows == 0) return cudaSuccess;
+  return with_type(type, [&](auto* like) {
     cross_entropy_evaluation<<<rows, kThreads, 0, stream>>>(
         static_cast<decltype(like)>(const_cast<void*>(logits)), labels, losses, tokens, vocabulary);
   });

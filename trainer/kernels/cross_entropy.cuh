@@ -4,11 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define FSDP_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define FSDP_HOST_DEVICE inline
-#endif
+#include "trainer/kernels/host_device.h"
 
 // The softmax of one row of logits, which several threads share: what each does with its part. Also
 // for the host, where a test compares it with fp64.

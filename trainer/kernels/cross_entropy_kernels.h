@@ -8,6 +8,7 @@
 
 #include "trainer/kernels/cross_entropy.h"
 #include "trainer/kernels/cuda_stream.h"
+#include "trainer/kernels/float_type_of.h"
 #include "trainer/kernels/launch.h"
 
 // `Base`, a set of kernels for GPUs, with the cross-entropy of cross_entropy.h for logits of 16 and
@@ -21,7 +22,7 @@ class CrossEntropyKernels : public Base {
 
   void cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                      at::Tensor loss_C1) override {
-    const std::optional<LogitType> type = type_of(logits_CV);
+    const std::optional<FloatType> type = float_type_of(logits_CV);
     if (!type) return Base::cross_entropy(std::move(logits_CV), labels_C1, loss_C1);
     check(logits_CV, labels_C1, loss_C1);
     launch("cross_entropy", {logits_CV, labels_C1}, {logits_CV, loss_C1}, [&] {
@@ -34,7 +35,7 @@ class CrossEntropyKernels : public Base {
 
   at::Tensor evaluate_cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                                     at::Tensor loss_C1) override {
-    const std::optional<LogitType> type = type_of(logits_CV);
+    const std::optional<FloatType> type = float_type_of(logits_CV);
     if (!type) return Base::evaluate_cross_entropy(std::move(logits_CV), labels_C1, loss_C1);
     check(logits_CV, labels_C1, loss_C1);
     at::Tensor tokens_C1 = at::empty(labels_C1.sizes(), labels_C1.options());
@@ -48,19 +49,6 @@ class CrossEntropyKernels : public Base {
   }
 
  private:
-  static std::optional<LogitType> type_of(const at::Tensor& logits_CV) {
-    switch (logits_CV.scalar_type()) {
-      case at::kFloat:
-        return LogitType::kFloat32;
-      case at::kHalf:
-        return LogitType::kFloat16;
-      case at::kBFloat16:
-        return LogitType::kBFloat16;
-      default:
-        return std::nullopt;
-    }
-  }
-
   static void check(const at::Tensor& logits_CV, const at::Tensor& labels_C1,
                     const at::Tensor& loss_C1) {
     TORCH_CHECK(logits_CV.is_contiguous() && labels_C1.is_contiguous() && loss_C1.is_contiguous(),

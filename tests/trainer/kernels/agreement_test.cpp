@@ -6,7 +6,7 @@
 #ifdef FSDP_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 
-#include "trainer/kernels/make_kernels.h"
+#include "trainer/backend/make_kernels.h"
 #endif
 
 // Kernels on the device that they are for, against formulas in fp64 on the CPU whose gradients are

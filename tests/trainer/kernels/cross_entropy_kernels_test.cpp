@@ -7,6 +7,7 @@
 #include "tests/trainer/kernels/observed_calls.h"
 #include "tests/trainer/kernels/without_gpu.h"
 #include "trainer/kernels/aten_kernels.h"
+#include "trainer/kernels/swiglu_kernels.h"
 
 namespace fsdp {
 namespace {
@@ -31,7 +32,7 @@ struct Arguments {
 
 TEST_CASE("cross-entropy reaches its launch, and wrong tensors do not", "[cross_entropy]") {
   if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
-  CrossEntropyKernels<AtenKernels> kernels;
+  CrossEntropyKernels<AtenKernels> kernels(c10::kCUDA);
   const Arguments given(GENERATE(at::kFloat, at::kHalf, at::kBFloat16), at::kCPU);
   CHECK_THAT(error_of([&] { kernels.cross_entropy(given.logits, given.labels, given.losses); }),
              SAYS_THAT_THERE_IS_NO_GPU);
@@ -47,7 +48,7 @@ TEST_CASE("cross-entropy reaches its launch, and wrong tensors do not", "[cross_
 }
 
 TEST_CASE("cross-entropy on meta launches once and allocates only the tokens", "[cross_entropy]") {
-  CrossEntropyKernels<AtenKernels> kernels;
+  CrossEntropyKernels<AtenKernels> kernels(c10::kCUDA);
   const Arguments given(at::kBFloat16, at::kMeta);
   const int64_t logits_bytes = kRows * kVocabulary * 2;
   {
@@ -64,6 +65,32 @@ TEST_CASE("cross-entropy on meta launches once and allocates only the tokens", "
   CHECK(tokens.sizes() == given.labels.sizes());
   CHECK(calls.names_of_launches() == std::vector<std::string>{"cross_entropy_evaluation"});
   CHECK(calls.allocations() == std::vector<int64_t>{kRows * 8});
+}
+
+TEST_CASE("the gradient of SwiGLU reaches its launch, and wrong tensors do not", "[swiglu]") {
+  if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
+  SwigluKernels<AtenKernels> kernels(c10::kCUDA);
+  const auto type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
+  const at::Tensor dh = at::zeros({kRows, 24}, type);
+  const at::Tensor gate_up = at::zeros({kRows, 48}, type);
+  CHECK_THAT(error_of([&] { kernels.swiglu_backward(dh, gate_up); }), SAYS_THAT_THERE_IS_NO_GPU);
+  CHECK_THAT(error_of([&] { kernels.swiglu_backward(gate_up, gate_up); }),
+             Contains("gate and up of [6, 48] for dh of [6, 48]"));
+  CHECK_THAT(error_of([&] { kernels.swiglu_backward(dh.t(), gate_up); }),
+             Contains("should be contiguous"));
+}
+
+TEST_CASE("the gradient of SwiGLU on meta launches once, and h takes dh's memory", "[swiglu]") {
+  SwigluKernels<AtenKernels> kernels(c10::kCUDA);
+  const auto meta = at::TensorOptions(at::kBFloat16).device(at::kMeta);
+  const at::Tensor dh = at::empty({kRows, 24}, meta);
+  const at::Tensor gate_up = at::empty({kRows, 48}, meta);
+  const ObservedCalls calls;
+  const auto gradients = kernels.swiglu_backward(dh, gate_up);
+  CHECK(gradients.h_NF.is_same(dh));
+  CHECK(gradients.d_gate_up_N2F.sizes() == gate_up.sizes());
+  CHECK(calls.names_of_launches() == std::vector<std::string>{"swiglu_backward"});
+  CHECK(calls.allocations() == std::vector<int64_t>{kRows * 48 * 2});
 }
 
 }  // namespace fsdp

@@ -70,11 +70,12 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   return context;
 }
 
-bool is_allocation(const Call& call) { return has_any(call.name, {"aten::empty"}); }
+bool is_allocation(const Call& call) {
+  return call.name == "aten::empty" || call.name == "aten::empty_strided";
+}
 
 bool is_launch(const Call& call) {
-  return !call.is_view && !call.calls_others && !is_allocation(call) &&
-         !has_any(call.name, {"aten::is_"});
+  return !call.is_view && !call.calls_others && !has_any(call.name, {"aten::empty", "aten::is_"});
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
@@ -121,7 +122,7 @@ std::vector<std::string> ObservedCalls::names_of_launches() const {
 std::vector<int64_t> ObservedCalls::allocations() const {
   std::vector<int64_t> bytes;
   for (const Call& call : observed()) {
-    if (is_allocation(call) && !call.calls_others) bytes.push_back(call.written_bytes);
+    if (is_allocation(call)) bytes.push_back(call.written_bytes);
   }
   return bytes;
 }

@@ -5,7 +5,7 @@
 #include "tests/trainer/kernels/observed_calls.h"
 #include "trainer/kernels/aten_kernels.h"
 #ifdef FSDP_TRANSFORMER_ENGINE
-#include "trainer/kernels/transformer_engine_kernels.h"
+#include "trainer/kernels/fast_cuda_kernels.h"
 #endif
 #include "trainer/model/llama.h"
 
@@ -66,7 +66,7 @@ TEST_CASE("libtorch's operators: at most 55 launches and 900 kB a token for a bl
 
 #ifdef FSDP_TRANSFORMER_ENGINE
 TEST_CASE("Transformer Engine: at most 32 launches and 500 kB a token for a block of 7B") {
-  TransformerEngineKernels kernels;
+  FastCudaKernels kernels;
   check_block(kernels, 32, 500);
 }
 #endif

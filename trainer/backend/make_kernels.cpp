@@ -1,4 +1,4 @@
-#include "trainer/kernels/make_kernels.h"
+#include "trainer/backend/make_kernels.h"
 
 #include <dlfcn.h>
 
