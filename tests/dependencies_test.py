@@ -22,6 +22,8 @@ ALLOWED = {
                          "trainer/engine", "trainer/comm"},
     "trainer/step": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model",
                      "trainer/engine", "trainer/strategy", "trainer/comm"},
+    "trainer/self_test": {*CONTRACT, "trainer/kernels", "trainer/backend", "trainer/model", "trainer/comm",
+                          "trainer/strategy", "trainer/step"},
     "trainer/data": {*CONTRACT, "trainer/model"},
     "trainer/checkpoint": {*CONTRACT, "trainer/model", "trainer/comm"},
     "trainer/train": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",

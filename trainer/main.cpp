@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <iomanip>
 #include <iostream>
 #include <system_error>
 
@@ -16,6 +17,7 @@
 #include "contract/text/config_error.h"
 #include "contract/text/json.h"
 #include "trainer/comm/communication_error.h"
+#include "trainer/self_test/self_test.h"
 #include "trainer/train/device.h"
 #include "trainer/train/run.h"
 
@@ -67,6 +69,22 @@ ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
   }
 }
 
+// One line a row; returns when all is known.
+ExitCode self_test() {
+  const fsdp::WorldEnvironment world = fsdp::read_world_environment();
+  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world.local_rank);
+  fsdp::set_memory_limit({}, device);
+  std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << std::endl;
+  const bool passed = fsdp::run_self_test(device, [](const fsdp::SelfTestRow& row) {
+    std::cout << (row.passed ? "pass  " : "FAIL  ") << std::left << std::setw(38) << row.name << ' '
+              << row.figure << std::endl;
+  });
+  std::cout << (passed ? "All passed."
+                       : "Not all passed: this device does not compute as it should.")
+            << std::endl;
+  return passed ? ExitCode::kOk : ExitCode::kRunFailed;
+}
+
 fsdp::RankRun* this_run = nullptr;
 
 // NCCL's own watchdog throws on its thread when a peer is gone.
@@ -98,24 +116,40 @@ int main(int argc, char** argv) {
       "fsdp-train"};
   std::string spec_file;
   int attempt = 0;
-  app.add_option("--spec", spec_file, "The run's run.yaml")->required();
+  CLI::Option* spec = app.add_option("--spec", spec_file, "The run's run.yaml");
   app.add_option("--attempt", attempt, "Writes to attempt-N beside it (default: the first free N)")
       ->check(CLI::PositiveNumber);
   std::string log_level = "info";
   app.add_option("--log-level", log_level, "From which level on diagnostics go to stderr")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
+  bool is_self_test = false;
+  app.add_flag(
+         "--self-test", is_self_test,
+         "Trains nothing: checks kernels, steps and memory on this rank's device, and times it")
+      ->excludes(spec);
   app.set_version_flag(
       "--version", [] { return fsdp::json_text(fsdp::trainer_build()); },
       "What it was built with, as JSON");
   try {
     app.parse(argc, argv);
+    if (!is_self_test && spec_file.empty()) throw CLI::RequiredError("--spec");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
   fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (is_self_test) {
+    ExitCode code = ExitCode::kBadConfiguration;
+    try {
+      code = self_test();
+    } catch (const std::exception& error) {
+      std::cerr << "fsdp-train: " << error.what() << std::endl;
+    }
+    std::cout.flush();
+    _exit(static_cast<int>(code));
+  }
   fsdp::RankRun run(spec_file, attempt);
   this_run = &run;
   std::set_terminate(report_and_end);

@@ -5,6 +5,7 @@
 
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
+#include "runner/launch/program.h"
 
 namespace fsdp {
 namespace {
@@ -14,12 +15,17 @@ constexpr size_t kWidth = 80;
 struct DoctorArguments {
   std::filesystem::path results = "results";
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
+  bool is_self_test = false;
 };
 
 ExitCode doctor(const DoctorArguments& arguments) {
   const std::vector<Finding> findings =
       examine({.trainer = trainer_path(arguments.trainer), .results = arguments.results});
   std::cout << findings_text(findings, kWidth);
+  if (arguments.is_self_test && lab_can_run(findings)) {
+    std::cout.flush();
+    become_program({trainer_path(arguments.trainer).string(), "--self-test"});
+  }
   return lab_can_run(findings) ? ExitCode::kOk : ExitCode::kRunFailed;
 }
 
@@ -29,8 +35,12 @@ CommandFunction add_doctor_command(CLI::App& command) {
   const auto arguments = std::make_shared<DoctorArguments>();
   command.footer(R"(Examples:
   fsdp-run doctor
+  fsdp-run doctor --self-test
   fsdp-run doctor --results /scratch/$USER/results)");
   add_results_option(command, arguments->results);
+  command.add_flag(
+      "--self-test", arguments->is_self_test,
+      "Then lets the trainer check what it computes on this host's device, and time it");
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return doctor(*arguments); };
 }

@@ -125,6 +125,11 @@ ProgramResult StartedProgram::wait(Time deadline) {
   return result;
 }
 
+void become_program(const std::vector<std::string>& words) {
+  execvp(words[0].c_str(), pointers_to(words).data());
+  throw std::system_error(errno, std::generic_category(), "cannot start " + words[0]);
+}
+
 ProgramResult run_program(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment,
                           std::chrono::milliseconds time_limit) {

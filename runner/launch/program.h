@@ -46,6 +46,9 @@ class StartedProgram {
 // As execve() takes its arguments and its environment; valid as long as `words` are.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 
+// This process becomes that program, looked up on PATH. Throws std::system_error when it cannot.
+[[noreturn]] void become_program(const std::vector<std::string>& words);
+
 // Runs a program to its end, or for `time_limit`.
 ProgramResult run_program(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment,

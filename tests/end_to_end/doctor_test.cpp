@@ -140,6 +140,21 @@ TEST_CASE("a driver and GPUs that the trainer's libraries do not fit are known b
   CHECK_THAT(call({"check", "experiment.yaml"}), !Contains("warning"));
 }
 
+TEST_CASE("a doctor lets the trainer test itself last, and ends as it does") {
+  const Workplace workplace("  - {name: one}\n");
+  const auto call = [&](const std::string& trainer, const std::string& status) {
+    return workplace.call({"doctor", "--self-test", "--trainer", trainer},
+                          {{"STUB_SELF_TEST_STATUS", status}});
+  };
+  const Ended passed = call(STUB_TRAINER_PROGRAM, "0");
+  CHECK(passed.status == 0);
+  CHECK_THAT(passed.output, Contains("The lab can run here") && Catch::EndsWith("self-test\n"));
+  CHECK(call(STUB_TRAINER_PROGRAM, "1").status == 1);
+  const Ended without = call(workplace / "no-trainer", "0");
+  CHECK(without.status == 1);
+  CHECK_THAT(without.output, Contains("cannot run here yet"));
+}
+
 TEST_CASE("a trainer that does not start is missing") {
   const Workplace workplace("  - {name: one}\n");
   const Ended ended = workplace.call({"doctor", "--trainer", "/bin/false"});

@@ -252,6 +252,10 @@ int main(int argument_count, char** arguments) {
               << '\n';
     return 0;
   }
+  if (argument_count == 2 && arguments[1] == std::string_view("--self-test")) {
+    std::cout << "self-test\n";
+    return std::atoi(std::getenv("STUB_SELF_TEST_STATUS"));
+  }
   for (int i = 1; i + 1 < argument_count; i += 2) {
     const std::string_view option = arguments[i];
     if (option == "--spec") spec = arguments[i + 1];

@@ -149,6 +149,8 @@ TEST_CASE("and with every offload, accumulation, checkpointing, wrap and way to 
     spec.train.on_non_finite = OnNonFinite::kSkip;
     spec.strategy.wrap.blocks = 2;
     check_same_allocations(spec);
+    spec.precision.kind = PrecisionKind::kBf16True;
+    check_same_allocations(spec);
     spec = base;
     spec.optimizer.in_backward = true;
     spec.model.config.tie_word_embeddings = true;

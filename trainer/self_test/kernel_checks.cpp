@@ -1,0 +1,215 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "trainer/kernels/launch.h"
+#include "trainer/self_test/self_test.h"
+
+// Shape suffixes as in kernels.h.
+namespace fsdp {
+namespace {
+
+constexpr int64_t kTokenCount = 128;
+constexpr int64_t kHidden = 256;
+constexpr double kEpsilon = 1e-5;
+
+struct Precision {
+  at::ScalarType type;
+  const char* name;
+  double tolerance;  // of the largest element
+};
+
+// What is computed, and the same in fp64.
+class Comparison {
+ public:
+  explicit Comparison(at::TensorOptions options) : options_(options) {}
+
+  at::Tensor random(at::IntArrayRef shape) const { return at::randn(shape).to(options_); }
+  static at::Tensor wide(const at::Tensor& tensor) {
+    return tensor.to(at::kCPU, at::kDouble).clone().requires_grad_();
+  }
+  void compare(const at::Tensor& actual, const at::Tensor& expected) {
+    const at::Tensor difference =
+        actual.to(at::kCPU, at::kDouble).reshape(expected.sizes()) - expected.detach();
+    const double error =
+        difference.abs().max().item<double>() / expected.detach().abs().max().item<double>();
+    // Also for what is not a number.
+    if (!(error <= largest_error_)) largest_error_ = error;
+  }
+  double largest_error() const { return largest_error_; }
+
+ private:
+  at::TensorOptions options_;
+  double largest_error_ = 0;
+};
+
+void compare_products(Kernels& kernels, Comparison& comparison) {
+  const at::Tensor a = comparison.random({kTokenCount, kHidden});
+  const at::Tensor b = comparison.random({kHidden, 96});
+  const at::Tensor out = comparison.random({kTokenCount, 96});
+  const at::Tensor product = Comparison::wide(a).matmul(Comparison::wide(b));
+  const at::Tensor expected = Comparison::wide(out) + product * 0.5;
+  kernels.multiply(out, a, b, /*accumulate=*/true, 0.5);
+  comparison.compare(out, expected);
+  GradientBuffer gradient{.tensor = at::empty_like(out)};
+  kernels.multiply_gradient(gradient, a, b);
+  kernels.multiply_gradient(gradient, a, b);
+  comparison.compare(gradient.tensor, product * 2);
+}
+
+void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) {
+  const at::Tensor x = comparison.random({kTokenCount, hidden});
+  const at::Tensor weight = comparison.random({hidden});
+  const at::Tensor dy = comparison.random({kTokenCount, hidden});
+  const at::Tensor residual = comparison.random({kTokenCount, hidden});
+  const at::Tensor wide_x = Comparison::wide(x);
+  const at::Tensor wide_weight = Comparison::wide(weight);
+  const at::Tensor y = wide_x * at::rsqrt(wide_x.pow(2).mean(-1, true) + kEpsilon) * wide_weight;
+  const auto gradients =
+      torch::autograd::grad({y}, {wide_x, wide_weight}, {Comparison::wide(dy).detach()});
+
+  const Kernels::RmsNorm norm = kernels.rms_norm(x, weight, kEpsilon);
+  comparison.compare(norm.y_ND, y);
+  comparison.compare(kernels.rms_norm_again(x, norm.reciprocal_rms_N1, weight, kEpsilon), y);
+  GradientBuffer dweight{.tensor = at::empty_like(weight)};
+  GradientBuffer dx{.tensor = residual.clone(), .is_written = true};
+  kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, dweight, dx);
+  comparison.compare(dx.tensor, gradients[0] + Comparison::wide(residual));
+  comparison.compare(dweight.tensor, gradients[1]);
+}
+
+// Sizes that libraries have tuned kernels for, and others.
+void compare_rms_norms(Kernels& kernels, Comparison& comparison) {
+  for (const int64_t hidden : {96, 1024, 4096, 5120, 333}) {
+    compare_rms_norm(kernels, comparison, hidden);
+  }
+}
+
+void compare_swiglu(Kernels& kernels, Comparison& comparison, int64_t width) {
+  const at::Tensor gate_up = comparison.random({kTokenCount, 2 * width});
+  const at::Tensor dh = comparison.random({kTokenCount, width});
+  const at::Tensor wide = Comparison::wide(gate_up);
+  const auto halves = wide.chunk(2, 1);
+  const at::Tensor h = at::silu(halves[0]) * halves[1];
+  const auto gradients = torch::autograd::grad({h}, {wide}, {Comparison::wide(dh).detach()});
+  comparison.compare(kernels.swiglu(gate_up), h);
+  const Kernels::SwigluGradients actual = kernels.swiglu_backward(dh.clone(), gate_up);
+  comparison.compare(actual.h_NF, h);
+  comparison.compare(actual.d_gate_up_N2F, gradients[0]);
+}
+
+void compare_swiglus(Kernels& kernels, Comparison& comparison) {
+  for (const int64_t width : {64, 77, 1376}) compare_swiglu(kernels, comparison, width);
+}
+
+at::Tensor attention_in_fp64(const at::Tensor& qkv, const at::Tensor& angles,
+                             const AttentionHeads& heads) {
+  const int64_t length = angles.size(0);
+  const at::Tensor packed =
+      qkv.view({-1, length, heads.query + 2 * heads.key_value, heads.width}).transpose(1, 2);
+  const auto rotated = [&](const at::Tensor& x) {
+    const auto halves = x.chunk(2, -1);
+    return at::cat({halves[0] * angles.cos() - halves[1] * angles.sin(),
+                    halves[1] * angles.cos() + halves[0] * angles.sin()},
+                   -1);
+  };
+  const auto parts = packed.split_with_sizes({heads.query, heads.key_value, heads.key_value}, 1);
+  const int64_t group = heads.query / heads.key_value;
+  const at::Tensor q = rotated(parts[0]);
+  const at::Tensor k = rotated(parts[1]).repeat_interleave(group, 1);
+  const at::Tensor v = parts[2].repeat_interleave(group, 1);
+  const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+  const at::Tensor scores =
+      (q.matmul(k.transpose(2, 3)) / std::sqrt(static_cast<double>(heads.width)))
+          .masked_fill(future, -std::numeric_limits<double>::infinity());
+  return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({qkv.size(0), -1});
+}
+
+void compare_attention(Kernels& kernels, Comparison& comparison, const AttentionHeads& heads,
+                       int64_t length) {
+  const at::Tensor qkv =
+      comparison.random({2 * length, (heads.query + 2 * heads.key_value) * heads.width});
+  const at::Tensor dout = comparison.random({2 * length, heads.query * heads.width});
+  const at::Tensor frequencies =
+      at::pow(10000.0, -at::arange(0, heads.width, 2, at::kDouble) / heads.width);
+  const at::Tensor angles = at::outer(at::arange(length, at::kDouble), frequencies);
+  const at::Tensor wide = Comparison::wide(qkv);
+  const at::Tensor out = attention_in_fp64(wide, angles, heads);
+  const auto gradients = torch::autograd::grad({out}, {wide}, {Comparison::wide(dout).detach()});
+
+  const RotaryTable table =
+      kernels.rotary_table(angles.to(qkv.device(), at::kFloat), at::kFloat, qkv.scalar_type());
+  Kernels::Attention forward = kernels.attention(qkv.clone(), heads, table, /*for_backward=*/true);
+  comparison.compare(forward.out, out);
+  comparison.compare(kernels.attention_backward(dout, std::move(forward), heads, table),
+                     gradients[0]);
+}
+
+// Grouped queries; widths that 16-bit kernels have and have not.
+void compare_attentions(Kernels& kernels, Comparison& comparison) {
+  for (const AttentionHeads& heads : {AttentionHeads{4, 4, 64}, AttentionHeads{6, 2, 128},
+                                      AttentionHeads{3, 1, 40}, AttentionHeads{2, 2, 136}}) {
+    for (const int64_t length : {64, 100}) compare_attention(kernels, comparison, heads, length);
+  }
+}
+
+void compare_embedding(Kernels& kernels, Comparison& comparison) {
+  const at::Tensor weight = comparison.random({50, kHidden});
+  const at::Tensor dy = comparison.random({kTokenCount, kHidden});
+  const at::Tensor ids = at::randint(50, {kTokenCount}, at::kLong);
+  const at::Tensor wide = Comparison::wide(weight);
+  const at::Tensor y = at::embedding(wide, ids);
+  const auto gradients = torch::autograd::grad({y}, {wide}, {Comparison::wide(dy).detach()});
+  comparison.compare(kernels.embedding(weight, ids.to(weight.device())), y);
+  GradientBuffer dweight{.tensor = at::empty_like(weight)};
+  kernels.embedding_backward(dy, ids.to(weight.device()), dweight);
+  comparison.compare(dweight.tensor, gradients[0]);
+}
+
+void compare_cross_entropy(Kernels& kernels, Comparison& comparison) {
+  const int64_t vocabulary = 32001;
+  const at::Tensor logits = comparison.random({16, vocabulary}).mul_(4);
+  const at::Tensor labels = at::randint(vocabulary, {16, 1}, at::kLong);
+  const at::Tensor wide = Comparison::wide(logits);
+  const at::Tensor losses = -wide.log_softmax(1).gather(1, labels);
+  const auto gradients = torch::autograd::grad({losses.sum()}, {wide});
+  const at::Tensor loss = at::empty({16, 1}, logits.options().dtype(at::kFloat));
+  kernels.cross_entropy(logits, labels.to(logits.device()), loss);
+  comparison.compare(loss, losses);
+  comparison.compare(logits, gradients[0]);
+}
+
+std::string error_text(double error, double tolerance) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "error %.1e of %.0e", error, tolerance);
+  return text.data();
+}
+
+}  // namespace
+
+std::vector<SelfTestRow> check_kernels(Kernels& kernels, const std::string& set,
+                                       at::Device device) {
+  using Compare = void (*)(Kernels&, Comparison&);
+  const std::vector<std::pair<const char*, Compare>> checks = {
+      {"product", compare_products},    {"RMSNorm", compare_rms_norms},
+      {"SwiGLU", compare_swiglus},      {"attention", compare_attentions},
+      {"embedding", compare_embedding}, {"cross-entropy", compare_cross_entropy},
+  };
+  std::vector<SelfTestRow> rows;
+  for (const Precision& precision :
+       {Precision{at::kFloat, "fp32", 2e-4}, Precision{at::kBFloat16, "bf16", 2e-2}}) {
+    for (const auto& [name, compare] : checks) {
+      Comparison comparison(at::TensorOptions(device).dtype(precision.type));
+      compare(kernels, comparison);
+      const double error = comparison.largest_error();
+      rows.push_back({set + ", " + name + ", " + precision.name,
+                      error_text(error, precision.tolerance), error <= precision.tolerance});
+    }
+  }
+  return rows;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/backend.h"
+
+// Whether the trainer computes on the device at hand what it should: fsdp-train --self-test.
+namespace fsdp {
+
+struct SelfTestRow {
+  std::string name;
+  std::string figure;  // what was measured
+  bool passed = true;
+};
+
+// Kernels of one set, forward and backward, against formulas in fp64 on the CPU whose gradients are
+// autograd's. `set`: its name, for the rows.
+std::vector<SelfTestRow> check_kernels(Kernels& kernels, const std::string& set, at::Device device);
+
+// Steps of a small model: with and without offload, sharded over one rank with the device's own
+// communication, and the memory that they take against what is planned without the device.
+std::vector<SelfTestRow> check_steps(at::Device device, KernelSet kernels);
+
+// How fast products and copies of the sizes of a model are; they pass always.
+std::vector<SelfTestRow> measure_rates(at::Device device);
+
+// All of them on `device`, a row as soon as it is known. Returns whether all passed.
+bool run_self_test(at::Device device, const std::function<void(const SelfTestRow&)>& show);
+
+}  // namespace fsdp
