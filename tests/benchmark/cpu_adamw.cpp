@@ -51,7 +51,8 @@ Measured step_of(const std::string& name, const OptimizerSpec& spec, int64_t ele
   const at::Tensor parameters = at::full({elements}, 0.1, dtype);
   const at::Tensor gradient = at::full({elements}, 0.01, dtype);
   auto optimizer = std::make_shared<Optimizer>(
-      spec, std::vector{FlatUnit{.parameters = parameters, .parts = {FlatPart{}}}}, /*seed=*/1);
+      spec, std::vector{FlatUnit{.parameters = parameters, .parts = {FlatPart{}}}}, /*seed=*/1,
+      at::kCPU);
   return {name, bytes_per_element * static_cast<double>(elements),
           [=] { optimizer->step(0, 1, parameters, gradient, 1e-3); }};
 }

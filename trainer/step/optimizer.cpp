@@ -138,13 +138,17 @@ void update(const Step& step, const Operands& operands) {
 
 // Steps in `dtype`; what has another one is converted there and back, at random with `draws`.
 void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
-                  const std::optional<Draws>& draws) {
+                  const std::optional<Draws>& draws, bool is_on_cpu) {
   Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
   for (const at::Tensor& tensor : block.state) converted.state.push_back(tensor.to(dtype));
   update(step, converted);
   const std::vector<at::Tensor> to = block.written();
   const std::vector<at::Tensor> from = converted.written();
-  if (draws) return round_stochastically(to, from, *draws);
+  if (draws && !is_on_cpu) return round_stochastically_by_operations(to, from, *draws);
+  if (draws) {
+    return launch("round_stochastically", from, to,
+                  [&] { round_stochastically(to, from, *draws); });
+  }
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i].scalar_type() != dtype) to[i].copy_(from[i]);
   }
@@ -169,8 +173,9 @@ std::vector<FlatUnit> flat_units(const ShardStore& store) {
   return units;
 }
 
-Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed)
-    : spec_(spec), seed_(seed), state_names_(state_names(spec)) {
+Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed,
+                     c10::DeviceType device)
+    : spec_(spec), seed_(seed), device_(device), state_names_(state_names(spec)) {
   for (const FlatUnit& unit : units) units_.push_back(make_state(unit));
 }
 
@@ -234,7 +239,8 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
   }
 
   const Operands whole{parameters, gradient, state.tensors};
-  const int64_t block_size = parameters.is_cpu() ? kBlockCpu : kBlockCuda;
+  const bool is_on_cpu = device_ == at::kCPU;
+  const int64_t block_size = is_on_cpu ? kBlockCpu : kBlockCuda;
   for (const Range& range : state.ranges) {
     step.weight_decay = range.weight_decay;
     const int64_t most = state.is_blockwise ? block_size : range.size;
@@ -246,7 +252,7 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
         draws->first_element += done;
       }
       const int64_t size = std::min(most, range.size - done);
-      update_block(step, whole.part(range.begin + done, size), state.dtype, draws);
+      update_block(step, whole.part(range.begin + done, size), state.dtype, draws, is_on_cpu);
     }
   }
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "contract/spec/run_spec.h"
-#include "trainer/strategy/shard_store.h"
 #include "trainer/step/stochastic_rounding.h"
+#include "trainer/strategy/shard_store.h"
 
 namespace fsdp {
 
@@ -42,8 +42,10 @@ std::vector<FlatUnit> flat_units(const ShardStore& store);
 // threads, one at a time.
 class Optimizer {
  public:
-  // Of the units' parameters only sizes, dtypes and devices are kept.
-  Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed);
+  // Of the units' parameters only sizes, dtypes and devices are kept. `device`: where they are, or
+  // on meta would be.
+  Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed,
+            c10::DeviceType device);
 
   // Step `number` of the run on unit `unit`, in place, on the current stream. `gradient`: as the
   // parameters in size, dtype and device; read only. `found_non_finite`: undefined, or
@@ -83,6 +85,7 @@ class Optimizer {
 
   OptimizerSpec spec_;
   int64_t seed_;
+  c10::DeviceType device_;
   std::vector<std::string> state_names_;
   std::vector<UnitState> units_;
 };

@@ -132,13 +132,14 @@ void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
     const auto shift = static_cast<int64_t>(i) * kBits;
     at::Tensor bits = values.bitwise_right_shift(shift).bitwise_and_(kMask).to(at::kInt);
     bits.add_(from[i].view(at::kInt)).bitwise_and_(~static_cast<int64_t>(kMask));
-    to[i].copy_(at::where(from[i].isfinite(), bits.view(at::kFloat), from[i]));
+    // As at::isfinite, which meta tensors do not have.
+    const at::Tensor is_finite = from[i].sub(from[i]).eq(0);
+    to[i].copy_(at::where(is_finite, bits.view(at::kFloat), from[i]));
   }
 }
 
 void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
                           const Draws& draws) {
-  if (!to.front().is_cpu()) return round_stochastically_by_operations(to, from, draws);
   Rounding rounding{key_of(draws), static_cast<uint64_t>(draws.first_element), {}};
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i].scalar_type() != at::kBFloat16) continue;

@@ -28,7 +28,7 @@ struct Draws {
 };
 
 // to[k] = from[k], rounded by bits 16 k to 16 k + 15 of each element's draw; of bfloat16 and fp32,
-// up to four of each, 1-dimensional, contiguous and of one size and device. A `to` of fp32 is left
+// up to four of each, on the CPU, 1-dimensional, contiguous and of one size. A `to` of fp32 is left
 // as it is. What bfloat16 holds, infinities and NaN among it, stays.
 void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
                           const Draws& draws);

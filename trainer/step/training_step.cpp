@@ -7,9 +7,10 @@
 namespace fsdp {
 namespace {
 
-Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store) {
+Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store, const Backend& backend) {
   const UncountedMemory where_the_parameters_are(store.is_offloaded());
-  return Optimizer(spec.optimizer, flat_units(store), spec.train.seed);
+  return Optimizer(spec.optimizer, flat_units(store), spec.train.seed,
+                   store.is_offloaded() ? at::kCPU : backend.planned_for());
 }
 
 // As at::isfinite, which meta tensors do not have.
@@ -35,22 +36,22 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       engine_(model_, units_, *strategy_, backend.streams(), backend.kernels(),
               {.checkpoint_every = spec.activation_checkpointing.every,
                .prefetch = spec.strategy.prefetch}),
-      optimizer_(make_optimizer(spec, store_)) {
+      optimizer_(make_optimizer(spec, store_, backend)) {
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
 }
 
-TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batches, double learning_rate,
-                                       double vote, const std::function<void()>& at_forward_end) {
+TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batches,
+                                       double learning_rate, double vote,
+                                       const std::function<void()>& at_forward_end) {
   Result result;
   if (scaler_) {
     result.gradient_scale = scaler_->scale();
     for (Batch& batch : micro_batches) batch.gradient_scale = scaler_->scale();
   }
   leave_out_.reset();
-  store_.begin_step(
-      [=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-        optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
-      });
+  store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+    optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
+  });
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
   world_.all_reduce(sums).wait();

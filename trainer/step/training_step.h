@@ -33,8 +33,8 @@ class TrainingStep {
     at::Tensor is_left_out;    // not 0: parameters and state are as before; undefined: never
     double gradient_scale = 1.0;
   };
-  // Optimizer step number `step` of the run, from 1. `vote`: of this rank, summed over all, without a collective of its own.
-  // Calls `at_forward_end` after the last micro-batch's forward.
+  // Optimizer step number `step` of the run, from 1. `vote`: of this rank, summed over all, without
+  // a collective of its own. Calls `at_forward_end` after the last micro-batch's forward.
   Result run(int64_t step, std::span<Batch> micro_batches, double learning_rate, double vote,
              const std::function<void()>& at_forward_end);
 

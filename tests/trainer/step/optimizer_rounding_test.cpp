@@ -77,7 +77,7 @@ struct Elements : std::map<std::string, at::Tensor> {
 
 // Trains a shard for some steps and puts its elements behind those of the ranks before.
 void train(const Shard& shard, const OptimizerSpec& spec, Elements& elements) {
-  Optimizer optimizer(spec, shard.units, kSeed);
+  Optimizer optimizer(spec, shard.units, kSeed, at::kCPU);
   const at::Tensor& parameters = shard.units[0].parameters;
   const int64_t index = shard.store.options().shard_index;
   const FlatLayout& layout = shard.store.layout(0);
@@ -156,7 +156,7 @@ TEST_CASE("rounding at random depends on the seed, the step and the parameter's 
   const auto stepped = [&](int64_t seed, int64_t number, const std::string& name) {
     const at::Tensor parameters = values(1000, 0.5, at::kBFloat16);
     FlatUnit unit{parameters, {FlatPart{.parameter = name}}};
-    Optimizer optimizer(spec, {unit}, seed);
+    Optimizer optimizer(spec, {unit}, seed, at::kCPU);
     optimizer.step(0, number, parameters, values(1000, 1, at::kBFloat16), 0.02);
     return parameters;
   };
@@ -202,7 +202,7 @@ TEST_CASE("updates below a last digit are lost to nearest, and right in the mean
   OptimizerSpec spec;
   const auto mean_after_steps = [&] {
     const at::Tensor parameters = at::full({kSize}, 0.5, at::kBFloat16);
-    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed);
+    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed, at::kCPU);
     const at::Tensor gradient = at::ones({kSize}, at::kBFloat16);
     for (int number = 1; number <= kSteps; ++number) {
       optimizer.step(0, number, parameters, gradient, kRate);
@@ -221,7 +221,7 @@ TEST_CASE("a second moment in bfloat16 decays slowly at random, and never to nea
   spec.beta2 = 0.999;
   const auto mean_after_steps = [&] {
     const at::Tensor parameters = at::full({kSize}, 0.5, at::kBFloat16);
-    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed);
+    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed, at::kCPU);
     const at::Tensor second_moment = optimizer.state(0).at(1).second.fill_(1);
     const at::Tensor gradient = at::zeros({kSize}, at::kBFloat16);
     for (int number = 1; number <= 100; ++number) {

@@ -88,7 +88,7 @@ TEST_CASE("every optimizer steps as its formula says") {
   CAPTURE(name_of(spec.kind), spec.momentum, spec.weight_decay, dtype);
 
   const std::vector<at::Tensor> units{values(kSize, 0.5, dtype), values(3, 1.5, dtype)};
-  Optimizer optimizer(spec, {unit_of(units[0]), unit_of(units[1])}, kSeed);
+  Optimizer optimizer(spec, {unit_of(units[0]), unit_of(units[1])}, kSeed, at::kCPU);
   std::vector<ReferenceUnit> expected(units.begin(), units.end());
   for (int number = 1; number <= 6; ++number) {
     for (int unit = 0; unit < 2; ++unit) {
@@ -170,7 +170,7 @@ TEST_CASE("state is there before the first step, beside the parameters") {
       {OptimizerKind::kAdadelta, {"square_avg", "acc_delta"}},
   }));
   const at::Tensor unit = at::ones({5}, at::kBFloat16);
-  const Optimizer optimizer(spec_of(kind), {unit_of(unit)}, kSeed);
+  const Optimizer optimizer(spec_of(kind), {unit_of(unit)}, kSeed, at::kCPU);
   Names found;
   for (const auto& [name, tensor] : optimizer.state(0)) {
     found.push_back(name);
@@ -181,7 +181,7 @@ TEST_CASE("state is there before the first step, beside the parameters") {
 
   OptimizerSpec without_momentum;
   without_momentum.kind = OptimizerKind::kSgd;
-  CHECK(Optimizer(without_momentum, {unit_of(unit)}, kSeed).state(0).empty());
+  CHECK(Optimizer(without_momentum, {unit_of(unit)}, kSeed, at::kCPU).state(0).empty());
 }
 
 TEST_CASE("weight decay leaves out what no_decay names") {
@@ -203,7 +203,7 @@ TEST_CASE("weight decay leaves out what no_decay names") {
   for (int64_t i = 0; i < kPartCount; ++i) {
     unit.parts.push_back({.parameter = "part", .role = kRoles[i], .begin = i * kPartSize});
   }
-  Optimizer optimizer(spec, {unit}, kSeed);
+  Optimizer optimizer(spec, {unit}, kSeed, at::kCPU);
   std::vector<Stepped> expected;
   for (int64_t i = 0; i < kPartCount; ++i) {
     OptimizerSpec own = spec;

@@ -158,6 +158,11 @@ TEST_CASE("and with every offload, accumulation, checkpointing, wrap and way to 
     check_same_allocations(spec);
     spec = base;
     spec.optimizer.state_dtype = Dtype::kBf16;
+    spec.model.config.vocab_size = 5000;  // a unit of more than one of the optimizer's blocks
+    check_same_allocations(spec);
+    spec.optimizer.rounding = Rounding::kStochastic;
+    spec.optimizer.no_decay.push_back("norm");
+    spec.train.report_gradient_norm = true;
     check_same_allocations(spec);
     for (const OptimizerKind kind :
          {OptimizerKind::kAdam, OptimizerKind::kSgd, OptimizerKind::kAdadelta}) {

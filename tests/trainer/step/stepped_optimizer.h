@@ -37,7 +37,7 @@ inline FlatUnit unit_of(const at::Tensor& parameters) {
 // An optimizer and the parameters of its only unit.
 struct Stepped {
   Stepped(const OptimizerSpec& spec, at::Tensor initial)
-      : parameters(std::move(initial)), optimizer(spec, {unit_of(parameters)}, kSeed) {}
+      : parameters(std::move(initial)), optimizer(spec, {unit_of(parameters)}, kSeed, at::kCPU) {}
   Stepped(const OptimizerSpec& spec, at::ScalarType dtype)
       : Stepped(spec, values(kSize, 0.5, dtype)) {}
 
