@@ -21,13 +21,19 @@ if(NOT NVCC_PROGRAM)
   message(STATUS "No nvcc: our own CUDA kernels are ATen's")
 endif()
 
+# The GPUs that PyTorch's wheels have kernels for; CUDA 13 has left V100 (sm_70) out.
+set(cuda_architectures -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80
+    -gencode arch=compute_90,code=sm_90 -gencode "arch=compute_100,code=[sm_100,compute_100]")
+if(nvcc_major EQUAL 12)
+  list(APPEND cuda_architectures -gencode arch=compute_70,code=sm_70)
+endif()
+
 # A kernel that spills registers to memory does not compile.
 function(fsdp_compile_cuda source object)
   add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d
     COMMAND ${NVCC_PROGRAM} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER}
             -std=c++20 -O3 -I ${CMAKE_SOURCE_DIR} -isystem ${CUDA_INCLUDE_DIR}
-            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
-            -gencode "arch=compute_100,code=[sm_100,compute_100]"
+            ${cuda_architectures}
             -Xptxas --warn-on-spills,--warning-as-error -Xcompiler -Wall,-Wextra,-Werror,-fPIC
     VERBATIM)
 endfunction()

@@ -1,6 +1,7 @@
 #include "trainer/backend/backend.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "trainer/memory/counting_allocator.h"
 #ifdef FSDP_CUDA
@@ -31,6 +32,7 @@ double Backend::read(const at::Tensor& number) const {
 }
 
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels) {
+  c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
   return std::make_unique<Backend>(device, device.type(), make_streams(device),
                                    make_kernels(kernels, device.type()), make_memory_probe(device));
 }

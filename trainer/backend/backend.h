@@ -43,7 +43,7 @@ class Backend {
   std::unique_ptr<MemoryProbe> memory_;
 };
 
-// That of a CPU or a GPU. Throws ConfigError when the kernels are not to be had.
+// That of a CPU or a GPU, which becomes this thread's. Throws ConfigError when the kernels are not to be had.
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels = KernelSet::kAuto);
 std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for,
                                            KernelSet kernels = KernelSet::kAuto);

@@ -21,13 +21,14 @@ std::unique_ptr<Kernels> load_transformer_engine_kernels() {
       program.parent_path() / "lib/libtransformer_engine_kernels.so";
   if (!std::filesystem::exists(library)) {
     refuse("was not there when the trainer was built: " + library.string() +
-           " is missing; install the wheel transformer-engine-cu13 2.12.0 beside torch and build "
-           "with cmake --preset cuda");
+           " is missing; install the wheel transformer-engine-cu13 2.12.0 (for CUDA 12 "
+           "transformer-engine-cu12) beside torch and build with cmake --preset cuda");
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     refuse(std::string("does not load (") + dlerror() +
-           "); install the wheel transformer-engine-cu13 2.12.0 beside torch");
+           "); install the wheel transformer-engine-cu13 2.12.0 (for CUDA 12 "
+           "transformer-engine-cu12) beside torch");
   }
   using Make = Kernels* (*)();
   const auto make = reinterpret_cast<Make>(dlsym(handle, "fsdp_make_transformer_engine_kernels"));

@@ -8,7 +8,11 @@ namespace {
 constexpr int kWarpThreads = 32;
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarpThreads;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kBlocksPerMultiprocessor = 2;
+#else
 constexpr int kBlocksPerMultiprocessor = 4;  // 2,048 threads
+#endif
 
 __device__ SoftmaxSum from_lane(const SoftmaxSum& value, int distance) {
   constexpr unsigned kAllLanes = 0xffffffff;

@@ -51,8 +51,7 @@ class Kernels {
   // out = scale * a b, or out += scale * a b. For products with a weight.
   virtual void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                         bool accumulate = false, double scale = 1.0) = 0;
-  // The gradient of a weight gets (or grows by) scale * a b. `gradient` is attached; it may be of a
-  // wider type than a and b.
+  // The gradient of a weight gets (or grows by) scale * a b. `gradient` is attached.
   virtual void multiply_gradient(GradientBuffer& gradient, const at::Tensor& a, const at::Tensor& b,
                                  double scale = 1.0) = 0;
 

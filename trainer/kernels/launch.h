@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ template <typename Call>
 void launch(const char* name, const Tensors& reads, const Tensors& writes, Call&& call) {
   show_launch(name, reads, writes);
   if (writes.front().is_meta()) return;
+  const c10::DeviceGuard on_device(writes.front().device());
   const UncountedMemory workspace;
   std::forward<Call>(call)();
 }
@@ -46,7 +48,9 @@ Tensors launch_operator(const char* name, const Tensors& reads, Call&& call, All
     const UncountedMemory workspace;
     outputs = std::forward<Call>(call)();
   }
-  for (const at::Tensor& output : outputs) CountingAllocator::instance().adopt(output);
+  for (const at::Tensor& output : outputs) {
+    if (output.defined()) CountingAllocator::instance().adopt(output);
+  }
   return outputs;
 }
 

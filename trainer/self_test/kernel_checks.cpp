@@ -78,7 +78,10 @@ void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) 
   GradientBuffer dx{.tensor = residual.clone(), .is_written = true};
   kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, dweight, dx);
   comparison.compare(dx.tensor, gradients[0] + Comparison::wide(residual));
-  comparison.compare(dweight.tensor, gradients[1]);
+  GradientBuffer new_dx;
+  kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, dweight, new_dx);
+  comparison.compare(new_dx.tensor, gradients[0]);
+  comparison.compare(dweight.tensor, gradients[1] * 2);
 }
 
 // Sizes that libraries have tuned kernels for, and others.
@@ -144,6 +147,7 @@ void compare_attention(Kernels& kernels, Comparison& comparison, const Attention
       kernels.rotary_table(angles.to(qkv.device(), at::kFloat), at::kFloat, qkv.scalar_type());
   Kernels::Attention forward = kernels.attention(qkv.clone(), heads, table, /*for_backward=*/true);
   comparison.compare(forward.out, out);
+  comparison.compare(kernels.attention(qkv.clone(), heads, table, /*for_backward=*/false).out, out);
   comparison.compare(kernels.attention_backward(dout, std::move(forward), heads, table),
                      gradients[0]);
 }
@@ -177,6 +181,10 @@ void compare_cross_entropy(Kernels& kernels, Comparison& comparison) {
   const at::Tensor losses = -wide.log_softmax(1).gather(1, labels);
   const auto gradients = torch::autograd::grad({losses.sum()}, {wide});
   const at::Tensor loss = at::empty({16, 1}, logits.options().dtype(at::kFloat));
+  const at::Tensor tokens =
+      kernels.evaluate_cross_entropy(logits.clone(), labels.to(logits.device()), loss);
+  comparison.compare(tokens, wide.argmax(1, /*keepdim=*/true).to(at::kDouble));
+  comparison.compare(loss, losses);
   kernels.cross_entropy(logits, labels.to(logits.device()), loss);
   comparison.compare(loss, losses);
   comparison.compare(logits, gradients[0]);
@@ -190,26 +198,25 @@ std::string error_text(double error, double tolerance) {
 
 }  // namespace
 
-std::vector<SelfTestRow> check_kernels(Kernels& kernels, const std::string& set,
-                                       at::Device device) {
+void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
+                   const ShowRow& show) {
   using Compare = void (*)(Kernels&, Comparison&);
   const std::vector<std::pair<const char*, Compare>> checks = {
       {"product", compare_products},    {"RMSNorm", compare_rms_norms},
       {"SwiGLU", compare_swiglus},      {"attention", compare_attentions},
       {"embedding", compare_embedding}, {"cross-entropy", compare_cross_entropy},
   };
-  std::vector<SelfTestRow> rows;
   for (const Precision& precision :
-       {Precision{at::kFloat, "fp32", 2e-4}, Precision{at::kBFloat16, "bf16", 2e-2}}) {
+       {Precision{at::kFloat, "fp32", 2e-4}, Precision{at::kBFloat16, "bf16", 2e-2},
+        Precision{at::kHalf, "fp16", 4e-3}}) {
     for (const auto& [name, compare] : checks) {
       Comparison comparison(at::TensorOptions(device).dtype(precision.type));
       compare(kernels, comparison);
       const double error = comparison.largest_error();
-      rows.push_back({set + ", " + name + ", " + precision.name,
-                      error_text(error, precision.tolerance), error <= precision.tolerance});
+      show({set + ", " + name + ", " + precision.name, error_text(error, precision.tolerance),
+            error <= precision.tolerance});
     }
   }
-  return rows;
 }
 
 }  // namespace fsdp

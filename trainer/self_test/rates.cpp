@@ -37,12 +37,11 @@ std::string rate_text(double rate, const char* unit) {
 
 }  // namespace
 
-std::vector<SelfTestRow> measure_rates(at::Device device) {
+void measure_rates(at::Device device, const ShowRow& show) {
   const bool is_gpu = device.is_cuda();
   const int64_t tokens = is_gpu ? 8192 : 512;
   const int64_t hidden = is_gpu ? 4096 : 1024;
   const int64_t inner = is_gpu ? 11008 : 2752;
-  std::vector<SelfTestRow> rows;
   for (const auto& [type, name] : {std::pair{at::kFloat, "fp32"}, {at::kBFloat16, "bf16"}}) {
     const auto options = at::TensorOptions(device).dtype(type);
     const at::Tensor x = at::ones({tokens, hidden}, options);
@@ -51,23 +50,21 @@ std::vector<SelfTestRow> measure_rates(at::Device device) {
     at::Tensor out = y;
     const double seconds = seconds_of(device, [&] { at::mm_out(out, x, weight.t()); });
     const double operations = 2.0 * static_cast<double>(tokens * hidden * inner);
-    rows.push_back({"product " + std::to_string(tokens) + " x " + std::to_string(hidden) + " x " +
-                        std::to_string(inner) + ", " + name,
-                    rate_text(operations / seconds / 1e12, "TFLOP/s")});
+    show({"product " + std::to_string(tokens) + " x " + std::to_string(hidden) + " x " +
+              std::to_string(inner) + ", " + name,
+          rate_text(operations / seconds / 1e12, "TFLOP/s")});
   }
   const int64_t bytes = is_gpu ? int64_t{1} << 30 : int64_t{1} << 27;
   const at::Tensor from = at::zeros({bytes}, at::TensorOptions(device).dtype(at::kByte));
   const at::Tensor to = at::empty_like(from);
   const double copy = seconds_of(device, [&] { to.copy_(from); });
-  rows.push_back({"copy on the device", rate_text(2.0 * static_cast<double>(bytes) / copy / 1e9,
-                                                  "GB/s read and written")});
+  show({"copy on the device",
+        rate_text(2.0 * static_cast<double>(bytes) / copy / 1e9, "GB/s read and written")});
   if (is_gpu) {
     const at::Tensor host = make_backend(device)->empty_host(bytes, at::kByte);
     const double transfer = seconds_of(device, [&] { to.copy_(host, /*non_blocking=*/true); });
-    rows.push_back(
-        {"copy from the host", rate_text(static_cast<double>(bytes) / transfer / 1e9, "GB/s")});
+    show({"copy from the host", rate_text(static_cast<double>(bytes) / transfer / 1e9, "GB/s")});
   }
-  return rows;
 }
 
 }  // namespace fsdp

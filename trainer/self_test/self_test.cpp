@@ -10,13 +10,11 @@ std::string name_of_set(KernelSet set) { return std::string(name_of(set)); }
 
 }  // namespace
 
-bool run_self_test(at::Device device, const std::function<void(const SelfTestRow&)>& show) {
+bool run_self_test(at::Device device, const ShowRow& show) {
   bool passed = true;
-  const auto show_all = [&](const std::vector<SelfTestRow>& rows) {
-    for (const SelfTestRow& row : rows) {
-      show(row);
-      passed = passed && row.passed;
-    }
+  const auto show_and_count = [&](const SelfTestRow& row) {
+    show(row);
+    passed = passed && row.passed;
   };
   const auto part = [&](const std::string& name, const std::function<void()>& check) {
     try {
@@ -24,20 +22,20 @@ bool run_self_test(at::Device device, const std::function<void(const SelfTestRow
     } catch (const ConfigError& error) {
       show({name, std::string("left out: ") + error.what(), true});
     } catch (const c10::Error& error) {
-      show_all({{name, error.what_without_backtrace(), false}});
+      show_and_count({name, error.what_without_backtrace(), false});
     } catch (const std::exception& error) {
-      show_all({{name, error.what(), false}});
+      show_and_count({name, error.what(), false});
     }
   };
   for (const KernelSet set : {KernelSet::kAten, KernelSet::kTransformerEngine}) {
     if (set == KernelSet::kTransformerEngine && !device.is_cuda()) continue;
     part(name_of_set(set), [&] {
       const auto kernels = make_kernels(set, device.type());
-      show_all(check_kernels(*kernels, name_of_set(set), device));
-      show_all(check_steps(device, set));
+      check_kernels(*kernels, name_of_set(set), device, show_and_count);
+      check_steps(device, set, show_and_count);
     });
   }
-  part("rates", [&] { show_all(measure_rates(device)); });
+  part("rates", [&] { measure_rates(device, show_and_count); });
   return passed;
 }
 

@@ -15,18 +15,22 @@ struct SelfTestRow {
   bool passed = true;
 };
 
+using ShowRow = std::function<void(const SelfTestRow&)>;
+
 // Kernels of one set, forward and backward, against formulas in fp64 on the CPU whose gradients are
 // autograd's. `set`: its name, for the rows.
-std::vector<SelfTestRow> check_kernels(Kernels& kernels, const std::string& set, at::Device device);
+void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
+                   const ShowRow& show);
 
-// Steps of a small model: with and without offload, sharded over one rank with the device's own
-// communication, and the memory that they take against what is planned without the device.
-std::vector<SelfTestRow> check_steps(at::Device device, KernelSet kernels);
+// Steps of a small model: with and without offload and activation checkpointing, sharded over one
+// rank with the device's own communication, and the memory that they take against what is planned
+// without the device.
+void check_steps(at::Device device, KernelSet kernels, const ShowRow& show);
 
 // How fast products and copies of the sizes of a model are; they pass always.
-std::vector<SelfTestRow> measure_rates(at::Device device);
+void measure_rates(at::Device device, const ShowRow& show);
 
 // All of them on `device`, a row as soon as it is known. Returns whether all passed.
-bool run_self_test(at::Device device, const std::function<void(const SelfTestRow&)>& show);
+bool run_self_test(at::Device device, const ShowRow& show);
 
 }  // namespace fsdp

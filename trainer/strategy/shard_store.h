@@ -49,6 +49,10 @@ class ShardStore {
   };
   ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
              Backend& backend, const FillParameter& fill);
+  // Waits for the parameters' way back.
+  ~ShardStore();
+  ShardStore(const ShardStore&) = delete;
+  ShardStore& operator=(const ShardStore&) = delete;
 
   int unit_count() const { return static_cast<int>(units_.size()); }
   const FlatLayout& layout(int unit) const { return units_[unit].layout; }
