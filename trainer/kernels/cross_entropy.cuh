@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "trainer/kernels/host_device.h"
+#include "trainer/kernels/pack.h"
 
 // The softmax of one row of logits, which several threads share: what each does with its part. Also
 // for the host, where a test compares it with fp64.
@@ -51,38 +52,31 @@ struct LargestLogit {
   }
 };
 
-// 16 bytes of a row, for one load and one store.
-template <typename Logit>
-struct alignas(16) LogitPack {
-  static constexpr int kCount = 16 / sizeof(Logit);
-  Logit logits[kCount];
-};
-
 // Calls visit(first token, float (&logits)[n]) for every n-th part of the row [size] that belongs
 // to `thread` of `threads`: single logits up to the first multiple of 16 bytes, packs, and the rest
 // singly. When visit returns true, what it left in `logits` is written back.
 template <typename Logit, typename Visit>
 FSDP_HOST_DEVICE void for_each_logit(Logit* row, int64_t size, int thread, int threads,
                                      Visit&& visit) {
-  using Pack = LogitPack<Logit>;
-  const int64_t misaligned = reinterpret_cast<uintptr_t>(row) % sizeof(Pack) / sizeof(Logit);
-  const int64_t before = misaligned == 0 ? 0 : Pack::kCount - misaligned;
+  using LogitPack = Pack<Logit, 16 / sizeof(Logit)>;
+  const int64_t misaligned = reinterpret_cast<uintptr_t>(row) % sizeof(LogitPack) / sizeof(Logit);
+  const int64_t before = misaligned == 0 ? 0 : LogitPack::kCount - misaligned;
   const int64_t first = before < size ? before : size;
-  const int64_t last = first + (size - first) / Pack::kCount * Pack::kCount;
+  const int64_t last = first + (size - first) / LogitPack::kCount * LogitPack::kCount;
 
   const auto visit_one = [&](int64_t token) {
     float logits[1] = {static_cast<float>(row[token])};
     if (visit(token, logits)) row[token] = static_cast<Logit>(logits[0]);
   };
   for (int64_t token = thread; token < first; token += threads) visit_one(token);
-  for (int64_t token = first + int64_t{thread} * Pack::kCount; token < last;
-       token += int64_t{threads} * Pack::kCount) {
-    Pack pack = *reinterpret_cast<const Pack*>(row + token);
-    float logits[Pack::kCount];
-    for (int i = 0; i < Pack::kCount; ++i) logits[i] = static_cast<float>(pack.logits[i]);
+  for (int64_t token = first + int64_t{thread} * LogitPack::kCount; token < last;
+       token += int64_t{threads} * LogitPack::kCount) {
+    LogitPack pack = *reinterpret_cast<const LogitPack*>(row + token);
+    float logits[LogitPack::kCount];
+    for (int i = 0; i < LogitPack::kCount; ++i) logits[i] = static_cast<float>(pack.items[i]);
     if (visit(token, logits)) {
-      for (int i = 0; i < Pack::kCount; ++i) pack.logits[i] = static_cast<Logit>(logits[i]);
-      *reinterpret_cast<Pack*>(row + token) = pack;
+      for (int i = 0; i < LogitPack::kCount; ++i) pack.items[i] = static_cast<Logit>(logits[i]);
+      *reinterpret_cast<LogitPack*>(row + token) = pack;
     }
   }
   for (int64_t token = last + thread; token < size; token += threads) visit_one(token);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "trainer/kernels/host_device.h"
+#include "trainer/kernels/pack.h"
 
 // h = silu(gate) * up and its gradients, an element at a time in fp32. Also for the host, where a
 // test compares it with fp64.
@@ -20,11 +21,6 @@ FSDP_HOST_DEVICE SwigluGradient swiglu_gradient(float gate, float up, float dh) 
   const float silu = gate * sigmoid;
   return {silu * up, dh * up * (sigmoid + silu * (1 - sigmoid)), dh * silu};
 }
-
-template <typename T, int kCount>
-struct alignas(sizeof(T) * kCount) Pack {
-  T items[kCount];
-};
 
 // Part `index` of kCount columns, counted through the rows of dh [rows, width], whose place h
 // takes. gate_up and d_gate_up: [rows, 2 * width], the gate first. kCount divides width, and all

@@ -2,16 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "trainer/kernels/on_meta.h"
+
 namespace fsdp {
-namespace {
-
-// 0 to count - 1. at::arange alone would grow its result, which on meta no allocator sees.
-at::Tensor counted(int64_t count, const at::TensorOptions& options) {
-  at::Tensor numbers = at::empty({count}, options);
-  return at::arange_out(numbers, count);
-}
-
-}  // namespace
 
 const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_length,
                                           const at::TensorOptions& options) {
@@ -22,9 +15,9 @@ const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_len
   // On the CPU always, so that every device has the same frequencies.
   const at::Device host = options.device().is_meta() ? options.device() : at::Device(at::kCPU);
   const at::Tensor exponents =
-      counted(head_width_ / 2, options.device(host).dtype(wide)).mul_(2).div_(head_width_);
+      counted(0, head_width_ / 2, options.device(host).dtype(wide)).mul_(2).div_(head_width_);
   const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_().to(options.device());
-  const at::Tensor positions = counted(sequence_length, options.dtype(wide));
+  const at::Tensor positions = counted(0, sequence_length, options.dtype(wide));
   options_ = options;
   table_ = kernels.rotary_table(at::outer(positions, frequencies), buffer_type_,
                                 c10::typeMetaToScalarType(options.dtype()));

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
+#include "contract/text/numbers.h"
 #include "trainer/self_test/self_test.h"
 
 namespace fsdp {
@@ -29,12 +29,6 @@ double seconds_of(at::Device device, Work work) {
   return seconds[2];
 }
 
-std::string rate_text(double rate, const char* unit) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.2f %s", rate, unit);
-  return text.data();
-}
-
 }  // namespace
 
 void measure_rates(at::Device device, const ShowRow& show) {
@@ -52,18 +46,19 @@ void measure_rates(at::Device device, const ShowRow& show) {
     const double operations = 2.0 * static_cast<double>(tokens * hidden * inner);
     show({"product " + std::to_string(tokens) + " x " + std::to_string(hidden) + " x " +
               std::to_string(inner) + ", " + name,
-          rate_text(operations / seconds / 1e12, "TFLOP/s")});
+          with_decimals(operations / seconds / 1e12, 2) + " TFLOP/s"});
   }
   const int64_t bytes = is_gpu ? int64_t{1} << 30 : int64_t{1} << 27;
   const at::Tensor from = at::zeros({bytes}, at::TensorOptions(device).dtype(at::kByte));
   const at::Tensor to = at::empty_like(from);
   const double copy = seconds_of(device, [&] { to.copy_(from); });
-  show({"copy on the device",
-        rate_text(2.0 * static_cast<double>(bytes) / copy / 1e9, "GB/s read and written")});
+  show({"copy on the device", with_decimals(2.0 * static_cast<double>(bytes) / copy / 1e9, 2) +
+                                  " GB/s read and written"});
   if (is_gpu) {
     const at::Tensor host = make_backend(device)->empty_host(bytes, at::kByte);
     const double transfer = seconds_of(device, [&] { to.copy_(host, /*non_blocking=*/true); });
-    show({"copy from the host", rate_text(static_cast<double>(bytes) / transfer / 1e9, "GB/s")});
+    show({"copy from the host",
+          with_decimals(static_cast<double>(bytes) / transfer / 1e9, 2) + " GB/s"});
   }
 }
 

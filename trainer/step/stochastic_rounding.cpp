@@ -9,6 +9,7 @@
 #include <string>
 
 #include "contract/record/digest.h"
+#include "trainer/kernels/on_meta.h"
 
 namespace fsdp {
 namespace {
@@ -104,7 +105,7 @@ RoundElements fastest_here() {
 // [size] of int64 that hold the draws' bits.
 at::Tensor draws_of(const Draws& draws, int64_t size, at::Device device) {
   const auto first = static_cast<int64_t>(draws.first_element + 1);
-  at::Tensor values = at::arange(first, first + size, at::TensorOptions(at::kLong).device(device))
+  at::Tensor values = counted(first, size, at::TensorOptions(at::kLong).device(device))
                           .mul_(static_cast<int64_t>(kGamma))
                           .add_(static_cast<int64_t>(key_of(draws)));
   for (size_t i = 0; i < kShifts.size(); ++i) {
@@ -132,9 +133,7 @@ void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
     const auto shift = static_cast<int64_t>(i) * kBits;
     at::Tensor bits = values.bitwise_right_shift(shift).bitwise_and_(kMask).to(at::kInt);
     bits.add_(from[i].view(at::kInt)).bitwise_and_(~static_cast<int64_t>(kMask));
-    // As at::isfinite, which meta tensors do not have.
-    const at::Tensor is_finite = from[i].sub(from[i]).eq(0);
-    to[i].copy_(at::where(is_finite, bits.view(at::kFloat), from[i]));
+    to[i].copy_(at::where(is_finite(from[i]), bits.view(at::kFloat), from[i]));
   }
 }
 

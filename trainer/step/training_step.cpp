@@ -1,5 +1,6 @@
 #include "trainer/step/training_step.h"
 
+#include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/model/llama.h"
 #include "trainer/step/gradient_clipping.h"
@@ -12,9 +13,6 @@ Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store, const Bac
   return Optimizer(spec.optimizer, flat_units(store), spec.train.seed,
                    store.is_offloaded() ? at::kCPU : backend.planned_for());
 }
-
-// As at::isfinite, which meta tensors do not have.
-at::Tensor is_not_finite(const at::Tensor& x) { return x.sub(x).ne(0); }
 
 FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   if (!backend.device().is_meta()) return fill;
@@ -75,8 +73,8 @@ void TrainingStep::check_gradients(Result& result) {
   }
   if (max_norm) clip_gradients(store_.gradients(), result.gradient_norm, *max_norm);
   if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
-    at::Tensor is_bad = is_not_finite(result.loss);
-    if (max_norm) is_bad.bitwise_or_(is_not_finite(result.gradient_norm));
+    at::Tensor is_bad = is_finite(result.loss).bitwise_not_();
+    if (max_norm) is_bad.bitwise_or_(is_finite(result.gradient_norm).bitwise_not_());
     if (store_.is_offloaded()) is_bad = is_bad.to(backend_.host());
     if (leave_out.defined()) is_bad.bitwise_or_(leave_out.to(at::kBool));
     leave_out = is_bad.to(at::kFloat);

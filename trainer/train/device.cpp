@@ -112,11 +112,12 @@ int64_t memory_limit_bytes(const RunSpec& spec) {
 at::Device pick_device(DeviceKind kind, [[maybe_unused]] int local_rank) {
   if (kind == DeviceKind::kCpu) return at::kCPU;
 #ifdef FSDP_CUDA
-  refuse(driver_misfit(trainer_build(), driver_of_host()));
+  const TrainerBuild build = trainer_build();
+  refuse(driver_misfit(build, driver_of_host()));
   const int count = cuda_device_count();
   if (kind == DeviceKind::kCuda || count > 0) {
     const at::Device device = pick_cuda(local_rank, count);
-    refuse(gpu_misfit(trainer_build(), cuda_device_name(device), cuda_compute_capability(device)));
+    refuse(gpu_misfit(build, cuda_device_name(device), cuda_compute_capability(device)));
     return device;
   }
 #else
