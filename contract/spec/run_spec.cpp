@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "contract/text/config_error.h"
 
@@ -77,6 +78,32 @@ void check_rounding(const OptimizerSpec& optimizer) {
            "stochastic rounds to bf16 alone, but optimizer.state_dtype is fp16; allowed with it: "
            "bf16, fp32, or no state_dtype");
   }
+}
+
+Dtype compute_dtype(const PrecisionSpec& precision) {
+  if (precision.parameters || precision.reduction || precision.buffers) {
+    return precision.parameters.value_or(Dtype::kFp32);
+  }
+  switch (precision.kind) {
+    case PrecisionKind::kFp32:
+      return Dtype::kFp32;
+    case PrecisionKind::kBf16True:
+    case PrecisionKind::kBf16Mixed:
+      return Dtype::kBf16;
+    case PrecisionKind::kFp16Mixed:
+      return Dtype::kFp16;
+  }
+  throw std::logic_error("precision.kind");
+}
+
+void check_precision(const PrecisionSpec& precision) {
+  const Dtype compute = compute_dtype(precision);
+  const Dtype gradients = precision.gradients.value_or(compute);
+  if (gradients == compute || gradients == Dtype::kFp32) return;
+  const std::string computed(name_of(compute));
+  refuse("precision.gradients",
+         "is " + std::string(name_of(gradients)) + ", but the computation is in " + computed +
+             "; allowed: " + (compute == Dtype::kFp32 ? "fp32" : computed + " or fp32"));
 }
 
 void check_schedule(const RunSpec& spec) {
@@ -183,6 +210,7 @@ RunSpec resolved(RunSpec spec) {
   check_strategy(spec.strategy);
   check_sharding(spec.strategy);
   check_in_backward(spec);
+  check_precision(spec.precision);
   check_rounding(spec.optimizer);
   check_schedule(spec);
   check_evaluation(spec);

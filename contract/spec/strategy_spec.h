@@ -15,6 +15,7 @@ enum class WrapPolicy { kNone, kTransformerBlock };
 enum class Offload { kNone, kOptimizer, kParameters };
 enum class Accumulate { kSharded, kUnsharded };
 enum class PrecisionKind { kFp32, kBf16True, kBf16Mixed, kFp16Mixed };
+enum class CheckpointedPart { kBlock, kMlp, kAttention };
 enum class Dtype { kFp32, kBf16, kFp16 };
 
 constexpr auto enum_names(StrategyKind) { return std::array{"single"sv, "ddp"sv, "fsdp"sv}; }
@@ -26,6 +27,9 @@ constexpr auto enum_names(Offload) { return std::array{"none"sv, "optimizer"sv, 
 constexpr auto enum_names(Accumulate) { return std::array{"sharded"sv, "unsharded"sv}; }
 constexpr auto enum_names(PrecisionKind) {
   return std::array{"fp32"sv, "bf16_true"sv, "bf16_mixed"sv, "fp16_mixed"sv};
+}
+constexpr auto enum_names(CheckpointedPart) {
+  return std::array{"block"sv, "mlp"sv, "attention"sv};
 }
 constexpr auto enum_names(Dtype) { return std::array{"fp32"sv, "bf16"sv, "fp16"sv}; }
 
@@ -105,6 +109,7 @@ struct PrecisionSpec {
   static constexpr bool kHasShortForm = true;
   PrecisionKind kind = PrecisionKind::kFp32;
   std::optional<Dtype> parameters;
+  std::optional<Dtype> gradients;
   std::optional<Dtype> reduction;
   std::optional<Dtype> buffers;
 
@@ -114,11 +119,16 @@ struct PrecisionSpec {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("kind", self.kind,
           "fp32; bf16_true: parameters, gradients and optimizer state in bfloat16; bf16_mixed: "
-          "fp32 parameters that are gathered and computed with in bfloat16, gradients reduced in "
-          "fp32; fp16_mixed: the same in float16 with dynamic loss scaling.",
+          "fp32 parameters that are gathered and computed with in bfloat16, gradients summed and "
+          "reduced in fp32; fp16_mixed: the same in float16 with dynamic loss scaling.",
           any_value());
     visit("parameters", self.parameters,
           "Instead of a kind: dtype that fp32 parameters are gathered and computed with in.",
+          any_value());
+    visit("gradients", self.gradients,
+          "Dtype that gradients of weights are written in, and summed over micro-batches: fp32, or "
+          "that of the computation; absent: bf16 with bf16_true, else the wider of computation and "
+          "reduction.",
           any_value());
     visit("reduction", self.reduction,
           "Instead of a kind: dtype that gradients are reduced in; absent: as parameters.",
@@ -130,6 +140,7 @@ struct PrecisionSpec {
 
 struct ActivationCheckpointingSpec {
   int64_t every = 0;
+  CheckpointedPart what = CheckpointedPart::kBlock;
 
   bool operator==(const ActivationCheckpointingSpec&) const = default;
 
@@ -137,6 +148,10 @@ struct ActivationCheckpointingSpec {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("every", self.every,
           "0: off; 1: every block's activations are recomputed; K: every K-th.", from_to(0, 1e5));
+    visit("what", self.what,
+          "Of a block. block: all but its input; mlp: what the MLP's first product gives, the most "
+          "memory for the least time; attention: what attention and the products before it give.",
+          any_value());
   }
 };
 

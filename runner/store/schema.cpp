@@ -62,7 +62,8 @@ create table runs (
     spec ->> '$.precision.kind',
     coalesce(spec ->> '$.precision.parameters', 'fp32') || '/' ||
     coalesce(spec ->> '$.precision.reduction', spec ->> '$.precision.parameters', 'fp32') || '/' ||
-    coalesce(spec ->> '$.precision.buffers', 'fp32'))),
+    coalesce(spec ->> '$.precision.buffers', 'fp32')) ||
+    coalesce(' gradients ' || (spec ->> '$.precision.gradients'), '')),
   optimizer text as (spec ->> '$.optimizer.kind'),
   schedule text as (spec ->> '$.schedule.kind'),
   device text as (spec ->> '$.device'),

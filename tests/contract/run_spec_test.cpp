@@ -145,6 +145,16 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK_THAT(contradiction(in_backward + "train.on_non_finite: skip"),
              Catch::StartsWith("'optimizer.in_backward': excludes train.on_non_finite skip"));
 
+  for (const std::string precision :
+       {"{kind: bf16_true, gradients: fp32}", "{kind: fp16_mixed, gradients: fp16}",
+        "{parameters: bf16, gradients: bf16}", "{reduction: bf16, gradients: fp32}"}) {
+    CHECK(contradiction("precision: " + precision) == "no error");
+  }
+  CHECK(contradiction("precision.gradients: bf16") ==
+        "'precision.gradients': is bf16, but the computation is in fp32; allowed: fp32");
+  CHECK(contradiction("precision: {parameters: bf16, gradients: fp16}") ==
+        "'precision.gradients': is fp16, but the computation is in bf16; allowed: bf16 or fp32");
+
   const std::string stochastic = "optimizer.rounding: stochastic\n";
   CHECK(contradiction(stochastic) == "no error");
   CHECK(contradiction(stochastic + "optimizer.state_dtype: bf16") == "no error");

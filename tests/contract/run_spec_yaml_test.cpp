@@ -20,8 +20,8 @@ data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuff
 strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wrap: none,
            prefetch: 3, limit_all_gathers: false, offload: optimizer, accumulate: unsharded}
 batch: {size_per_rank: 2, total: 16}
-precision: {parameters: bf16, reduction: fp16, buffers: bf16}
-activation_checkpointing: {every: 2}
+precision: {parameters: bf16, gradients: fp32, reduction: fp16, buffers: bf16}
+activation_checkpointing: {every: 2, what: mlp}
 optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, no_decay: [norm, bias], beta1: 0.8,
             beta2: 0.7, epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16,
             rounding: stochastic}
@@ -193,7 +193,7 @@ TEST_CASE("a value of the wrong type is refused") {
   CHECK_THAT(message("device: [cpu]"), Catch::Contains("a list is not one of its values"));
   CHECK(message("precision: [fp32]") ==
         "lab.yaml:1:12: 'precision': a list is not a map; allowed: a map of keys: kind, "
-        "parameters, reduction, buffers");
+        "parameters, gradients, reduction, buffers");
 }
 
 TEST_CASE("a number out of range is refused") {

@@ -24,17 +24,16 @@ enum class StreamId {
 };
 
 enum class BufferKind {
-  kParameters,         // this rank's part of a unit's parameters
-  kWhole,              // a unit's parameters, gathered
-  kReleased,           // a unit's gathered parameters, kept until their last reader is done
-  kGradient,           // a unit's gradient, as its backward writes it
-  kReductionInput,     // a unit's gradient in the dtype it is reduced in
-  kUnshardedGradient,  // the sum of it over micro-batches, in the reduction dtype
-  kReducedShard,       // this rank's part of a reduced gradient of one micro-batch
-  kConvertedShard,     // a reduced shard in the parameters' dtype
-  kGradientShard,      // the sum of it over micro-batches
-  kHostGradient,       // the step's gradient in CPU memory
-  kHostParameters,     // the parameters that the CPU steps
+  kParameters,      // this rank's part of a unit's parameters
+  kWhole,           // a unit's parameters, gathered
+  kReleased,        // a unit's gathered parameters, kept until their last reader is done
+  kGradient,        // a unit's gradient, as its backward writes it
+  kReductionInput,  // a unit's gradient in the dtype it is reduced in
+  kReducedShard,    // this rank's part of a reduced gradient of one micro-batch
+  kConvertedShard,  // a reduced shard in another dtype
+  kGradientShard,   // the sum of it over micro-batches
+  kHostGradient,    // the step's gradient in CPU memory
+  kHostParameters,  // the parameters that the CPU steps
 };
 
 // A buffer of one unit.

@@ -67,6 +67,7 @@ void Engine::gather_ahead(int unit, int direction) {
 void Engine::run_module(int module, int unit, const Batch& batch, Tape& tape,
                         Activations& activations) {
   Pass pass{kernels_, batch, tape, activations};
+  if (is_checkpointed_[module]) pass.recomputed = options_.checkpointed;
   const auto forward = [&] { model_.modules[module]->forward(pass); };
   const Buffer whole = strategy_.whole_buffer(unit);
   if (is_last_module(module) && tape.wants_gradients()) {
@@ -98,7 +99,7 @@ at::Tensor Engine::forward(const Batch& batch) {
 
 void Engine::forward_module(int module, int unit, const Batch& batch, Activations& activations) {
   Kept& kept = kept_[module];
-  if (!is_checkpointed_[module]) {
+  if (!is_recomputed(module)) {
     kept.tape = Tape(Tape::Mode::kRecord);
     run_module(module, unit, batch, kept.tape, activations);
     return;
@@ -124,7 +125,7 @@ void Engine::backward(const Batch& batch) {
 }
 
 void Engine::backward_module(int module, int unit, const Batch& batch) {
-  if (is_checkpointed_[module]) recompute(module, unit, batch);
+  if (is_recomputed(module)) recompute(module, unit, batch);
   streams_.run(StreamId::kCompute,
                {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}},
                [&] { kept_[module].tape.run_backward(); });

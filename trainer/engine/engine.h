@@ -20,8 +20,9 @@ class Engine {
  public:
   struct Options {
     // 0 keeps every block's activations; K recomputes those of every K-th block (Chen et al. 2016,
-    // "Training Deep Nets with Sublinear Memory Cost").
+    // "Training Deep Nets with Sublinear Memory Cost"), or of a part of it.
     int64_t checkpoint_every = 0;
+    CheckpointedPart checkpointed = CheckpointedPart::kBlock;
     // How many units ahead of the one that computes are gathered; as many stay whole between
     // forward and backward, which begins with them.
     int64_t prefetch = 1;
@@ -61,6 +62,10 @@ class Engine {
   void gather_ahead(int unit, int direction);
 
   int unit_count() const { return static_cast<int>(units_.size()); }
+  // Whether nothing of it is kept but what it reads.
+  bool is_recomputed(int module) const {
+    return is_checkpointed_[module] && options_.checkpointed == CheckpointedPart::kBlock;
+  }
   bool is_last_module(int module) const {
     return module + 1 == static_cast<int>(model_.modules.size());
   }

@@ -1,6 +1,7 @@
 #include "trainer/kernels/aten_kernels.h"
 
 #include "trainer/kernels/launch.h"
+#include "trainer/kernels/on_meta.h"
 
 // In libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
 namespace at::native {
@@ -11,8 +12,14 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
 namespace fsdp {
 namespace {
 
-constexpr int64_t kLogitsBytesOnCpu = 16 << 20;
-constexpr int64_t kLogitsBytesOnGpu = 64 << 20;
+// Of a chunk of the head. A GPU reads and writes the whole weight gradient in less time than the
+// products of 1,024 tokens take.
+struct ChunkSize {
+  int64_t logits_bytes;
+  int64_t tokens_min;
+};
+constexpr ChunkSize kChunkOnCpu{.logits_bytes = 16 << 20, .tokens_min = 256};
+constexpr ChunkSize kChunkOnGpu{.logits_bytes = 64 << 20, .tokens_min = 1024};
 
 // What mkldnn_matmul asks of the CPU, of fp32 too, and throws where it is missing.
 bool has_mkldnn_matmul() {
@@ -108,8 +115,21 @@ void AtenKernels::multiply(const at::Tensor& out, const at::Tensor& a, const at:
 
 void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& a,
                                     const at::Tensor& b, double scale) {
-  const UncountedMemory workspace;
-  at::addmm_out(gradient.tensor, gradient.tensor, a, b, gradient.is_written ? 1 : 0, scale);
+  const int beta = gradient.is_written ? 1 : 0;
+  if (gradient.tensor.scalar_type() == a.scalar_type()) {
+    const UncountedMemory workspace;
+    at::addmm_out(gradient.tensor, gradient.tensor, a, b, beta, scale);
+  } else if (device_ == at::kCUDA) {
+    launch("addmm", {a, b}, {gradient.tensor},
+           [&] { at::addmm_out(gradient.tensor, gradient.tensor, a, b, at::kFloat, beta, scale); });
+  } else {  // libtorch has no such product for the CPU
+    at::Tensor product = at::empty(gradient.tensor.sizes(), a.options());
+    {
+      const UncountedMemory workspace;
+      at::addmm_out(product, product, a, b, 0, scale);
+    }
+    gradient.add(product);
+  }
   gradient.is_written = true;
 }
 
@@ -185,29 +205,66 @@ at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor&
   return at::index(weight_VD, {token_ids_N});
 }
 
-void AtenKernels::embedding_backward(const at::Tensor& dy_ND, const at::Tensor& token_ids_N,
-                                     GradientBuffer& dweight_VD) {
-  if (device_ == at::kCUDA) {
-    // It sorts and sums in fp32; adding into place would be atomic: rounded to bf16 each time, and
-    // in no fixed order.
-    dweight_VD.add(launch_operator(
-        "embedding_dense_backward", {dy_ND, token_ids_N},
-        [&] {
-          return Tensors{at::embedding_dense_backward(dy_ND, token_ids_N, dweight_VD.tensor.size(0),
-                                                      /*padding_idx=*/-1,
-                                                      /*scale_grad_by_freq=*/false)};
-        },
-        [&] { return Tensors{at::empty(dweight_VD.tensor.sizes(), dy_ND.options())}; })[0]);
-    return;
-  }
-  if (!dweight_VD.is_written) dweight_VD.tensor.zero_();
-  launch("index_add_", {dy_ND, token_ids_N}, {dweight_VD.tensor},
-         [&] { dweight_VD.tensor.index_add_(0, token_ids_N, dy_ND); });
-  dweight_VD.is_written = true;
+namespace {
+
+// Row r is the sum, in fp32, of the rows of dy whose `row_ids_N` is r.
+at::Tensor summed_rows(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
+  return launch_operator(
+      "embedding_dense_backward", {dy_ND, row_ids_N},
+      [&] {
+        return Tensors{at::embedding_dense_backward(dy_ND, row_ids_N, rows, /*padding_idx=*/-1,
+                                                    /*scale_grad_by_freq=*/false)};
+      },
+      [&] {
+        return Tensors{at::empty({rows, dy_ND.size(1)}, dy_ND.options())};
+      })[0];
 }
 
-int64_t AtenKernels::logits_bytes_max() const {
-  return device_ == at::kCPU ? kLogitsBytesOnCpu : kLogitsBytesOnGpu;
+// weight[ids[i]] += rows[i]
+void add_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N, const at::Tensor& rows_ND) {
+  const at::Tensor terms_ND = rows_ND.to(weight_VD.scalar_type());
+  launch("index_add_", {terms_ND, ids_N}, {weight_VD},
+         [&] { at::Tensor(weight_VD).index_add_(0, ids_N, terms_ND); });
+}
+
+// As add_rows, but rows of equal ids are summed first, in fp32: to add them into place on a GPU
+// would be atomic, in no fixed order, and rounded to the weight's type each time.
+void add_summed_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N,
+                     const at::Tensor& rows_ND) {
+  const int64_t count = ids_N.size(0);
+  const int64_t vocabulary = weight_VD.size(0);
+  if (count >= vocabulary) {
+    at::Tensor(weight_VD).add_(summed_rows(rows_ND, ids_N, vocabulary).to(weight_VD.scalar_type()));
+    return;
+  }
+  const auto [sorted_N, order_N] = ids_N.sort();
+  at::Tensor group_N = at::zeros_like(sorted_N);  // of equal ids, from 0
+  group_N.narrow(0, 1, count - 1)
+      .copy_(sorted_N.narrow(0, 1, count - 1).ne(sorted_N.narrow(0, 0, count - 1)));
+  group_N.cumsum_(0);
+  const at::Tensor group_of_row_N = at::empty_like(group_N).scatter_(0, order_N, group_N);
+  // Groups that are not there add 0, each to another row.
+  const at::Tensor id_of_group_N =
+      counted(0, count, ids_N.options()).scatter_(0, group_N, sorted_N);
+  add_rows(weight_VD, id_of_group_N, summed_rows(rows_ND, group_of_row_N, count));
+}
+
+}  // namespace
+
+void AtenKernels::embedding_backward(const at::Tensor& dy_ND, const at::Tensor& token_ids_N,
+                                     GradientBuffer& dweight_VD) {
+  if (!dweight_VD.is_written) dweight_VD.tensor.zero_();
+  dweight_VD.is_written = true;
+  if (device_ == at::kCUDA) {
+    add_summed_rows(dweight_VD.tensor, token_ids_N, dy_ND);
+  } else {
+    add_rows(dweight_VD.tensor, token_ids_N, dy_ND);
+  }
+}
+
+int64_t AtenKernels::chunk_tokens_max(int64_t logits_bytes_per_token) const {
+  const ChunkSize& size = device_ == at::kCPU ? kChunkOnCpu : kChunkOnGpu;
+  return std::max(size.tokens_min, size.logits_bytes / logits_bytes_per_token);
 }
 
 namespace {

@@ -36,7 +36,7 @@ class AtenKernels : public Kernels {
   void embedding_backward(const at::Tensor& dy_ND, const at::Tensor& token_ids_N,
                           GradientBuffer& dweight_VD) override;
 
-  int64_t logits_bytes_max() const override;
+  int64_t chunk_tokens_max(int64_t logits_bytes_per_token) const override;
   void cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                      at::Tensor loss_C1) override;
   at::Tensor evaluate_cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,

@@ -51,7 +51,8 @@ class Kernels {
   // out = scale * a b, or out += scale * a b. For products with a weight.
   virtual void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                         bool accumulate = false, double scale = 1.0) = 0;
-  // The gradient of a weight gets (or grows by) scale * a b. `gradient` is attached.
+  // The gradient of a weight gets (or grows by) scale * a b. `gradient` is attached, and of the
+  // type of a and b or fp32.
   virtual void multiply_gradient(GradientBuffer& gradient, const at::Tensor& a, const at::Tensor& b,
                                  double scale = 1.0) = 0;
 
@@ -113,9 +114,9 @@ class Kernels {
 
   // --- cross-entropy ---
 
-  // How many bytes of logits a chunk of the head has at most: the whole weight gradient is read and
-  // written once a chunk.
-  virtual int64_t logits_bytes_max() const = 0;
+  // How many tokens a chunk of the head has at most: the whole weight gradient is read and written
+  // once a chunk.
+  virtual int64_t chunk_tokens_max(int64_t logits_bytes_per_token) const = 0;
   // loss_C1 (fp32, fp64 for fp64) = -log softmax(logits)[label]; the logits become its gradient:
   // the probabilities, less 1 at the label. In fp32 between reading and writing a logit. Labels are
   // int64, [C, 1], from 0 to V - 1.

@@ -4,8 +4,6 @@
 namespace fsdp {
 namespace {
 
-constexpr int64_t kChunkTokensMin = 256;
-
 // One buffer of logits for all chunks.
 class ChunkedCrossEntropy {
  public:
@@ -65,8 +63,8 @@ class ChunkedCrossEntropy {
   // Such that all chunks are about equal.
   int64_t even_chunk_tokens() const {
     const int64_t tokens = h_ND_.size(0);
-    const int64_t bytes_per_token = weight_VD_.shape().front() * h_ND_.element_size();
-    const int64_t most = std::max(kChunkTokensMin, kernels_.logits_bytes_max() / bytes_per_token);
+    const int64_t most =
+        kernels_.chunk_tokens_max(weight_VD_.shape().front() * h_ND_.element_size());
     const int64_t chunks = std::max<int64_t>(1, (tokens + most - 1) / most);
     return (tokens + chunks - 1) / chunks;
   }

@@ -11,7 +11,7 @@ namespace fsdp {
 // h_ND [N, D], labels_N int64 [N] (kNoLabel: masked), weight_VD [vocabulary, D]. When gradients are
 // wanted, forward itself writes the weight's gradient, for a loss gradient of 1 and times
 // gradient_scale, and keeps the gradient of h, which is all that is saved. `chunk_tokens` 0 takes
-// as many tokens as Kernels::logits_bytes_max allows, at least 256.
+// what Kernels::chunk_tokens_max allows.
 struct CrossEntropyOptions {
   double loss_scale = 1.0;
   double gradient_scale = 1.0;

@@ -33,22 +33,22 @@ Activation residual_linear(Pass& pass, const Activation& residual_NO, const Acti
   Kernels& kernels = pass.kernels;
   const at::Tensor y_NO = residual_NO.value.clone();
   add_product(kernels, y_NO, x_ND.value, *weight_OD);
-  return pass.tape.record(
-      y_NO, [&kernels, residual = residual_NO.gradient, x_ND, weight_OD](const at::Tensor& dy_NO) {
-        x_ND.gradient->add(product_backward(kernels, dy_NO, x_ND.value, *weight_OD));
-        residual->add(dy_NO);
-      });
+  return pass.tape.record(y_NO, [&kernels, residual = residual_NO.gradient, x_ND = x_ND.saved(),
+                                 weight_OD](const at::Tensor& dy_NO) {
+    x_ND.gradient->add(product_backward(kernels, dy_NO, x_ND.saved_value(), *weight_OD));
+    residual->add(dy_NO);
+  });
 }
 
 Activation rms_norm(Pass& pass, const Activation& x_ND, const ParameterPtr& weight_D,
                     double epsilon) {
   Kernels& kernels = pass.kernels;
   auto [y_ND, reciprocal_rms_N1] = kernels.rms_norm(x_ND.value, weight_D->value, epsilon);
-  return pass.tape.record(
-      std::move(y_ND), [&kernels, x_ND, reciprocal_rms_N1, weight_D](at::Tensor dy_ND) {
-        kernels.rms_norm_backward(std::move(dy_ND), x_ND.value, reciprocal_rms_N1, weight_D->value,
-                                  weight_D->gradient, *x_ND.gradient);
-      });
+  return pass.tape.record(std::move(y_ND), [&kernels, x_ND = x_ND.saved(), reciprocal_rms_N1,
+                                            weight_D](at::Tensor dy_ND) {
+    kernels.rms_norm_backward(std::move(dy_ND), x_ND.saved_value(), reciprocal_rms_N1,
+                              weight_D->value, weight_D->gradient, *x_ND.gradient);
+  });
 }
 
 Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPtr& norm_weight_D,
@@ -58,14 +58,15 @@ Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPt
   const at::Tensor y_NO =
       at::empty({norm_ND.size(0), weight_OD->shape().front()}, norm_ND.options());
   kernels.multiply(y_NO, norm_ND, weight_OD->value.t());
-  return pass.tape.record(y_NO, [&kernels, x_ND, reciprocal_rms_N1, norm_weight_D, epsilon,
-                                 weight_OD](at::Tensor dy_NO) {
+  return pass.tape.record(y_NO, [&kernels, x_ND = x_ND.saved(), reciprocal_rms_N1, norm_weight_D,
+                                 epsilon, weight_OD](at::Tensor dy_NO) {
+    const at::Tensor value_ND = x_ND.saved_value();
     at::Tensor buffer_ND =
-        kernels.rms_norm_again(x_ND.value, reciprocal_rms_N1, norm_weight_D->value, epsilon);
+        kernels.rms_norm_again(value_ND, reciprocal_rms_N1, norm_weight_D->value, epsilon);
     kernels.multiply_gradient(weight_OD->gradient, dy_NO.t(), buffer_ND);
     kernels.multiply(buffer_ND, dy_NO, weight_OD->value);
     dy_NO.reset();
-    kernels.rms_norm_backward(std::move(buffer_ND), x_ND.value, reciprocal_rms_N1,
+    kernels.rms_norm_backward(std::move(buffer_ND), value_ND, reciprocal_rms_N1,
                               norm_weight_D->value, norm_weight_D->gradient, *x_ND.gradient);
   });
 }
@@ -89,15 +90,17 @@ Activation residual_swiglu_linear(Pass& pass, const Activation& residual_ND,
   const at::Tensor h_NF = kernels.swiglu(gate_up_N2F.value);
   const at::Tensor y_ND = residual_ND.value.clone();
   add_product(kernels, y_ND, h_NF, *weight_DF);
-  return pass.tape.record(y_ND, [&kernels, residual = residual_ND.gradient, gate_up_N2F,
-                                 weight_DF](const at::Tensor& dy_ND) {
-    at::Tensor dh_NF = at::empty({dy_ND.size(0), gate_up_N2F.value.size(1) / 2}, dy_ND.options());
-    kernels.multiply(dh_NF, dy_ND, weight_DF->value);
-    auto [again_NF, d_gate_up_N2F] = kernels.swiglu_backward(std::move(dh_NF), gate_up_N2F.value);
-    kernels.multiply_gradient(weight_DF->gradient, dy_ND.t(), again_NF);
-    gate_up_N2F.gradient->add(d_gate_up_N2F);
-    residual->add(dy_ND);
-  });
+  return pass.tape.record(
+      y_ND, [&kernels, residual = residual_ND.gradient, gate_up_N2F = gate_up_N2F.saved(),
+             weight_DF](const at::Tensor& dy_ND) {
+        const at::Tensor value_N2F = gate_up_N2F.saved_value();
+        at::Tensor dh_NF = at::empty({dy_ND.size(0), value_N2F.size(1) / 2}, dy_ND.options());
+        kernels.multiply(dh_NF, dy_ND, weight_DF->value);
+        auto [again_NF, d_gate_up_N2F] = kernels.swiglu_backward(std::move(dh_NF), value_N2F);
+        kernels.multiply_gradient(weight_DF->gradient, dy_ND.t(), again_NF);
+        gate_up_N2F.gradient->add(d_gate_up_N2F);
+        residual->add(dy_ND);
+      });
 }
 
 }  // namespace fsdp

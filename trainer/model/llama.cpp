@@ -2,6 +2,7 @@
 
 #include "trainer/model/head.h"
 #include "trainer/model/layers.h"
+#include "trainer/model/recomputation.h"
 
 // Shape suffixes: B sequences, T tokens of a sequence, N = B * T, D hidden_size, F
 // intermediate_size, E packed heads.
@@ -69,15 +70,24 @@ class BlockModule : public Module {
   void forward(Pass& pass) override {
     const Activation x_ND = pass.take(kHidden);
     const Activation h_ND = residual_linear(pass, x_ND, attend(pass, x_ND), attention_output_);
-    pass.activations[kHidden] = residual_swiglu_linear(
-        pass, h_ND, rms_norm_linear(pass, h_ND, mlp_norm_, epsilon_, gate_up_), down_);
+    pass.activations[kHidden] = residual_swiglu_linear(pass, h_ND, gate_up(pass, h_ND), down_);
   }
 
  private:
   Activation attend(Pass& pass, const Activation& x_ND) {
-    return causal_attention(
-        pass, rms_norm_linear(pass, x_ND, attention_norm_, epsilon_, query_key_value_),
-        pass.batch.input_ids_BT.size(1), heads_, *rotary_);
+    return recomputable(
+        pass, CheckpointedPart::kAttention, x_ND, [this](Pass& pass, const Activation& x_ND) {
+          return causal_attention(
+              pass, rms_norm_linear(pass, x_ND, attention_norm_, epsilon_, query_key_value_),
+              pass.batch.input_ids_BT.size(1), heads_, *rotary_);
+        });
+  }
+
+  Activation gate_up(Pass& pass, const Activation& h_ND) {
+    return recomputable(pass, CheckpointedPart::kMlp, h_ND,
+                        [this](Pass& pass, const Activation& h_ND) {
+                          return rms_norm_linear(pass, h_ND, mlp_norm_, epsilon_, gate_up_);
+                        });
   }
 
   double epsilon_;
@@ -115,7 +125,7 @@ class HeadModule : public Module {
         pass.tape.wants_gradients()
             ? linear_cross_entropy(pass, h_ND, labels_N, weight_, options)
             : evaluate_cross_entropy(pass, h_ND.value, labels_N, weight_, options);
-    pass.activations[kLoss] = {loss, nullptr};
+    pass.activations[kLoss] = {.value = loss};
   }
 
  private:

@@ -5,9 +5,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "contract/spec/strategy_spec.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/model/tape.h"
 
@@ -72,12 +74,14 @@ inline constexpr const char* kLoss = "loss";      // see Module::forward
 
 using Activations = std::map<std::string, Activation>;
 
-// What a forward works with.
+// What a forward works with. Kernels and batch are there until the tape has run backward.
 struct Pass {
   Kernels& kernels;
   const Batch& batch;
   Tape& tape;
   Activations& activations;
+  // What of the module is made again in backward, where its layers offer it (see recomputation.h).
+  std::optional<CheckpointedPart> recomputed{};
 
   // The activation of that name, for its last reader: it is let go with what is returned.
   Activation take(const std::string& name);

@@ -4,13 +4,19 @@
 
 namespace fsdp {
 
+Activation Activation::saved() const {
+  Activation saved = *this;
+  if (again) saved.value.reset();
+  return saved;
+}
+
 Activation Tape::record(at::Tensor value, std::function<void(at::Tensor gradient)> backward) {
-  if (!wants_gradients()) return {std::move(value), nullptr};
+  if (!wants_gradients()) return {.value = std::move(value)};
   auto gradient = std::make_shared<GradientBuffer>();
   if (is_recording()) {
     calls_.push_back([gradient, backward = std::move(backward)] { backward(gradient->take()); });
   }
-  return {std::move(value), std::move(gradient)};
+  return {.value = std::move(value), .gradient = std::move(gradient)};
 }
 
 void Tape::record(std::function<void()> backward) {

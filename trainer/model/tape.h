@@ -12,8 +12,14 @@ namespace fsdp {
 
 // A tensor between layers, and where those that read it add its gradient.
 struct Activation {
-  at::Tensor value;
-  std::shared_ptr<GradientBuffer> gradient;  // null where gradients are not wanted
+  at::Tensor value{};
+  std::shared_ptr<GradientBuffer> gradient{};  // null where gradients are not wanted
+  // Makes the value once more, where it is not kept for backward (see recomputation.h).
+  std::function<at::Tensor()> again{};
+
+  // What a layer saves to read the value in its backward, and how it does so.
+  Activation saved() const;
+  at::Tensor saved_value() const { return again ? again() : value; }
 };
 
 // What one module's forward leaves for its backward: a list of calls, each with what it saved.

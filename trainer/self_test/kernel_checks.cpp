@@ -58,6 +58,10 @@ void compare_products(Kernels& kernels, Comparison& comparison) {
   kernels.multiply_gradient(gradient, a, b);
   kernels.multiply_gradient(gradient, a, b);
   comparison.compare(gradient.tensor, product * 2);
+  GradientBuffer wide_gradient{.tensor = at::empty_like(out, at::kFloat)};
+  kernels.multiply_gradient(wide_gradient, a, b);
+  kernels.multiply_gradient(wide_gradient, a, b);
+  comparison.compare(wide_gradient.tensor, product * 2);
 }
 
 void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) {

@@ -33,6 +33,7 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       strategy_(make_strategy(spec, store_, backend.streams(), mesh)),
       engine_(model_, units_, *strategy_, backend.streams(), backend.kernels(),
               {.checkpoint_every = spec.activation_checkpointing.every,
+               .checkpointed = spec.activation_checkpointing.what,
                .prefetch = spec.strategy.prefetch}),
       optimizer_(make_optimizer(spec, store_, backend)) {
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();

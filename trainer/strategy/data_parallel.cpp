@@ -23,6 +23,10 @@ bool DataParallel::is_in_place() const {
          store_.options().offload != Offload::kParameters;
 }
 
+bool DataParallel::is_kept_whole() const {
+  return shard_group_ == nullptr && store_.options().offload != Offload::kParameters;
+}
+
 Buffer DataParallel::whole_buffer(int unit) const {
   if (is_in_place()) return store_.parameters_buffer(unit);
   return {BufferKind::kWhole, unit};
@@ -67,7 +71,7 @@ void DataParallel::wait_whole(int unit) {
 }
 
 void DataParallel::release(int unit) {
-  if (is_in_place()) return;
+  if (is_in_place() || (is_kept_whole() && !is_last_micro_batch_)) return;
   store_.layout(unit).bind_values({});
   at::Tensor whole = std::exchange(units_[unit].whole, {});
   if (options_.limit_all_gathers) {
@@ -95,7 +99,7 @@ void DataParallel::attach_gradient(int unit) {
   const FlatLayout& layout = store_.layout(unit);
   streams_.allocated(StreamId::kCompute, {BufferKind::kGradient, unit});
   state.gradient =
-      at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.compute));
+      at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.gradients));
   layout.zero_gaps(state.gradient);
   layout.bind_gradients(state.gradient);
 }
@@ -103,16 +107,8 @@ void DataParallel::attach_gradient(int unit) {
 void DataParallel::reduce(int unit) {
   const bool is_whole_kept =
       !is_last_micro_batch_ && (shard_group_ == nullptr || !options_.reduce_every_micro_batch);
-  const Dtypes& dtypes = options_.dtypes;
-  // The next micro-batch's backward adds to the gradient itself.
-  if (is_whole_kept && dtypes.compute == dtypes.reduction) return;
+  if (is_whole_kept) return;  // the next micro-batch's backward adds to it
   Gradient whole = take_whole_gradient(unit);
-  std::optional<Gradient>& sum = units_[unit].unsharded;
-  if (is_whole_kept || sum) {
-    add_to(sum, std::move(whole), {BufferKind::kUnshardedGradient, unit});
-    if (is_whole_kept) return;
-    whole = *std::exchange(sum, std::nullopt);
-  }
   if (shard_group_ != nullptr) {
     reduce_scatter(unit, std::move(whole));
   } else {
@@ -195,9 +191,10 @@ void DataParallel::finish_reduce_scatter() {
 
 void DataParallel::accumulate(int unit, Gradient shard) {
   std::optional<Gradient>& sum = units_[unit].accumulated;
-  shard =
-      convert(std::move(shard), options_.dtypes.parameters, {BufferKind::kConvertedShard, unit});
   if (!is_last_micro_batch_ || sum) {
+    const Dtypes& dtypes = options_.dtypes;
+    shard = convert(std::move(shard), c10::promoteTypes(dtypes.gradients, dtypes.parameters),
+                    {BufferKind::kConvertedShard, unit});
     add_to(sum, std::move(shard), {BufferKind::kGradientShard, unit});
     if (!is_last_micro_batch_) return;
     shard = *std::exchange(sum, std::nullopt);

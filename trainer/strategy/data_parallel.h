@@ -22,7 +22,8 @@ namespace fsdp {
 //   hybrid_shard         some           the others      no
 //
 // A unit's parameters are gathered over the shard group before its forward and again before its
-// backward (or read in place, where every rank owns all of them in the dtype it computes with). Its
+// backward (or read in place, where every rank owns all of them in the dtype it computes with; or,
+// where it computes in another one, converted once a step). Its
 // gradient is reduce-scattered over the shard group while the units before it run backward; at the
 // last micro-batch the result is all-reduced over the replica group and put into the store.
 //
@@ -60,10 +61,9 @@ class DataParallel : public Strategy {
     at::Tensor whole;  // [numel], of the compute dtype, from gather's pool
     Pending gathering;
     EventPtr gathered;
-    at::Tensor gradient;                // [numel], of the compute dtype, from compute's pool
-    std::optional<Gradient> unsharded;  // [numel], of the reduction dtype, of earlier micro-batches
-    std::optional<Gradient>
-        accumulated;  // [shard_numel], of the parameters' dtype, of earlier ones
+    at::Tensor gradient;  // [numel], of the gradients' dtype, from compute's pool
+    // [shard_numel], of earlier micro-batches, of the wider dtype of gradients and parameters.
+    std::optional<Gradient> accumulated;
   };
   // What is on its way through a collective.
   struct Reduction {
@@ -80,6 +80,8 @@ class DataParallel : public Strategy {
 
   // Whether the values are read where the store keeps them.
   bool is_in_place() const;
+  // Whether a unit stays whole until the optimizer step: nobody else has a part of it.
+  bool is_kept_whole() const;
   void free_released();
 
   // On compute: `gradient` in another dtype, under the name `as`.

@@ -28,7 +28,7 @@ bool needs_all_gradients(const RunSpec& spec) {
 int64_t narrowest_bytes(const Dtypes& dtypes) {
   return static_cast<int64_t>(
       std::min({c10::elementSize(dtypes.parameters), c10::elementSize(dtypes.compute),
-                c10::elementSize(dtypes.reduction)}));
+                c10::elementSize(dtypes.gradients), c10::elementSize(dtypes.reduction)}));
 }
 
 }  // namespace
@@ -66,7 +66,8 @@ ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh) {
 
 std::unique_ptr<Strategy> make_strategy(const RunSpec& spec, ShardStore& store, Streams& streams,
                                         const Mesh& mesh) {
-  const bool is_resharded = spec.strategy.sharding != Sharding::kShardGradOp;
+  const bool is_resharded =
+      is_sharded(spec.strategy) && spec.strategy.sharding != Sharding::kShardGradOp;
   return std::make_unique<DataParallel>(
       store, streams, mesh.shard_group(), mesh.replica_group(),
       DataParallel::Options{

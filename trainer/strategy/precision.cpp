@@ -16,25 +16,40 @@ at::ScalarType scalar_type_of(Dtype dtype) {
   TORCH_CHECK(false, "unknown dtype");
 }
 
-Dtypes dtypes_of(const PrecisionSpec& precision) {
-  if (precision.parameters || precision.reduction || precision.buffers) {
-    const Dtype compute = precision.parameters.value_or(Dtype::kFp32);
-    return {.parameters = at::kFloat,
-            .compute = scalar_type_of(compute),
-            .reduction = scalar_type_of(precision.reduction.value_or(compute)),
-            .buffers = scalar_type_of(precision.buffers.value_or(Dtype::kFp32))};
-  }
-  switch (precision.kind) {
+namespace {
+
+Dtypes dtypes_of_kind(PrecisionKind kind) {
+  switch (kind) {
     case PrecisionKind::kFp32:
       return {};
     case PrecisionKind::kBf16True:
-      return {.parameters = at::kBFloat16, .compute = at::kBFloat16, .reduction = at::kBFloat16};
+      return {.parameters = at::kBFloat16,
+              .compute = at::kBFloat16,
+              .gradients = at::kBFloat16,
+              .reduction = at::kBFloat16};
     case PrecisionKind::kBf16Mixed:
       return {.compute = at::kBFloat16};
     case PrecisionKind::kFp16Mixed:
       return {.compute = at::kHalf};
   }
   TORCH_CHECK(false, "unknown precision");
+}
+
+}  // namespace
+
+Dtypes dtypes_of(const PrecisionSpec& precision) {
+  Dtypes dtypes = dtypes_of_kind(precision.kind);
+  if (precision.parameters || precision.reduction || precision.buffers) {
+    const Dtype compute = precision.parameters.value_or(Dtype::kFp32);
+    const Dtype reduction = precision.reduction.value_or(compute);
+    dtypes = {.parameters = at::kFloat,
+              .compute = scalar_type_of(compute),
+              .gradients = c10::promoteTypes(scalar_type_of(compute), scalar_type_of(reduction)),
+              .reduction = scalar_type_of(reduction),
+              .buffers = scalar_type_of(precision.buffers.value_or(Dtype::kFp32))};
+  }
+  if (precision.gradients) dtypes.gradients = scalar_type_of(*precision.gradients);
+  return dtypes;
 }
 
 }  // namespace fsdp

@@ -9,7 +9,8 @@ namespace fsdp {
 // The number formats of a run, as FSDP2's MixedPrecisionPolicy has them.
 struct Dtypes {
   at::ScalarType parameters = at::kFloat;  // what is stored, stepped and clipped
-  at::ScalarType compute = at::kFloat;     // what a whole unit, its gradient and activations have
+  at::ScalarType compute = at::kFloat;     // what a whole unit and activations have
+  at::ScalarType gradients = at::kFloat;   // what backward writes, and adds to
   at::ScalarType reduction = at::kFloat;   // what gradients are reduced in
   at::ScalarType buffers = at::kFloat;     // rotary tables
 };

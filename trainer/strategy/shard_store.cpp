@@ -132,8 +132,9 @@ void ShardStore::step_unit(int unit) {
 
 void ShardStore::finish_step() {
   finish_sending();
-  for (int i = unit_count() - 1; i >= 0; --i) {
-    if (!units_[i].is_stepped) step_unit(i);
+  for (int i = 0; i < unit_count(); ++i) {
+    const int unit = is_offloaded() ? unit_count() - 1 - i : i;
+    if (!units_[unit].is_stepped) step_unit(unit);
   }
   if (!is_offloaded()) return;
   for (int i = unit_count() - 1; i >= 0; --i) {

@@ -80,8 +80,9 @@ class ShardStore {
   // The step's gradients where the optimizer works, by unit; waits for those on their way there.
   // Not with step_on_arrival.
   std::vector<at::Tensor> gradients();
-  // Steps every unit that is not stepped yet, in the order of backward, in which gradients arrive;
-  // drops the gradients and starts the parameters' way back.
+  // Steps every unit that is not stepped yet: in the order in which the next forward gathers them,
+  // or with offload in that of backward, in which gradients arrive. Drops the gradients and starts
+  // the parameters' way back.
   void finish_step();
 
  private:

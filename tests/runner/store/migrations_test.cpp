@@ -135,6 +135,10 @@ TEST_CASE("settings of a run are columns of its specification") {
   run.spec.precision.reduction = Dtype::kBf16;
   run.spec.precision.buffers = Dtype::kFp16;
   CHECK(column("precision") == "fp32/bf16/fp16\n");
+  run.spec.precision = {};
+  run.spec.precision.kind = PrecisionKind::kBf16True;
+  run.spec.precision.gradients = Dtype::kFp32;
+  CHECK(column("precision") == "\"bf16_true gradients fp32\"\n");
   strategy.kind = StrategyKind::kDdp;
   CHECK(column("sharding") == "\"\"\n");
 }

@@ -31,7 +31,7 @@ class DropoutModule : public Module {
   void forward(Pass& pass) override {
     const at::Tensor mask = at::bernoulli(at::full({1000}, 0.5));
     masks.push_back(mask);
-    const Activation x = is_first_ ? Activation{at::ones({1000}), nullptr} : pass.take(kHidden);
+    const Activation x = is_first_ ? Activation{.value = at::ones({1000})} : pass.take(kHidden);
     pass.activations[kHidden] =
         pass.tape.record(x.value * mask, [this, x, mask](const at::Tensor& dy) {
           gradients.push_back(dy * mask);
@@ -52,7 +52,7 @@ class SumModule : public Module {
   void forward(Pass& pass) override {
     const Activation x = pass.take(kHidden);
     pass.tape.record([x] { x.gradient->add(at::ones_like(x.value)); });
-    pass.activations[kLoss] = {x.value.sum(), nullptr};
+    pass.activations[kLoss] = {.value = x.value.sum()};
   }
 };
 

@@ -67,3 +67,31 @@ TEST_CASE("a gradient's first writer overwrites, later ones add, its reader take
   CHECK(none.take().is_same(term));
   CHECK_THROWS_WITH(none.take(), Catch::Contains("nothing was added"));
 }
+
+TEST_CASE("a gradient in fp32 takes products of bf16, and adds to them") {
+  AtenKernels kernels(at::kCPU);
+  const at::Tensor a = at::randn({6, 40}).to(at::kBFloat16);
+  const at::Tensor b = at::randn({40, 5}).to(at::kBFloat16);
+  const at::Tensor expected = a.to(at::kDouble).mm(b.to(at::kDouble));
+  GradientBuffer gradient{.tensor = at::full({6, 5}, NAN)};
+  kernels.multiply_gradient(gradient, a, b, 0.5);
+  CHECK(distance(gradient.tensor, expected * 0.5) < 3e-3);
+  const at::Tensor once = gradient.tensor.clone();
+  kernels.multiply_gradient(gradient, a, b, 0.5);
+  CHECK(gradient.tensor.equal(once * 2));
+}
+
+TEST_CASE("embedding_backward sums the rows of equal tokens, as a GPU does too") {
+  const auto device = GENERATE(at::kCPU, at::kCUDA);
+  const int64_t vocabulary = GENERATE(7, 1000);
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  AtenKernels kernels(device);
+  const at::Tensor ids = at::randint(7, {60}, at::kLong);
+  const at::Tensor dy = at::randint(-3, 4, {60, 4}, at::kFloat);
+  const at::Tensor expected = at::zeros({vocabulary, 4}).index_add_(0, ids, dy);
+  GradientBuffer gradient{.tensor = at::full({vocabulary, 4}, NAN)};
+  kernels.embedding_backward(dy.to(type), ids, gradient);
+  CHECK(gradient.tensor.equal(expected));
+  kernels.embedding_backward(dy.to(type), ids, gradient);
+  CHECK(gradient.tensor.equal(expected * 2));
+}

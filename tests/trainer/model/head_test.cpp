@@ -52,7 +52,7 @@ TEST_CASE("linear_cross_entropy matches autograd whatever the chunk") {
       {h}, {weight},
       [&](Pass& pass, const std::vector<Activation>& x) {
         const CrossEntropyOptions options{.loss_scale = kLossScale, .chunk_tokens = chunk_tokens};
-        return Activation{linear_cross_entropy(pass, x[0], labels, weight, options), nullptr};
+        return Activation{.value = linear_cross_entropy(pass, x[0], labels, weight, options)};
       },
       [&](const Tensors& x, const Tensors& w) { return textbook_loss(x[0], w[0], labels); }, 1e-6);
 }

@@ -7,10 +7,9 @@ namespace {
 
 constexpr const char* kStreamNames[] = {"compute", "gather",    "reduce", "replicate",
                                         "copy",    "optimizer", "host"};
-constexpr const char* kBufferNames[] = {"parameters",    "whole",           "released whole",
-                                        "gradient",      "reduction input", "unsharded gradient",
-                                        "reduced shard", "converted shard", "gradient shard",
-                                        "host gradient", "host parameters"};
+constexpr const char* kBufferNames[] = {
+    "parameters",    "whole",           "released whole", "gradient",      "reduction input",
+    "reduced shard", "converted shard", "gradient shard", "host gradient", "host parameters"};
 
 std::string name(Buffer buffer) {
   return std::string(kBufferNames[static_cast<int>(buffer.kind)]) + " " +

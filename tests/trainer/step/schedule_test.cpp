@@ -92,7 +92,7 @@ void check_order(const RunSpec& spec) {
   CHECK(streams.hazards() == std::vector<std::string>{});
   for (const BufferKind kind :
        {BufferKind::kWhole, BufferKind::kGradient, BufferKind::kReductionInput,
-        BufferKind::kUnshardedGradient, BufferKind::kReducedShard, BufferKind::kConvertedShard}) {
+        BufferKind::kReducedShard, BufferKind::kConvertedShard}) {
     CHECK(streams.live(kind) == 0);
   }
 }
@@ -265,6 +265,32 @@ TEST_CASE("an offloaded unit is stepped while the units before it run backward")
     const auto stepped = std::find(log.begin(), log.end(), "optimizer: host parameters 4");
     const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
     CHECK(stepped < computed);
+  }
+}
+
+TEST_CASE("without offload units are stepped in the order in which the next forward gathers them") {
+  RecordingStreams streams;
+  train(strategy_of(StrategyKind::kFsdp), streams);
+  const auto& log = streams.log();
+  const auto stepped = std::find(log.begin(), log.end(), "compute: parameters 0");
+  REQUIRE(log.end() - stepped > kUnits);
+  for (int unit = 0; unit < kUnits; ++unit) {
+    CHECK(stepped[unit] == "compute: parameters " + std::to_string(unit));
+  }
+}
+
+TEST_CASE("a replica converts its weights once a step, whatever the number of micro-batches") {
+  for (const StrategyKind kind : {StrategyKind::kSingle, StrategyKind::kDdp}) {
+    RunSpec spec = strategy_of(kind);
+    spec.precision.kind = PrecisionKind::kBf16Mixed;
+    const auto conversions = [&](int64_t micro_batches) {
+      spec.batch.gradient_accumulation_steps = micro_batches;
+      RecordingStreams streams;
+      train(spec, streams);
+      return std::count(streams.log().begin(), streams.log().end(), "gather: whole 1");
+    };
+    CHECK(conversions(1) == 4);  // two steps and two evaluations
+    CHECK(conversions(3) == 4);
   }
 }
 

@@ -144,6 +144,14 @@ TEST_CASE("and with every offload, accumulation, checkpointing, wrap and way to 
       spec.activation_checkpointing.every = accumulate == Accumulate::kSharded ? 1 : 2;
       check_same_allocations(spec);
     }
+    for (const CheckpointedPart part : {CheckpointedPart::kMlp, CheckpointedPart::kAttention}) {
+      RunSpec spec = base;
+      spec.activation_checkpointing = {.every = 1, .what = part};
+      spec.batch.gradient_accumulation_steps = 2;
+      spec.precision.kind = PrecisionKind::kBf16True;
+      spec.precision.gradients = Dtype::kFp32;
+      check_same_allocations(spec);
+    }
     RunSpec spec = base;
     spec.optimizer.gradient_clip_norm = 1.0;
     spec.train.on_non_finite = OnNonFinite::kSkip;

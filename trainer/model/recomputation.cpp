@@ -1,0 +1,52 @@
+#include "trainer/model/recomputation.h"
+
+namespace fsdp {
+namespace {
+
+// The layers' second forward, and their backward.
+class Again {
+ public:
+  Again(const Pass& pass, const Activation& x, const Layers& layers)
+      : kernels_(pass.kernels), batch_(pass.batch), x_(x.saved()), layers_(layers) {}
+
+  at::Tensor value() {
+    if (!y_.gradient) {
+      Activations none;
+      Pass pass{kernels_, batch_, tape_, none};
+      y_ = layers_(pass, {x_.saved_value(), x_.gradient, x_.again});
+    }
+    return y_.value;
+  }
+
+  void run_backward(const at::Tensor& dy) {
+    value();
+    y_.value.reset();
+    y_.gradient->add(dy);
+    tape_.run_backward();
+  }
+
+ private:
+  Kernels& kernels_;
+  const Batch& batch_;
+  Activation x_;
+  Layers layers_;
+  Tape tape_{Tape::Mode::kRecord};
+  Activation y_;
+};
+
+}  // namespace
+
+Activation recomputable(Pass& pass, CheckpointedPart part, const Activation& x,
+                        const Layers& layers) {
+  if (pass.recomputed != part || !pass.tape.is_recording()) return layers(pass, x);
+  Tape forgotten(Tape::Mode::kForget);
+  Pass first{pass.kernels, pass.batch, forgotten, pass.activations};
+  at::Tensor value = layers(first, x).value;
+  const auto again = std::make_shared<Again>(pass, x, layers);
+  Activation y = pass.tape.record(std::move(value),
+                                  [again](const at::Tensor& dy) { again->run_backward(dy); });
+  y.again = [again] { return again->value(); };
+  return y;
+}
+
+}  // namespace fsdp
