@@ -24,18 +24,31 @@ from trainer import (  # noqa: E402
     start,
 )
 
-__all__ = ["PYTORCH", "Measurement", "measure", "median", "write_inputs"]
+__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "write_inputs"]
 
 POLL_S = 0.02
-MODEL = dict(
-    hidden_size=384,
-    intermediate_size=1024,
-    num_hidden_layers=8,
-    num_attention_heads=6,
-    num_key_value_heads=6,
-    vocab_size=16000,
-    max_position_embeddings=512,
-)
+
+MODELS = {
+    "26M": dict(
+        hidden_size=384,
+        intermediate_size=1024,
+        num_hidden_layers=8,
+        num_attention_heads=6,
+        num_key_value_heads=6,
+        vocab_size=16000,
+        max_position_embeddings=512,
+    ),
+    # With 4 x 128 tokens a rank, communication weighs more.
+    "134M": dict(
+        hidden_size=768,
+        intermediate_size=2048,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        num_key_value_heads=12,
+        vocab_size=32000,
+        max_position_embeddings=512,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -59,16 +72,16 @@ def median(runs: list[Measurement], figures: Callable[[Measurement], list[float]
     return statistics.median(figure for run in runs for figure in figures(run))
 
 
-def write_inputs(folder: Path, rows: int, sequence_length: int) -> dict:
+def write_inputs(
+    folder: Path, rows: int, sequence_length: int, model: str = "26M"
+) -> dict:
     """Writes random weights and tokens; returns the keys of run.yaml that name them."""
     disable_progress_bar()
     torch.manual_seed(1)
-    model = LlamaForCausalLM(LlamaConfig(**MODEL))
-    model.save_pretrained(folder / "checkpoint")
-    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f}M parameters")
+    LlamaForCausalLM(LlamaConfig(**MODELS[model])).save_pretrained(folder / "checkpoint")
     # Some tokens are much more frequent than others, so that the loss falls.
     uniform = numpy.random.default_rng(1).random((rows, sequence_length + 1))
-    tokens = uniform**4 * MODEL["vocab_size"]
+    tokens = uniform**4 * MODELS[model]["vocab_size"]
     numpy.save(folder / "tokens.npy", tokens.astype(numpy.int32))
     return {
         "model": {"source": str(folder / "checkpoint")},

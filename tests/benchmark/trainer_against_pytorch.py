@@ -3,6 +3,7 @@
 run.yaml, weights, tokens, threads and math library settings. Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/trainer_against_pytorch.py --trainer build/release/fsdp-train
+    ... --model 134M --sequence-length 128
 
 Both sides run in turns (PyTorch, trainer, PyTorch, trainer, ...), so that other load on the machine
 meets both; a step time is the median over all rounds without each run's first steps. Memory is
@@ -21,7 +22,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from measurement import PYTORCH, Measurement, measure, median, write_inputs
+from measurement import MODELS, PYTORCH, Measurement, measure, median, write_inputs
 
 FULL_SHARD = {"kind": "fsdp", "ranks": 2}
 LOSS_TOLERANCE = {"fp32": 1e-5, "bf16_mixed": 5e-3}  # relative
@@ -86,6 +87,10 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
+    parser.add_argument(
+        "--model", choices=MODELS, default="26M",
+        help=f"by its number of parameters: {', '.join(MODELS)} (default 26M)",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=4, help="runs of each side (default 4)")
     parser.add_argument("--steps", type=int, default=8, help="steps of each run (default 8)")
     parser.add_argument("--warmup", type=int, default=2, help="first steps left out (default 2)")
@@ -189,7 +194,9 @@ def main() -> None:
     comparisons = []
     with tempfile.TemporaryDirectory() as folder:
         rows = arguments.steps * arguments.batch * ranks
-        common = write_inputs(Path(folder), rows, arguments.sequence_length)
+        common = write_inputs(
+            Path(folder), rows, arguments.sequence_length, arguments.model
+        )
         common |= {
             "batch": {"size_per_rank": arguments.batch},
             "train": {"steps": arguments.steps},
