@@ -147,8 +147,8 @@ class RandomWeights {
     fill_every(0);
   }
 
-  // Normal values: Box and Muller's transform of uniform numbers from a
-  // Mersenne Twister that is seeded with the seed, the block and the name.
+  // Normal values: Box and Muller's transform of uniform numbers from a Mersenne Twister that is
+  // seeded with the seed, the block and the name.
   void make_block(const std::string& name, double standard_deviation, int64_t block,
                   std::vector<float>& values) const {
     std::vector<uint32_t> seeds;
@@ -161,8 +161,8 @@ class RandomWeights {
     std::mt19937_64 engine(sequence);
 
     constexpr float kUniform = 1.0f / (1 << 24);  // makes 24 bits of a draw a number below 1
-    const auto scale = static_cast<float>(standard_deviation);
     constexpr float kTurn = 2 * std::numbers::pi_v<float>;
+    const auto scale = static_cast<float>(standard_deviation);
     for (int64_t i = 0; i < kBlock; i += 2) {
       const uint64_t draw = engine();
       const float positive = static_cast<float>((draw >> 40) + 1) * kUniform;
