@@ -6,12 +6,13 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONTRACT = {"contract/text", "contract/record", "contract/spec", "contract/inputs"}
+CONTRACT = {"contract/text", "contract/record", "contract/families", "contract/spec", "contract/inputs"}
 ALLOWED = {
     "contract/text": set(),
     "contract/record": {"contract/text"},
-    "contract/spec": {"contract/text"},
-    "contract/inputs": {"contract/text", "contract/record", "contract/spec"},
+    "contract/families": {"contract/text"},
+    "contract/spec": {"contract/text", "contract/families"},
+    "contract/inputs": {"contract/text", "contract/record", "contract/families", "contract/spec"},
     "trainer/comm": CONTRACT,
     "trainer/memory": set(),
     "trainer/kernels": {"trainer/memory"},

@@ -165,7 +165,7 @@ def fields(text):
 
 
 SPEC = "contract/spec"
-SPEC_HEADERS = matches(f"{SPEC}/*_spec.h")
+SPEC_HEADERS = [*matches(f"{SPEC}/*_spec.h"), "contract/families/model_config.h"]
 KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
 SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/summary.h"),
                     flags=re.MULTILINE | re.DOTALL)[0]
@@ -175,6 +175,8 @@ COMMANDS = re.findall(r'Command\{"(\w+)", "[^"]+",\s*add_\w+\}', code("runner/co
 SHARDINGS = enum_names(f"{SPEC}/strategy_spec.h", "Sharding")
 STRATEGIES = enum_names(f"{SPEC}/strategy_spec.h", "StrategyKind")
 PRECISIONS = enum_names(f"{SPEC}/strategy_spec.h", "PrecisionKind")
+FAMILIES = re.findall(r'\.architecture = "(\w+)"',
+                      "".join(code(file) for file in matches("contract/families/*.cpp")))
 OPTIMIZERS = enum_names(f"{SPEC}/training_spec.h", "OptimizerKind")
 SCHEDULES = enum_names(f"{SPEC}/training_spec.h", "ScheduleKind")
 DATA_KINDS = enum_names(f"{SPEC}/run_spec.h", "DataKind")
@@ -191,6 +193,9 @@ EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
     (SHARDINGS, "tests/parity/test_sharding.py"),
     (SHARDINGS, "tests/parity/test_memory.py"),
     (STRATEGIES, "tests/parity/test_against_transformers.py"),
+    (FAMILIES, "trainer/model/families.cpp"),
+    (FAMILIES, "tests/parity/reference.py"),
+    (FAMILIES, "docs/file-formats.md"),
     (PRECISIONS, "tests/parity/*.py"),
     (OPTIMIZERS, "tests/parity/test_optimizers.py"),
     (SCHEDULES, "tests/parity/test_optimizers.py"),

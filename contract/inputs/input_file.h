@@ -42,9 +42,6 @@ nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
                                  size_t largest_bytes);
 
-// A message shows no more bytes of what a file holds than fit on a screen.
-inline constexpr size_t kMostOfMessage = 1000;
-
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& problem);
 
 }  // namespace fsdp

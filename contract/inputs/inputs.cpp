@@ -1,9 +1,11 @@
 #include "contract/inputs/inputs.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
+#include "contract/families/family.h"
 #include "contract/inputs/chess_games.h"
 #include "contract/inputs/input_file.h"
 #include "contract/inputs/npy.h"
@@ -34,55 +36,36 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + ']';
 }
 
-// Calls visit(name, shape) for every tensor of a LlamaForCausalLM checkpoint.
-template <typename Visit>
-void visit_llama_tensors(const ModelConfig& config, Visit visit) {
-  const int64_t hidden = config.hidden_size;
-  const int64_t inner = config.intermediate_size;
-  const int64_t key_value = hidden / config.num_attention_heads * config.num_key_value_heads;
-  visit("model.embed_tokens.weight", {config.vocab_size, hidden});
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const std::string prefix = "model.layers." + std::to_string(layer) + '.';
-    visit(prefix + "input_layernorm.weight", {hidden});
-    visit(prefix + "self_attn.q_proj.weight", {hidden, hidden});
-    visit(prefix + "self_attn.k_proj.weight", {key_value, hidden});
-    visit(prefix + "self_attn.v_proj.weight", {key_value, hidden});
-    visit(prefix + "self_attn.o_proj.weight", {hidden, hidden});
-    visit(prefix + "post_attention_layernorm.weight", {hidden});
-    visit(prefix + "mlp.gate_proj.weight", {inner, hidden});
-    visit(prefix + "mlp.up_proj.weight", {inner, hidden});
-    visit(prefix + "mlp.down_proj.weight", {hidden, inner});
-  }
-  visit("model.norm.weight", {hidden});
-  if (!config.tie_word_embeddings) visit("lm_head.weight", {config.vocab_size, hidden});
-}
-
 void check_weights(const path& folder, const ModelConfig& config) {
   const auto refuse = [&](const std::string& name, const std::string& problem) {
     refuse_file(folder, "tensor '" + name + "' " + problem);
   };
   const auto entries = read_safetensors(folder);
   std::set<std::string> expected;
-  visit_llama_tensors(config, [&](const std::string& name, const std::vector<int64_t>& shape) {
-    const auto found = entries.find(name);
+  const auto check_tensor = [&](const NamedTensor& tensor) {
+    const auto found = entries.find(tensor.name);
     if (found == entries.end()) {
-      refuse(name, "is missing; config.json asks for it with shape " + shape_text(shape));
+      refuse(tensor.name,
+             "is missing; config.json asks for it with shape " + shape_text(tensor.shape));
     }
     const SafetensorsEntry& entry = found->second;
-    if (entry.shape != shape) {
-      refuse(name, "has shape " + shape_text(entry.shape) + ", but config.json asks for " +
-                       shape_text(shape));
+    if (entry.shape != tensor.shape) {
+      refuse(tensor.name, "has shape " + shape_text(entry.shape) + ", but config.json asks for " +
+                              shape_text(tensor.shape));
     }
     if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
-      refuse(name, "has dtype " + entry.dtype + "; allowed: F32, BF16, F16");
+      refuse(tensor.name, "has dtype " + entry.dtype + "; allowed: F32, BF16, F16");
     }
-    expected.insert(name);
+    expected.insert(tensor.name);
+  };
+  for_each_module(config, [&](const ModuleSpec& module) {
+    for (const ParameterSpec& parameter : module.parameters) {
+      std::ranges::for_each(parameter.tensors, check_tensor);
+    }
   });
+  const ModelFamily& family = family_of(config);
   for (const auto& [name, entry] : entries) {
-    // Older checkpoints hold the rotary embedding's constants; tied ones may hold the head.
-    const bool is_redundant = name.ends_with(".rotary_emb.inv_freq") ||
-                              (config.tie_word_embeddings && name == "lm_head.weight");
-    if (!is_redundant && !expected.contains(name)) {
+    if (!expected.contains(name) && !family.may_be_left(config, name)) {
       refuse(name, "is not part of the architecture in config.json");
     }
   }
@@ -154,6 +137,11 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
 }
 
 }  // namespace
+
+ModelConfig read_hugging_face_config(const path& folder) {
+  const path file = folder / "config.json";
+  return read_model_config({file, parse_json_object(file, map_input_file(file)->text())});
+}
 
 ModelConfig model_config(const RunSpec& spec) {
   if (spec.model.source.empty()) return spec.model.config;

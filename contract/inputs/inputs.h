@@ -11,7 +11,7 @@
 namespace fsdp {
 
 // The architecture in a Hugging Face folder's config.json. Throws ConfigError (place: the file)
-// when the file is missing or malformed or the architecture is not LlamaForCausalLM.
+// when the file is missing or malformed or the architecture none that can be trained.
 ModelConfig read_hugging_face_config(const std::filesystem::path& folder);
 
 // The architecture that `spec` trains: of its source, else its config.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "contract/families/family.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -16,19 +17,10 @@ constexpr int64_t kMostTokens = 1'000'000'000'000'000;  // of a run
 }
 
 void check_model(const ModelConfig& config) {
-  if (config.hidden_size % config.num_attention_heads != 0 ||
-      config.hidden_size / config.num_attention_heads % 2 != 0) {
-    refuse("model.config.num_attention_heads", "does not divide hidden_size " +
-                                                   std::to_string(config.hidden_size) +
-                                                   " into heads of an even width");
-  }
-  if (config.num_attention_heads % config.num_key_value_heads != 0) {
-    refuse("model.config.num_key_value_heads",
-           "does not divide num_attention_heads " + std::to_string(config.num_attention_heads));
-  }
-  if (const int64_t count = parameter_count(config); count > kMostParameters) {
-    refuse("model.config", "asks for " + std::to_string(count) + " parameters; allowed: at most " +
-                               std::to_string(kMostParameters));
+  try {
+    check_model_config(config);
+  } catch (const ConfigError& error) {
+    refuse(error.key().empty() ? "model.config" : "model.config." + error.key(), error.problem());
   }
 }
 
@@ -195,15 +187,6 @@ const char* length_key(const TrainSpec& train) {
 }
 
 }  // namespace
-
-int64_t parameter_count(const ModelConfig& config) {
-  const int64_t hidden = config.hidden_size;
-  const int64_t key_value = hidden / config.num_attention_heads * config.num_key_value_heads;
-  const int64_t block = 2 * hidden * hidden + 2 * hidden * key_value +
-                        3 * hidden * config.intermediate_size + 2 * hidden;
-  const int64_t embeddings = config.tie_word_embeddings ? 1 : 2;
-  return config.num_hidden_layers * block + embeddings * config.vocab_size * hidden + hidden;
-}
 
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);

@@ -228,7 +228,8 @@ std::string read_text(const YamlEntry& entry, const Range& range, const std::str
     text.remove_prefix(range.form->dropped_prefix.size());
   }
   require_one_line(text, entry, allowed);
-  if (!text.empty() && range.form->holds && !range.form->holds(text)) {
+  const bool is_free = text.empty() && range.form->may_be_empty;
+  if (!is_free && range.form->holds && !range.form->holds(text)) {
     refuse_value(entry, found(entry.value) + " is none of what it can be; allowed: " + allowed);
   }
   return std::string(text);

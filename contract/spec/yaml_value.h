@@ -72,7 +72,7 @@ std::string description_of_form(const TextForm& form) {
   const std::string description(form.description);
   if constexpr (std::same_as<T, TextList>) return "a list, each item " + description;
   if constexpr (std::same_as<T, std::filesystem::path>) return "a path, or null";
-  return description + R"(, or "")";
+  return form.may_be_empty ? description + R"(, or "")" : description;
 }
 
 // What a field of type T may hold: "an integer, at least 1".

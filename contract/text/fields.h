@@ -33,6 +33,7 @@ struct TextForm {
   std::string_view description;          // "one line of text"
   bool (*holds)(std::string_view text);  // null: any line without control characters
   std::string_view dropped_prefix{};     // may stand before it and is not kept
+  bool may_be_empty = true;
 };
 
 // What a field may hold: numbers within limits, text of a form. Ignored by fields of other types.

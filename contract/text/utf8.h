@@ -13,6 +13,9 @@ size_t utf8_length(std::string_view text);
 // `text`, or, when it is longer than `bytes`, its begin and "...", between two characters.
 std::string shortened(std::string_view text, size_t bytes);
 
+// A message shows no more bytes of what a file holds than fit on a screen.
+inline constexpr size_t kMostOfMessage = 1000;
+
 // Whether all of it is UTF-8.
 bool is_utf8(std::string_view text);
 

@@ -57,7 +57,8 @@ environment: ["NCCL_ALGO=Ring"]
 RunSpec with_the_others_changed() {
   return applied(R"(
 model.config: {num_hidden_layers: 1, hidden_size: 32, intermediate_size: 33,
-               num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 100, rope_theta: 5,
+               num_attention_heads: 4, num_key_value_heads: 2, head_dim: 10, vocab_size: 100,
+               rope_theta: 5, initializer_range: 0.5,
                rms_norm_eps: 1e-3, tie_word_embeddings: true, max_position_embeddings: 300}
 strategy.wrap.blocks: 2
 batch.gradient_accumulation_steps: 2
@@ -312,8 +313,9 @@ TEST_CASE("the specifications of these tests leave no key as it is by default") 
       unchanged.push_back(by_default[i]);
     }
   }
-  // The third of three alternatives each.
-  CHECK(unchanged == std::vector<std::string>{"    min_parameters: null", "  sequences: null"});
+  // There is one architecture; the others are the third of three alternatives each.
+  CHECK(unchanged == std::vector<std::string>{"    architecture: \"LlamaForCausalLM\"",
+                                              "    min_parameters: null", "  sequences: null"});
 }
 
 TEST_CASE("paths of any spelling survive being written and read") {
@@ -332,7 +334,7 @@ TEST_CASE("paths of any spelling survive being written and read") {
 TEST_CASE("canonical YAML has every key, in the order of the struct") {
   const std::string text = to_yaml(resolved(with_every_value_changed()));
   CHECK_THAT(text, Catch::StartsWith("model:\n  source: \"/data/lab/llama\"\n  config:\n"
-                                     "    num_hidden_layers: 6\n"));
+                                     "    architecture: \"LlamaForCausalLM\"\n"));
   CHECK_THAT(text, Catch::Contains("  learning_rate: 1e-05\n"));
   CHECK_THAT(text, Catch::Contains("  steps: null\n  epochs: 5\n"));
   CHECK_THAT(

@@ -49,6 +49,7 @@ VARIANTS = {
             rope_parameters={"rope_type": "default", "rope_theta": 50000.0},
         )
     ),
+    "wide_heads": Variant(dict(head_dim=14)),
     "tied": Variant(dict(tie_word_embeddings=True)),
     "several_files": Variant(shard_size="100KB"),
 }

@@ -160,6 +160,14 @@ def test_grouped_query(trainer, case, checkpoints, tokens, reference_for, tmp_pa
     check(trainer, case, reference, spec, tmp_path)
 
 
+@cases(Case("single"), Case("ddp", ranks=2, clip=True), Case("fsdp", ranks=3, checkpoint_every=1))
+def test_wide_heads(trainer, case, checkpoints, tokens, reference_for, tmp_path):
+    """Wider than hidden_size / num_attention_heads."""
+    spec = case.spec(checkpoints["wide_heads"], tokens)
+    reference = reference_for("wide_heads", CLIP_NORM if case.clip else None)
+    check(trainer, case, reference, spec, tmp_path)
+
+
 @cases(
     Case("single"),
     Case("single", "optimizer", 1, 2, 1, clip=True),

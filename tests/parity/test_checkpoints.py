@@ -365,7 +365,7 @@ def next_rows(tokens) -> torch.Tensor:
     return torch.from_numpy(rows.astype(numpy.int64))
 
 
-@pytest.mark.parametrize("variant", ["plain", "grouped_query", "tied"])
+@pytest.mark.parametrize("variant", ["plain", "grouped_query", "wide_heads", "tied"])
 @pytest.mark.parametrize("case", [SINGLE, Case("ddp", ranks=2), Case("fsdp", ranks=3)], ids=str)
 def test_transformers_opens_a_full_checkpoint(uninterrupted, next_rows, case, variant):
     run, folder = uninterrupted(case, variant)
@@ -411,6 +411,7 @@ def test_a_random_model_gets_a_config_that_transformers_reads(
         intermediate_size=96,
         num_attention_heads=4,
         num_key_value_heads=2,
+        head_dim=20,
         vocab_size=97,
         rope_theta=50000.0,
         tie_word_embeddings=True,

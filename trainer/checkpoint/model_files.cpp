@@ -1,6 +1,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "contract/families/family.h"
 #include "contract/inputs/input_file.h"
 #include "contract/text/foreign_json.h"
 #include "trainer/checkpoint/full_weights_writer.h"
@@ -32,21 +33,6 @@ std::string dtype_in_config(at::ScalarType dtype) {
   }
 }
 
-ordered_json config_of(const ModelConfig& model) {
-  ordered_json config;
-  config["architectures"] = {"LlamaForCausalLM"};
-  config["model_type"] = "llama";
-  ModelConfig::visit_fields(
-      model, [&](const char* name, const auto& member, auto&&...) { config[name] = member; });
-  config["head_dim"] = model.hidden_size / model.num_attention_heads;
-  config["hidden_act"] = "silu";
-  config["attention_bias"] = false;
-  config["mlp_bias"] = false;
-  // transformers 5 reads this, earlier versions rope_theta.
-  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", model.rope_theta}};
-  return config;
-}
-
 ordered_json read_config(const path& file) {
   const auto mapped = map_input_file(file);
   parse_json_object(file, mapped->text());
@@ -57,8 +43,8 @@ ordered_json read_config(const path& file) {
 
 void write_model_files(const path& folder, const ModelSpec& model, at::ScalarType dtype) {
   const path& source = model.source;
-  ordered_json config =
-      source.empty() ? config_of(model.config) : read_config(source / kConfigName);
+  ordered_json config = source.empty() ? family_of(model.config).write_config(model.config)
+                                       : read_config(source / kConfigName);
   const bool has_old_key = config.contains("torch_dtype") && !config.contains("dtype");
   config[has_old_key ? "torch_dtype" : "dtype"] = dtype_in_config(dtype);
   write_file(folder / kConfigName, config.dump(2) + '\n');

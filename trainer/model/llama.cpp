@@ -1,5 +1,6 @@
 #include "trainer/model/llama.h"
 
+#include "contract/families/family.h"
 #include "trainer/model/head.h"
 #include "trainer/model/layers.h"
 #include "trainer/model/recomputation.h"
@@ -9,22 +10,10 @@
 namespace fsdp {
 namespace {
 
-ParameterPtr make_weight(std::vector<NamedTensor> tensors) {
-  return c10::make_intrusive<Parameter>(std::move(tensors), Initialization::kNormal);
-}
-
-ParameterPtr make_norm_weight(const std::string& name, int64_t width) {
-  return c10::make_intrusive<Parameter>(std::vector<NamedTensor>{{name, {width}}},
-                                        Initialization::kOnes, ParameterRole::kNorm);
-}
-
 class EmbeddingModule : public Module {
  public:
-  explicit EmbeddingModule(const ModelConfig& config)
-      : Module("model.embed_tokens"),
-        weight_(
-            make_weight({{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}})) {
-    parameters_ = {weight_};
+  EmbeddingModule(const ModuleSpec& spec, const ModelConfig& config)
+      : Module(spec), weight_(parameter("weight")) {
     is_shared_ = config.tie_word_embeddings;
   }
 
@@ -40,32 +29,20 @@ class EmbeddingModule : public Module {
 
 class BlockModule : public Module {
  public:
-  BlockModule(const ModelConfig& config, int64_t layer, std::shared_ptr<RotaryEmbedding> rotary)
-      : Module("model.layers." + std::to_string(layer)),
+  BlockModule(const ModuleSpec& spec, const ModelConfig& config,
+              std::shared_ptr<RotaryEmbedding> rotary)
+      : Module(spec),
         epsilon_(config.rms_norm_eps),
-        rotary_(std::move(rotary)) {
-    const int64_t hidden = config.hidden_size;
-    const int64_t inner = config.intermediate_size;
-    heads_ = {.query = config.num_attention_heads,
-              .key_value = config.num_key_value_heads,
-              .width = hidden / config.num_attention_heads};
-    const int64_t key_value = heads_.key_value * heads_.width;
-    const std::string attention = name_ + ".self_attn.";
-    const std::string mlp = name_ + ".mlp.";
-    attention_norm_ = make_norm_weight(name_ + ".input_layernorm.weight", hidden);
-    query_key_value_ = make_weight({{attention + "q_proj.weight", {hidden, hidden}},
-                                    {attention + "k_proj.weight", {key_value, hidden}},
-                                    {attention + "v_proj.weight", {key_value, hidden}}});
-    attention_output_ = make_weight({{attention + "o_proj.weight", {hidden, hidden}}});
-    mlp_norm_ = make_norm_weight(name_ + ".post_attention_layernorm.weight", hidden);
-    gate_up_ = make_weight(
-        {{mlp + "gate_proj.weight", {inner, hidden}}, {mlp + "up_proj.weight", {inner, hidden}}});
-    down_ = make_weight({{mlp + "down_proj.weight", {hidden, inner}}});
-    parameters_ = {attention_norm_, query_key_value_, attention_output_,
-                   mlp_norm_,       gate_up_,         down_};
-  }
-
-  bool is_block() const override { return true; }
+        rotary_(std::move(rotary)),
+        heads_{.query = config.num_attention_heads,
+               .key_value = config.num_key_value_heads,
+               .width = config.head_width()},
+        attention_norm_(parameter("attention_norm")),
+        query_key_value_(parameter("query_key_value")),
+        attention_output_(parameter("attention_output")),
+        mlp_norm_(parameter("mlp_norm")),
+        gate_up_(parameter("gate_up")),
+        down_(parameter("down")) {}
 
   void forward(Pass& pass) override {
     const Activation x_ND = pass.take(kHidden);
@@ -104,17 +81,11 @@ class BlockModule : public Module {
 class HeadModule : public Module {
  public:
   // `tied`: the embedding's weight, or null when the head has its own.
-  HeadModule(const ModelConfig& config, ParameterPtr tied)
-      : Module("lm_head"),
+  HeadModule(const ModuleSpec& spec, const ModelConfig& config, ParameterPtr tied)
+      : Module(spec),
         epsilon_(config.rms_norm_eps),
-        norm_(make_norm_weight("model.norm.weight", config.hidden_size)),
-        weight_(std::move(tied)) {
-    parameters_ = {norm_};
-    if (!weight_) {
-      weight_ = make_weight({{"lm_head.weight", {config.vocab_size, config.hidden_size}}});
-      parameters_.push_back(weight_);
-    }
-  }
+        norm_(parameter("norm")),
+        weight_(tied ? std::move(tied) : parameter("weight")) {}
 
   void forward(Pass& pass) override {
     const Activation h_ND = rms_norm(pass, pass.take(kHidden), norm_, epsilon_);
@@ -137,20 +108,21 @@ class HeadModule : public Module {
 }  // namespace
 
 Model make_llama(const ModelConfig& config, at::ScalarType buffer_type) {
-  TORCH_CHECK(config.hidden_size % (2 * config.num_attention_heads) == 0,
-              "num_attention_heads must divide hidden_size into an even head width");
-  TORCH_CHECK(config.num_attention_heads % config.num_key_value_heads == 0,
-              "num_key_value_heads must divide num_attention_heads");
   Model model;
-  auto embedding = std::make_unique<EmbeddingModule>(config);
-  const ParameterPtr tied = config.tie_word_embeddings ? embedding->weight() : ParameterPtr();
-  model.modules.push_back(std::move(embedding));
-  const auto rotary = std::make_shared<RotaryEmbedding>(
-      config.hidden_size / config.num_attention_heads, config.rope_theta, buffer_type);
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    model.modules.push_back(std::make_unique<BlockModule>(config, layer, rotary));
-  }
-  model.modules.push_back(std::make_unique<HeadModule>(config, tied));
+  ParameterPtr tied;
+  const auto rotary =
+      std::make_shared<RotaryEmbedding>(config.head_width(), config.rope_theta, buffer_type);
+  for_each_module(config, [&](const ModuleSpec& spec) {
+    if (model.modules.empty()) {
+      auto embedding = std::make_unique<EmbeddingModule>(spec, config);
+      if (config.tie_word_embeddings) tied = embedding->weight();
+      model.modules.push_back(std::move(embedding));
+    } else if (spec.is_block) {
+      model.modules.push_back(std::make_unique<BlockModule>(spec, config, rotary));
+    } else {
+      model.modules.push_back(std::make_unique<HeadModule>(spec, config, tied));
+    }
+  });
   return model;
 }
 

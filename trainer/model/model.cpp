@@ -24,12 +24,8 @@ std::vector<int64_t> stacked_shape(const std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
-Parameter::Parameter(std::vector<NamedTensor> tensors, Initialization initialization,
-                     ParameterRole role)
-    : tensors_(std::move(tensors)),
-      initialization_(initialization),
-      role_(role),
-      shape_(stacked_shape(tensors_)) {}
+Parameter::Parameter(ParameterSpec spec)
+    : spec_(std::move(spec)), shape_(stacked_shape(spec_.tensors)) {}
 
 int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }
 
@@ -39,6 +35,18 @@ Activation Pass::take(const std::string& name) {
   Activation activation = std::move(found->second);
   activations.erase(found);
   return activation;
+}
+
+Module::Module(const ModuleSpec& spec) : name_(spec.name), is_block_(spec.is_block) {
+  for (const ParameterSpec& parameter : spec.parameters) {
+    parameters_.push_back(c10::make_intrusive<Parameter>(parameter));
+  }
+}
+
+const ParameterPtr& Module::parameter(const std::string& name) const {
+  const auto found = std::ranges::find(parameters_, name, &Parameter::name);
+  TORCH_CHECK(found != parameters_.end(), name_, " has no parameter '", name, "'");
+  return *found;
 }
 
 int64_t Model::parameter_count() const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/families/module_spec.h"
 #include "contract/spec/strategy_spec.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/model/tape.h"
@@ -24,25 +25,16 @@
 // Parameter::gradient.
 namespace fsdp {
 
-enum class Initialization { kNormal, kOnes };        // kNormal: mean 0, standard deviation 0.02
-enum class ParameterRole { kWeight, kNorm, kBias };  // kNorm: the weight of one; kBias: any bias
-
-// A tensor under its checkpoint's (Hugging Face's) name.
-struct NamedTensor {
-  std::string name;
-  std::vector<int64_t> shape;
-};
-
-// One operand: one checkpoint tensor, or several stacked along dimension 0 (query, key and value
-// projections are one matrix product).
+// What is described by a ParameterSpec, with its value and gradient.
 class Parameter : public c10::intrusive_ptr_target {
  public:
-  Parameter(std::vector<NamedTensor> tensors, Initialization initialization,
-            ParameterRole role = ParameterRole::kWeight);
+  explicit Parameter(ParameterSpec spec);
 
-  const std::vector<NamedTensor>& tensors() const { return tensors_; }
-  Initialization initialization() const { return initialization_; }
-  ParameterRole role() const { return role_; }
+  const std::string& name() const { return spec_.name; }  // within its module
+  const std::vector<NamedTensor>& tensors() const { return spec_.tensors; }
+  Initialization initialization() const { return spec_.initialization; }
+  double standard_deviation() const { return spec_.standard_deviation; }
+  ParameterRole role() const { return spec_.role; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const;
 
@@ -50,9 +42,7 @@ class Parameter : public c10::intrusive_ptr_target {
   GradientBuffer gradient;  // [shape]; undefined while no gradient buffer is attached
 
  private:
-  std::vector<NamedTensor> tensors_;
-  Initialization initialization_;
-  ParameterRole role_;
+  ParameterSpec spec_;
   std::vector<int64_t> shape_;
 };
 using ParameterPtr = c10::intrusive_ptr<Parameter>;
@@ -89,7 +79,8 @@ struct Pass {
 
 class Module {
  public:
-  explicit Module(std::string name) : name_(std::move(name)) {}
+  // Makes the parameters, without values.
+  explicit Module(const ModuleSpec& spec);
   virtual ~Module() = default;
 
   const std::string& name() const { return name_; }
@@ -99,7 +90,7 @@ class Module {
   // whole from its forward until its backward.
   bool is_shared() const { return is_shared_; }
   // Whether activation checkpointing applies to it.
-  virtual bool is_block() const { return false; }
+  bool is_block() const { return is_block_; }
   // Whether its forward draws random numbers (dropout).
   virtual bool is_random() const { return false; }
 
@@ -112,9 +103,15 @@ class Module {
   virtual void forward(Pass& pass) = 0;
 
  protected:
-  std::string name_;
+  // By its name in the ModuleSpec, which has it.
+  const ParameterPtr& parameter(const std::string& name) const;
+
   std::vector<ParameterPtr> parameters_;
   bool is_shared_ = false;
+
+ private:
+  std::string name_;
+  bool is_block_;
 };
 
 struct Model {

@@ -2,7 +2,7 @@
 
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
-#include "trainer/model/llama.h"
+#include "trainer/model/families.h"
 #include "trainer/step/gradient_clipping.h"
 
 namespace fsdp {
@@ -27,7 +27,7 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       backend_(backend),
       mesh_(mesh),
       world_(world),
-      model_(make_llama(config, dtypes_of(spec.precision).buffers)),
+      model_(make_model(config, dtypes_of(spec.precision).buffers)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
       strategy_(make_strategy(spec, store_, backend.streams(), mesh)),

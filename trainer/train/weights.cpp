@@ -103,10 +103,13 @@ class RandomWeights {
       case Initialization::kOnes:
         out.fill_(1);
         break;
+      case Initialization::kZeros:
+        out.zero_();
+        break;
       case Initialization::kNormal:
         for_each_tensor(parameter, offset, out,
                         [&](const NamedTensor& tensor, int64_t first, const at::Tensor& part) {
-                          fill_normal(tensor.name, first, part);
+                          fill_normal(tensor.name, parameter.standard_deviation(), first, part);
                         });
         break;
     }
@@ -118,7 +121,8 @@ class RandomWeights {
   static constexpr int64_t kBlock = 65'536;
 
   // Threads of our own: at::parallel_for is serial in code compiled without OpenMP.
-  void fill_normal(const std::string& name, int64_t first, const at::Tensor& part) const {
+  void fill_normal(const std::string& name, double standard_deviation, int64_t first,
+                   const at::Tensor& part) const {
     const int64_t last = first + part.numel();
     const int64_t blocks_begin = first / kBlock;
     const int64_t blocks_end = (last + kBlock - 1) / kBlock;
@@ -126,7 +130,7 @@ class RandomWeights {
     const auto fill_every = [&](int64_t thread) {
       std::vector<float> values(kBlock);
       for (int64_t block = blocks_begin + thread; block < blocks_end; block += threads) {
-        make_block(name, block, values);
+        make_block(name, standard_deviation, block, values);
         const int64_t block_first = std::max(first, block * kBlock);
         const int64_t block_last = std::min(last, (block + 1) * kBlock);
         AT_DISPATCH_FLOATING_TYPES_AND2(
@@ -143,9 +147,10 @@ class RandomWeights {
     fill_every(0);
   }
 
-  // Normal values of standard deviation 0.02: Box and Muller's transform of uniform numbers from a
-  // Mersenne Twister that is seeded with the seed, the block and the name.
-  void make_block(const std::string& name, int64_t block, std::vector<float>& values) const {
+  // Normal values: Box and Muller's transform of uniform numbers from a Mersenne Twister that is
+  // seeded with the seed, the block and the name.
+  void make_block(const std::string& name, double standard_deviation, int64_t block,
+                  std::vector<float>& values) const {
     std::vector<uint32_t> seeds;
     for (const int64_t number : {seed_, block}) {
       seeds.push_back(static_cast<uint32_t>(number));
@@ -157,11 +162,12 @@ class RandomWeights {
 
     constexpr float kUniform = 1.0f / (1 << 24);  // makes 24 bits of a draw a number below 1
     constexpr float kTurn = 2 * std::numbers::pi_v<float>;
+    const auto scale = static_cast<float>(standard_deviation);
     for (int64_t i = 0; i < kBlock; i += 2) {
       const uint64_t draw = engine();
       const float positive = static_cast<float>((draw >> 40) + 1) * kUniform;
       const float angle = static_cast<float>(draw & 0xffffff) * kUniform * kTurn;
-      const float radius = 0.02f * std::sqrt(-2 * std::log(positive));
+      const float radius = scale * std::sqrt(-2 * std::log(positive));
       values[i] = radius * std::cos(angle);
       values[i + 1] = radius * std::sin(angle);
     }

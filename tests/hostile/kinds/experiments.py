@@ -59,6 +59,7 @@ SENSIBLE = {
     "model.config.num_hidden_layers": [1, 2],
     "model.config.vocab_size": [64, 1024],
     "model.config.num_attention_heads": [2, 3],
+    "model.config.head_dim": [6, 7],
     "model.config.max_position_embeddings": [16, 2048],
     "model.config.rope_theta": [10.0],
     "activation_checkpointing.every": [0, 1],

@@ -98,7 +98,7 @@ TEST_CASE("a checkpoint of another model is refused when it is read") {
   const StateDict state_dict = GENERATE(StateDict::kSharded, StateDict::kFull);
   const TwoCheckpoints written(state_dict);
   const CheckpointReader reader(written.paths.checkpoint(2));
-  const Parameter larger({{"head", {1001}}}, Initialization::kNormal);
+  const Parameter larger({.tensors = {{"head", {1001}}}});
   CHECK_THAT(refusal([&] { reader.read("exp_avg", larger, 0, at::empty({5})); }),
              Contains("1000 elements; the model's has 1001"));
   CHECK_THAT(refusal([&] { reader.read("weights", larger, 0, at::empty({5})); }),

@@ -17,9 +17,11 @@ TEST_CASE("a random model's config.json is read back as its architecture") {
   const TemporaryFolder folder;
   ModelSpec model;
   model.config.num_key_value_heads = 3;
+  model.config.head_dim = 20;
   model.config.rope_theta = 50000.5;
   model.config.rms_norm_eps = 1e-6;
   model.config.tie_word_embeddings = true;
+  model.config.initializer_range = 0.25;
   write_model_files(folder.path(), model, at::kBFloat16);
   CHECK(read_hugging_face_config(folder.path()) == model.config);
   CHECK(config_in(folder.path())["dtype"] == "bfloat16");

@@ -51,7 +51,7 @@ inline std::vector<std::unique_ptr<ProcessGroup>> simulated_world(int size) {
 
 inline std::vector<ParameterPtr> test_parameters(int64_t largest = 1000) {
   const auto parameter = [](std::vector<NamedTensor> tensors) {
-    return c10::make_intrusive<Parameter>(std::move(tensors), Initialization::kNormal);
+    return c10::make_intrusive<Parameter>(ParameterSpec{.tensors = std::move(tensors)});
   };
   return {parameter({{"embedding", {7, 5}}}), parameter({{"query", {3, 4}}, {"key", {2, 4}}}),
           parameter({{"norm", {2}}}), parameter({{"head", {largest}}})};

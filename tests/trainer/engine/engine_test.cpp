@@ -25,8 +25,8 @@ class WholeStrategy : public Strategy {
 // Drops half of its input, and notes what it dropped; the first one makes the input.
 class DropoutModule : public Module {
  public:
-  explicit DropoutModule(bool is_first) : Module("dropout"), is_first_(is_first) {}
-  bool is_block() const override { return true; }
+  explicit DropoutModule(bool is_first)
+      : Module({.name = "dropout", .is_block = true}), is_first_(is_first) {}
   bool is_random() const override { return true; }
   void forward(Pass& pass) override {
     const at::Tensor mask = at::bernoulli(at::full({1000}, 0.5));
@@ -48,7 +48,7 @@ class DropoutModule : public Module {
 
 class SumModule : public Module {
  public:
-  SumModule() : Module("sum") {}
+  SumModule() : Module({.name = "sum"}) {}
   void forward(Pass& pass) override {
     const Activation x = pass.take(kHidden);
     pass.tape.record([x] { x.gradient->add(at::ones_like(x.value)); });

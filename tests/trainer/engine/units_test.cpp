@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "trainer/model/llama.h"
+#include "trainer/model/families.h"
 
 using namespace fsdp;
 
@@ -10,7 +10,7 @@ namespace {
 
 // An embedding and a head of 80 + 8 parameters, and blocks of 8 + 192 + 64 + 8 + 256 + 128 = 656.
 Model six_blocks(bool is_tied = false) {
-  return make_llama({.num_hidden_layers = 6,
+  return make_model({.num_hidden_layers = 6,
                      .hidden_size = 8,
                      .intermediate_size = 16,
                      .num_attention_heads = 2,

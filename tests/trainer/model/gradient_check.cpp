@@ -20,8 +20,8 @@ Tensors leaves(const Tensors& tensors) {
 }  // namespace
 
 ParameterPtr random_parameter(std::vector<int64_t> shape, const at::TensorOptions& options) {
-  auto parameter = c10::make_intrusive<Parameter>(
-      std::vector<NamedTensor>{{"weight", std::move(shape)}}, Initialization::kNormal);
+  auto parameter =
+      c10::make_intrusive<Parameter>(ParameterSpec{.tensors = {{"weight", std::move(shape)}}});
   parameter->value = at::randn(parameter->shape(), options).mul_(0.3);
   parameter->gradient.tensor =
       at::full(parameter->shape(), std::numeric_limits<double>::quiet_NaN(), options);

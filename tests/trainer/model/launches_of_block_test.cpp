@@ -7,7 +7,7 @@
 #ifdef FSDP_TRANSFORMER_ENGINE
 #include "trainer/kernels/fast_cuda_kernels.h"
 #endif
-#include "trainer/model/llama.h"
+#include "trainer/model/families.h"
 
 namespace fsdp {
 namespace {
@@ -16,7 +16,7 @@ constexpr int64_t kTokensOfBlock = 2048;
 
 // A block's launches, forward and backward; an embedding before it gives its input.
 std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels) {
-  const Model model = make_llama({.num_hidden_layers = 1,
+  const Model model = make_model({.num_hidden_layers = 1,
                                   .hidden_size = 4096,
                                   .intermediate_size = 11008,
                                   .num_attention_heads = 32,

@@ -1,19 +1,21 @@
-#include "trainer/model/llama.h"
-
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "contract/families/family.h"
 #include "tests/trainer/model/gradient_check.h"
+#include "trainer/model/families.h"
 
 namespace fsdp {
 namespace {
 
-ModelConfig small_config(bool tied) {
-  return {.num_hidden_layers = 2,
+ModelConfig small_config(bool tied, std::optional<int64_t> head_dim = std::nullopt) {
+  return {.architecture = "LlamaForCausalLM",
+          .num_hidden_layers = 2,
           .hidden_size = 24,
           .intermediate_size = 40,
           .num_attention_heads = 4,
           .num_key_value_heads = 2,
+          .head_dim = head_dim,
           .vocab_size = 50,
           .tie_word_embeddings = tied};
 }
@@ -125,7 +127,7 @@ class TextbookLlama {
     const at::Tensor y = std::get<0>(at::_scaled_dot_product_attention_math(
         q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), /*attn_mask=*/{},
         /*dropout_p=*/0.0, /*is_causal=*/true));
-    return linear(y.transpose(1, 2).reshape(x.sizes()), name + "o_proj");
+    return linear(y.transpose(1, 2).flatten(2), name + "o_proj");
   }
 
   ModelConfig config_;
@@ -137,8 +139,9 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
   const auto type = GENERATE(at::kDouble, at::kFloat);
   const double tolerance = type == at::kDouble ? 1e-10 : 1e-5;
   const at::TensorOptions options(type);
-  const ModelConfig config = small_config(tied);
-  Model model = make_llama(config);
+  const auto head_dim = GENERATE(std::optional<int64_t>(), 10);
+  const ModelConfig config = small_config(tied, head_dim);
+  Model model = make_model(config);
   attach_parameters(model, options);
   const Batch batch = some_batch();
 
@@ -166,7 +169,7 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
 }
 
 TEST_CASE("parameters carry Hugging Face's names, stacked where one product uses them") {
-  const Model model = make_llama(small_config(false));
+  const Model model = make_model(small_config(false));
   REQUIRE(model.modules.size() == 4);
   CHECK_FALSE(model.modules[0]->is_block());
   CHECK(model.modules[1]->is_block());
@@ -182,8 +185,36 @@ TEST_CASE("parameters carry Hugging Face's names, stacked where one product uses
   CHECK(model.parameter_count() == 2 * 50 * 24 + 2 * block + 24);
 }
 
+TEST_CASE("a model has the modules and tensors of its family, in every family") {
+  for (const ModelFamily& family : families()) {
+    INFO(family.architecture);
+    const ModelConfig config{.architecture = std::string(family.architecture)};
+    const Model model = make_model(config);
+    size_t i = 0;
+    for_each_module(config, [&](const ModuleSpec& spec) {
+      const Module& module = *model.modules.at(i++);
+      CHECK(module.name() == spec.name);
+      REQUIRE(module.parameters().size() == spec.parameters.size());
+    });
+    CHECK(i == model.modules.size());
+    CHECK(static_cast<double>(model.parameter_count()) == parameter_count(config));
+  }
+}
+
+TEST_CASE("weights are drawn with the configuration's standard deviation") {
+  ModelConfig config = small_config(false);
+  config.initializer_range = 0.5;
+  const Model model = make_model(config);
+  for (const auto& module : model.modules) {
+    for (const ParameterPtr& parameter : module->parameters()) {
+      if (parameter->role() == ParameterRole::kNorm) continue;
+      CHECK(parameter->standard_deviation() == 0.5);
+    }
+  }
+}
+
 TEST_CASE("tied embeddings are one shared parameter of the first module") {
-  const Model model = make_llama(small_config(true));
+  const Model model = make_model(small_config(true));
   CHECK(model.modules.front()->is_shared());
   REQUIRE(model.modules.back()->parameters().size() == 1);
   CHECK(model.modules.back()->parameters()[0]->tensors()[0].name == "model.norm.weight");
@@ -191,7 +222,7 @@ TEST_CASE("tied embeddings are one shared parameter of the first module") {
 
 TEST_CASE("the model runs without gradient buffers when gradients are off") {
   const ModelConfig config = small_config(false);
-  Model model = make_llama(config);
+  Model model = make_model(config);
   attach_parameters(model, at::kFloat);
   const Batch batch = some_batch();
   const at::Tensor expected = TextbookLlama(config, values_of(model)).loss(batch);
@@ -207,7 +238,7 @@ TEST_CASE("a step runs on meta tensors, in any type") {
   const auto type = GENERATE(at::kFloat, at::kBFloat16);
   const bool tied = GENERATE(false, true);
   const auto options = at::TensorOptions(type).device(at::kMeta);
-  Model model = make_llama(small_config(tied));
+  Model model = make_model(small_config(tied));
   attach_parameters(model, options);
   const at::Tensor loss = forward_and_backward(model, some_batch(at::kMeta));
   CHECK(loss.is_meta());
@@ -219,13 +250,13 @@ TEST_CASE("a step runs on meta tensors, in any type") {
 }
 
 TEST_CASE("a bf16 step stays close to fp64") {
-  Model model = make_llama(small_config(false));
+  Model model = make_model(small_config(false));
   attach_parameters(model, at::kBFloat16);
   const Batch batch = some_batch();
   const at::Tensor loss = forward_and_backward(model, batch);
   const auto actual = gradients_of(model);
 
-  Model wide = make_llama(small_config(false));
+  Model wide = make_model(small_config(false));
   for (size_t i = 0; i < model.modules.size(); ++i) {
     for (size_t j = 0; j < model.modules[i]->parameters().size(); ++j) {
       Parameter& parameter = *wide.modules[i]->parameters()[j];

@@ -16,10 +16,10 @@ struct ParameterSize {
 
 class FlatModule : public Module {
  public:
-  explicit FlatModule(const std::vector<ParameterSize>& sizes) : Module("flat") {
+  explicit FlatModule(const std::vector<ParameterSize>& sizes) : Module({.name = "flat"}) {
     for (const auto& [name, size, role] : sizes) {
-      parameters_.push_back(c10::make_intrusive<Parameter>(std::vector<NamedTensor>{{name, {size}}},
-                                                           Initialization::kNormal, role));
+      parameters_.push_back(
+          c10::make_intrusive<Parameter>(ParameterSpec{.tensors = {{name, {size}}}, .role = role}));
     }
   }
   void forward(Pass&) override {}

@@ -9,10 +9,8 @@ namespace {
 std::vector<ParameterPtr> parameters_of_sizes(const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<ParameterPtr> parameters;
   for (const auto& shape : shapes) {
-    parameters.push_back(c10::make_intrusive<Parameter>(
-        std::vector<NamedTensor>{
-            {std::string(1, static_cast<char>('a' + parameters.size())), shape}},
-        Initialization::kNormal));
+    parameters.push_back(c10::make_intrusive<Parameter>(ParameterSpec{
+        .tensors = {{std::string(1, static_cast<char>('a' + parameters.size())), shape}}}));
   }
   return parameters;
 }

@@ -13,8 +13,7 @@ using Catch::Contains;
 
 Parameter stacked(const std::string& prefix, std::vector<int64_t> first,
                   std::vector<int64_t> second) {
-  return Parameter({{prefix + "first", first}, {prefix + "second", second}},
-                   Initialization::kNormal);
+  return Parameter({.tensors = {{prefix + "first", first}, {prefix + "second", second}}});
 }
 
 at::Tensor slice(const FillParameter& fill, const Parameter& parameter, int64_t offset,
@@ -66,7 +65,7 @@ TEST_CASE("checkpoint weights of every dtype are converted, aligned or not") {
   const std::string f32 = bytes_of<float>({1.5f, -2.25f});
   const std::string bf16 = bytes_of<uint16_t>({0x3FC0, 0xC010});
   const std::string f16 = bytes_of<uint16_t>({0x3E00, 0xC080});
-  const Parameter parameter({{"w", {2}}}, Initialization::kOnes);
+  const Parameter parameter({.tensors = {{"w", {2}}}, .initialization = Initialization::kOnes});
   for (size_t pad = 0; pad < 4; ++pad) {
     for (const auto& [dtype, data] :
          std::map<std::string, std::string>{{"F32", f32}, {"BF16", bf16}, {"F16", f16}}) {
@@ -96,13 +95,13 @@ TEST_CASE("slices of random weights equal the whole, across blocks and stacked t
   const Parameter parameter = stacked("b.", {400, 300}, {250, 300});
   check_slices(fill, parameter, at::kFloat);
   check_slices(fill, parameter, at::kBFloat16);
-  const Parameter second({{"b.second", {250, 300}}}, Initialization::kNormal);
+  const Parameter second({.tensors = {{"b.second", {250, 300}}}});
   CHECK(slice(fill, second, 0, 75'000).equal(slice(fill, parameter, 120'000, 75'000)));
 }
 
 TEST_CASE("random weights do not depend on the number of threads") {
   const FillParameter fill = make_weight_source({});
-  const Parameter parameter({{"w", {300'000}}}, Initialization::kNormal);
+  const Parameter parameter({.tensors = {{"w", {300'000}}}});
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const at::Tensor alone = slice(fill, parameter, 0, 300'000);
@@ -113,7 +112,7 @@ TEST_CASE("random weights do not depend on the number of threads") {
 
 TEST_CASE("random weights are normal, and differ by tensor, block and seed") {
   const FillParameter fill = make_weight_source({});
-  const Parameter parameter({{"w", {262'144}}}, Initialization::kNormal);
+  const Parameter parameter({.tensors = {{"w", {262'144}}}});
   const at::Tensor values = slice(fill, parameter, 0, 262'144).to(at::kDouble);
   const double count = 262'144;
   CHECK(std::abs(values.mean().item<double>()) < 5 * 0.02 / std::sqrt(count));
@@ -124,15 +123,35 @@ TEST_CASE("random weights are normal, and differ by tensor, block and seed") {
 
   const at::Tensor block = values.narrow(0, 0, 65'536);
   CHECK(!block.equal(values.narrow(0, 65'536, 65'536)));
-  const Parameter other({{"v", {65'536}}}, Initialization::kNormal);
+  const Parameter other({.tensors = {{"v", {65'536}}}});
   CHECK(!slice(fill, other, 0, 65'536).to(at::kDouble).equal(block));
   RunSpec reseeded;
   reseeded.train.seed = 2;
   CHECK(!slice(make_weight_source(reseeded), parameter, 0, 65'536).to(at::kDouble).equal(block));
 }
 
+TEST_CASE("random weights have the standard deviation of their parameter") {
+  const FillParameter fill = make_weight_source({});
+  const Parameter narrow({.tensors = {{"w", {1000}}}});
+  const Parameter wide({.tensors = {{"w", {1000}}}, .standard_deviation = 0.08});
+  CHECK(slice(fill, wide, 0, 1000).equal(slice(fill, narrow, 0, 1000) * 4));
+}
+
+// So that the runs of two versions can be compared.
+TEST_CASE("random weights are the same in every version") {
+  const at::Tensor values =
+      slice(make_weight_source({}), Parameter({.tensors = {{"w", {4}}}}), 0, 4);
+  CHECK(values.allclose(
+      at::tensor({-0.0341780111f, 0.0307357535f, -0.000437026756f, -0.0386078581f}), 1e-6, 0));
+}
+
+TEST_CASE("weights that start at zero do") {
+  const Parameter parameter({.tensors = {{"bias", {5}}}, .initialization = Initialization::kZeros});
+  CHECK(slice(make_weight_source({}), parameter, 2, 3).equal(at::zeros({3})));
+}
+
 TEST_CASE("weights that start at one do") {
-  const Parameter parameter({{"norm", {5}}}, Initialization::kOnes);
+  const Parameter parameter({.tensors = {{"norm", {5}}}, .initialization = Initialization::kOnes});
   CHECK(slice(make_weight_source({}), parameter, 2, 3, at::kBFloat16)
             .equal(at::ones({3}, at::kBFloat16)));
 }

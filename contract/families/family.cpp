@@ -1,0 +1,107 @@
+#include "contract/families/family.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "contract/families/llama.h"
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+// As a list, each name between `before` and `after`.
+std::string known_architectures(const std::string& before, const std::string& after) {
+  std::string names;
+  for (const ModelFamily& family : families()) {
+    names += (names.empty() ? "" : ", ") + before + std::string(family.architecture) + after;
+  }
+  return names;
+}
+
+// Null when there is none.
+const ModelFamily* find_family(std::string_view architecture) {
+  const auto found = std::ranges::find(families(), architecture, &ModelFamily::architecture);
+  return found == families().end() ? nullptr : &*found;
+}
+
+double numel_of(const ModuleSpec& module) {
+  double count = 0;
+  for (const ParameterSpec& parameter : module.parameters) {
+    for (const NamedTensor& tensor : parameter.tensors) {
+      double numel = 1;
+      for (const int64_t size : tensor.shape) numel *= static_cast<double>(size);
+      count += numel;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+std::span<const ModelFamily> families() {
+  static const ModelFamily kFamilies[] = {
+      llama_family(),
+  };
+  return kFamilies;
+}
+
+Range known_architecture() {
+  static const std::string kNames = known_architectures("", "");
+  static const TextForm kForm{kNames,
+                              [](std::string_view name) { return find_family(name) != nullptr; },
+                              /*dropped_prefix=*/{}, /*may_be_empty=*/false};
+  return {.form = &kForm};
+}
+
+const ModelFamily& family_of(const ModelConfig& config) {
+  const ModelFamily* family = find_family(config.architecture);
+  if (!family) throw std::invalid_argument("no family of models is " + config.architecture);
+  return *family;
+}
+
+ModelConfig read_model_config(const HuggingFaceConfig& file) {
+  const nlohmann::json architectures = file.find("architectures");
+  const auto family = std::ranges::find_if(families(), [&](const ModelFamily& candidate) {
+    return architectures == nlohmann::json::array({candidate.architecture});
+  });
+  if (family == families().end()) {
+    file.refuse("architectures",
+                "is " + architectures.dump() + "; allowed: " + known_architectures("[\"", "\"]"));
+  }
+  ModelConfig config = family->read_config(file);
+  config.architecture = family->architecture;
+  try {
+    check_model_config(config);
+  } catch (const ConfigError& error) {
+    file.refuse(error.key(), error.problem());
+  }
+  return config;
+}
+
+void check_model_config(const ModelConfig& config) {
+  family_of(config).check(config);
+  if (const double count = parameter_count(config); count > kMostParameters) {
+    throw ConfigError("", "",
+                      "asks for " + shortest(count) + " parameters; allowed: at most " +
+                          std::to_string(kMostParameters));
+  }
+}
+
+void for_each_module(const ModelConfig& config,
+                     const std::function<void(const ModuleSpec& module)>& visit) {
+  for (const ModuleGroup& group : family_of(config).modules(config)) {
+    for (int64_t index = 0; index < group.count; ++index) visit(group.module(index));
+  }
+}
+
+double parameter_count(const ModelConfig& config) {
+  double count = 0;
+  for (const ModuleGroup& group : family_of(config).modules(config)) {
+    count += static_cast<double>(group.count) * numel_of(group.module(0));
+  }
+  return count;
+}
+
+}  // namespace fsdp

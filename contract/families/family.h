@@ -1,0 +1,51 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "contract/families/hugging_face_config.h"
+#include "contract/families/model_config.h"
+#include "contract/families/module_spec.h"
+
+// Families of models, without libtorch. The trainer's half of each is in trainer/model/families.h.
+namespace fsdp {
+
+// The most parameters that a model may have.
+inline constexpr int64_t kMostParameters = 1'000'000'000'000'000;
+
+struct ModelFamily {
+  std::string_view architecture;  // as config.json names it
+  // Throws ConfigError when it is malformed, or asks for a variant that cannot be trained. Need not
+  // check what `check` checks.
+  ModelConfig (*read_config)(const HuggingFaceConfig& file);
+  // A config.json that read_config and transformers read.
+  nlohmann::ordered_json (*write_config)(const ModelConfig& config);
+  // Throws ConfigError (place empty, key one of ModelConfig's) when keys contradict each other.
+  void (*check)(const ModelConfig& config);
+  // In the order of a forward. `config` has been checked.
+  std::vector<ModuleGroup> (*modules)(const ModelConfig& config);
+  // Whether a checkpoint may hold this tensor although no module has it.
+  bool (*may_be_left)(const ModelConfig& config, std::string_view tensor);
+};
+
+std::span<const ModelFamily> families();
+
+// Throws std::invalid_argument when there is no such family; the key allows only those there are.
+const ModelFamily& family_of(const ModelConfig& config);
+
+// Reads a config.json of any family. Throws ConfigError (place: the file).
+ModelConfig read_model_config(const HuggingFaceConfig& file);
+
+// Throws ConfigError (place empty, key one of ModelConfig's, or empty) when no model can be made of
+// it: keys contradict each other, or it would be too large.
+void check_model_config(const ModelConfig& config);
+
+void for_each_module(const ModelConfig& config,
+                     const std::function<void(const ModuleSpec& module)>& visit);
+
+// Exact up to kMostParameters, and rounded beyond, where an integer might overflow.
+double parameter_count(const ModelConfig& config);
+
+}  // namespace fsdp

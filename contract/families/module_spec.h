@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+// What a model is made of: modules, and the parameters of each.
+namespace fsdp {
+
+enum class Initialization { kNormal, kOnes, kZeros };  // kNormal: of mean 0
+enum class ParameterRole { kWeight, kNorm, kBias };    // kNorm: the weight of one; kBias: any bias
+
+// A tensor under its checkpoint's (Hugging Face's) name.
+struct NamedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// One operand: one checkpoint tensor, or several stacked along dimension 0 (query, key and value
+// projections are one matrix product).
+struct ParameterSpec {
+  std::string name{};  // within its module
+  std::vector<NamedTensor> tensors;
+  Initialization initialization = Initialization::kNormal;
+  double standard_deviation = 0.02;  // of kNormal
+  ParameterRole role = ParameterRole::kWeight;
+};
+
+struct ModuleSpec {
+  std::string name;
+  std::vector<ParameterSpec> parameters{};  // in their order in a unit's flat buffer
+  bool is_block = false;                    // whether activation checkpointing applies to it
+};
+
+// Consecutive modules that differ in their names alone: a model may have 100,000 of them.
+struct ModuleGroup {
+  int64_t count = 1;
+  std::function<ModuleSpec(int64_t index)> module;
+};
+
+}  // namespace fsdp
