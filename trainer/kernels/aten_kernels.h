@@ -25,8 +25,8 @@ class AtenKernels : public Kernels {
   at::Tensor swiglu(const at::Tensor& gate_up_N2F) override;
   SwigluGradients swiglu_backward(at::Tensor dh_NF, const at::Tensor& gate_up_N2F) override;
 
-  RotaryTable rotary_table(const at::Tensor& angles, at::ScalarType buffer_type,
-                           at::ScalarType type) override;
+  RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
+                           at::ScalarType buffer_type, at::ScalarType type) override;
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;
   at::Tensor attention_backward(const at::Tensor& dout, Attention forward,

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/kernels/documents.h"
+
 // What a layer asks of a device beyond views and allocation, each as one call, so that a device can
 // have its own, fused kernel for it.
 //
@@ -36,9 +38,11 @@ struct AttentionHeads {
   int64_t width = 1;      // of one head
 };
 
-// What of the rotary embedding a device reads; made by Kernels::rotary_table.
+// What of the rotary embedding a device reads, and of which tokens it is; made by
+// Kernels::rotary_table.
 struct RotaryTable {
-  int64_t sequence_length = 0;
+  int64_t sequence_length = 0;  // with documents: all tokens
+  DocumentsPtr documents;       // null: every sequence is one document
   std::vector<at::Tensor> tensors;
 };
 
@@ -86,16 +90,18 @@ class Kernels {
 
   // --- attention ---
 
-  // `angles` [T, width / 2] of positions 0 to T - 1, fp32 (fp64 for fp64), on the device;
-  // `buffer_type`: what the table is rounded to first, `type`: that of the activations.
-  virtual RotaryTable rotary_table(const at::Tensor& angles, at::ScalarType buffer_type,
-                                   at::ScalarType type) = 0;
+  // `angles` [T, width / 2] of positions 0 to T - 1, or with documents [N, width / 2] of every
+  // token's own position; fp32 (fp64 for fp64), on the device. `buffer_type`: what the table is
+  // rounded to first, `type`: that of the activations.
+  virtual RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
+                                   at::ScalarType buffer_type, at::ScalarType type) = 0;
 
   // Causal attention after the rotary embedding of queries and keys (Su et al. 2021, element i of a
   // head's first half being rotated with element i of its second), scaled by 1 / sqrt(width).
-  // Sequences of table.sequence_length follow each other. qkv_NE is consumed. out: [N, query *
-  // width]. `saved` is what attention_backward reads besides `out`, in an order of the kernel's
-  // own; empty when not `for_backward`.
+  // Sequences of table.sequence_length follow each other; where the table has documents, attention
+  // stays within each. qkv_NE is consumed. out: [N, query * width].
+  // `saved` is what attention_backward reads besides `out`, in an order of the kernel's own; empty
+  // when not `for_backward`.
   struct Attention {
     at::Tensor out;
     std::vector<at::Tensor> saved;

@@ -49,20 +49,26 @@ void join_and_rotate_back(const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
 
 // --- causal attention by cuDNN's flash kernels (Dao 2023), scaled by 1 / sqrt(W) ---
 
-// Whether there are kernels, forward and backward, for such tensors on that device. On meta: for
-// the GPUs since Ampere, all of which have the same answer.
-bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
-                          const at::Device& device);
+// `documents`: null, or those of the one sequence that then is all tokens (B is 1), each of which
+// attention stays within.
 
-// log_sum_exp_BHT1 (fp32) is written also when there is no backward.
+// Whether there are kernels, forward and backward, for such tensors on that device. On meta: for
+// the GPUs since Ampere, all of which have the same answer; with documents for those since Hopper.
+bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
+                          const Documents* documents, const at::Device& device);
+
+// The shape of the log-sum-exp of each query (fp32), which is written also when there is no
+// backward: [B, H, T, 1], with documents [T, H, 1].
+std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documents* documents);
+
 void causal_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const at::Tensor& v_BTKW,
-                      const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp_BHT1,
-                      bool for_backward);
+                      const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp,
+                      const Documents* documents, bool for_backward);
 // Sums in a fixed order when PyTorch's deterministic algorithms are asked for.
 void causal_attention_backward(const at::Tensor& dout_BTHW, const at::Tensor& out_BTHW,
                                const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
-                               const at::Tensor& v_BTKW, const at::Tensor& log_sum_exp_BHT1,
+                               const at::Tensor& v_BTKW, const at::Tensor& log_sum_exp,
                                const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
-                               const at::Tensor& dv_BTKW);
+                               const at::Tensor& dv_BTKW, const Documents* documents);
 
 }  // namespace fsdp::te

@@ -11,9 +11,7 @@ namespace {
 // Wider heads have kernels on some GPUs only.
 constexpr int64_t kHeadWidthMax = 128;
 
-constexpr NVTE_QKV_Layout kLayout = NVTE_BSHD_BSHD_BSHD;
 constexpr NVTE_Bias_Type kBias = NVTE_NO_BIAS;
-constexpr NVTE_Mask_Type kMask = NVTE_CAUSAL_MASK;
 constexpr NVTE_Softmax_Type kSoftmax = NVTE_VANILLA_SOFTMAX;
 constexpr float kDropout = 0;
 constexpr int64_t kWindowLeft = -1;  // no bound
@@ -24,28 +22,51 @@ constexpr bool kBottomRightDiagonal = false;
 
 bool is_deterministic() { return at::globalContext().deterministicAlgorithms(); }
 
-// Of `sequences` equally long sequences, whose offsets are not read: only the shape is.
-class SequenceOffsets {
+NVTE_QKV_Layout layout_of(const Documents* documents) {
+  return documents != nullptr ? NVTE_THD_THD_THD : NVTE_BSHD_BSHD_BSHD;
+}
+
+NVTE_Mask_Type mask_of(const Documents* documents) {
+  return documents != nullptr ? NVTE_PADDING_CAUSAL_MASK : NVTE_CAUSAL_MASK;
+}
+
+// What attention stays within: equally long sequences, or documents.
+class Sequences {
  public:
-  explicit SequenceOffsets(int64_t sequences)
-      : wrapper_(nullptr, std::vector<size_t>{static_cast<size_t>(sequences) + 1},
+  // Of equally long sequences no offsets are read, only their shape is.
+  Sequences(const at::Tensor& q_BTHW, const Documents* documents)
+      : documents_(documents),
+        longest_(documents != nullptr ? documents->longest : q_BTHW.size(1)),
+        offsets_(documents != nullptr ? documents->starts_on_device.data_ptr() : nullptr,
+                 std::vector<size_t>{static_cast<size_t>(
+                     documents != nullptr ? documents->count() + 1 : q_BTHW.size(0) + 1)},
                  transformer_engine::DType::kInt32) {}
-  operator NVTETensor() const { return wrapper_.data(); }
+
+  size_t longest() const { return longest_; }
+  NVTETensor offsets() const { return offsets_.data(); }
+  // Where they begin in memory, which is at their offsets: nothing lies between them.
+  NVTETensor padded_offsets() const { return documents_ != nullptr ? offsets() : none_; }
+  // Of queries, keys or values: [B, T, heads, W], for documents [N, heads, W].
+  Handle of(const at::Tensor& x_BTHW) const {
+    return Handle(documents_ != nullptr ? x_BTHW.flatten(0, 1) : x_BTHW);
+  }
 
  private:
-  transformer_engine::TensorWrapper wrapper_;
+  const Documents* documents_;
+  size_t longest_;
+  transformer_engine::TensorWrapper offsets_;
+  Handle none_{at::Tensor()};
 };
 
 // What forward leaves to backward. The second of the two tensors is the random state of dropout,
 // which is not read without it.
 class AuxiliaryTensors {
  public:
-  explicit AuxiliaryTensors(const at::Tensor& log_sum_exp_BHT1) {
+  explicit AuxiliaryTensors(const at::Tensor& log_sum_exp) {
     nvte_tensor_pack_create(&pack_);
     pack_.size = 2;
-    const std::vector<size_t> shape(log_sum_exp_BHT1.sizes().begin(),
-                                    log_sum_exp_BHT1.sizes().end());
-    const NVTEBasicTensor data = {log_sum_exp_BHT1.data_ptr(), kNVTEFloat32,
+    const std::vector<size_t> shape(log_sum_exp.sizes().begin(), log_sum_exp.sizes().end());
+    const NVTEBasicTensor data = {log_sum_exp.data_ptr(), kNVTEFloat32,
                                   nvte_make_shape(shape.data(), shape.size())};
     nvte_set_tensor_param_v2(pack_.tensors[0], kNVTERowwiseData, &data, sizeof(data));
   }
@@ -60,93 +81,122 @@ class AuxiliaryTensors {
 };
 
 void check_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const at::Tensor& v_BTKW,
-                     const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp_BHT1) {
+                     const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp,
+                     const Documents* documents) {
+  if (documents != nullptr) {
+    check_shape(q_BTHW, {1, documents->token_count(), q_BTHW.size(2), q_BTHW.size(3)});
+    check_shape(documents->starts_on_device, {documents->count() + 1});
+    check_type(at::kInt, {documents->starts_on_device});
+  }
   check_shape(k_BTKW, {q_BTHW.size(0), q_BTHW.size(1), k_BTKW.size(2), q_BTHW.size(3)});
   check_shape(v_BTKW, k_BTKW.sizes());
   check_shape(out_BTHW, q_BTHW.sizes());
-  check_shape(log_sum_exp_BHT1, {q_BTHW.size(0), q_BTHW.size(2), q_BTHW.size(1), 1});
+  check_shape(log_sum_exp, log_sum_exp_shape(q_BTHW.sizes(), documents));
   check_type(q_BTHW.scalar_type(), {k_BTKW, v_BTKW, out_BTHW});
-  check_type(at::kFloat, {log_sum_exp_BHT1});
+  check_type(at::kFloat, {log_sum_exp});
 }
 
 float scale_of(const at::Tensor& q_BTHW) {
   return 1.0F / std::sqrt(static_cast<float>(q_BTHW.size(3)));
 }
 
+// For how many tokens of documents Transformer Engine has cuDNN plan, so that not every number of
+// them takes a plan of its own.
+int64_t planned_tokens(int64_t tokens) {
+  constexpr int64_t kStep = 1 << 15;
+  int64_t planned = 1 << 10;
+  while (planned < tokens && planned < kStep) planned *= 2;
+  return planned >= tokens ? planned : (tokens + kStep - 1) / kStep * kStep;
+}
+
 // cuDNN's frontend: dq in fp32 and one sum a query; for grouped queries dk and dv of every query
-// head. What its closed part adds is not known, nor what deterministic sums take.
-int64_t backward_workspace_bytes(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW) {
-  const int64_t queries = q_BTHW.numel() / q_BTHW.size(3);
+// head. What its closed part adds is not known, nor what deterministic sums take. The offsets of
+// documents besides are some kB.
+int64_t backward_workspace_bytes(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
+                                 const Documents* documents) {
+  const int64_t tokens = q_BTHW.size(0) * q_BTHW.size(1);
+  const int64_t queries = (documents != nullptr ? planned_tokens(tokens) : tokens) * q_BTHW.size(2);
+  const int64_t elements = queries * q_BTHW.size(3);
   const bool is_grouped = q_BTHW.size(2) != k_BTKW.size(2);
-  return (q_BTHW.numel() + queries) * static_cast<int64_t>(sizeof(float)) +
-         (is_grouped ? 2 * q_BTHW.numel() * q_BTHW.element_size() : 0);
+  return (elements + queries) * static_cast<int64_t>(sizeof(float)) +
+         (is_grouped ? 2 * elements * q_BTHW.element_size() : 0);
 }
 
 }  // namespace
 
+std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documents* documents) {
+  if (documents != nullptr) return {query_BTHW[1], query_BTHW[2], 1};
+  return {query_BTHW[0], query_BTHW[2], query_BTHW[1], 1};
+}
+
+// Asked for grouped queries, because for documents they need cuDNN 9.6, since when the log-sum-exp
+// has the shape above.
 bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
-                          const at::Device& device) {
+                          const Documents* documents, const at::Device& device) {
   if (!at::isReducedFloatingType(type) || width % 8 != 0 || width > kHeadWidthMax) return false;
   if (!device.is_cuda()) return true;
   const NVTEDType dtype = type == at::kHalf ? kNVTEFloat16 : kNVTEBFloat16;
-  const size_t length = sequence_length;
+  const size_t length = documents != nullptr ? documents->longest : sequence_length;
   const size_t head_width = width;
   NVTE_Fused_Attn_Backend backend = NVTE_No_Backend;
   with_torch_errors("nvte_get_fused_attn_backend", [&] {
     backend = nvte_get_fused_attn_backend(
-        /*is_training=*/true, dtype, dtype, kLayout, kBias, kMask, kSoftmax, kDropout,
-        /*num_attn_heads=*/1, /*num_gqa_groups=*/1, length, length, head_width, head_width,
-        kWindowLeft, kWindowRight, kReturnMaxLogit, kCudaGraph, is_deterministic());
+        /*is_training=*/true, dtype, dtype, layout_of(documents), kBias, mask_of(documents),
+        kSoftmax, kDropout, /*num_attn_heads=*/2,
+        /*num_gqa_groups=*/1, length, length, head_width, head_width, kWindowLeft, kWindowRight,
+        kReturnMaxLogit, kCudaGraph, is_deterministic());
   });
   return backend == NVTE_F16_arbitrary_seqlen;
 }
 
 void causal_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const at::Tensor& v_BTKW,
-                      const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp_BHT1,
-                      bool for_backward) {
-  check_attention(q_BTHW, k_BTKW, v_BTKW, out_BTHW, log_sum_exp_BHT1);
-  const size_t length = q_BTHW.size(1);
+                      const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp,
+                      const Documents* documents, bool for_backward) {
+  check_attention(q_BTHW, k_BTKW, v_BTKW, out_BTHW, log_sum_exp, documents);
   const auto attend = [&](NVTETensor workspace, cudaStream_t stream) {
     const Handle none({});
-    const SequenceOffsets offsets(q_BTHW.size(0));
-    AuxiliaryTensors auxiliary(log_sum_exp_BHT1);
-    nvte_fused_attn_fwd(Handle(q_BTHW), Handle(k_BTKW), Handle(v_BTKW), /*Bias=*/none,
-                        /*SoftmaxOffset=*/none, /*S=*/none, Handle(out_BTHW), auxiliary.get(),
-                        offsets, offsets, /*cu_seqlens_q_padded=*/none,
-                        /*cu_seqlens_kv_padded=*/none, /*page_table_k=*/none, /*page_table_v=*/none,
-                        /*rng_state=*/none, length, length, for_backward, kReturnMaxLogit,
-                        kCudaGraph, scale_of(q_BTHW), kDropout, kLayout, kBias, kMask, kSoftmax,
-                        kWindowLeft, kWindowRight, kBottomRightDiagonal, workspace, stream);
+    const Sequences sequences(q_BTHW, documents);
+    AuxiliaryTensors auxiliary(log_sum_exp);
+    nvte_fused_attn_fwd(sequences.of(q_BTHW), sequences.of(k_BTKW), sequences.of(v_BTKW),
+                        /*Bias=*/none, /*SoftmaxOffset=*/none, /*S=*/none, sequences.of(out_BTHW),
+                        auxiliary.get(), sequences.offsets(), sequences.offsets(),
+                        sequences.padded_offsets(), sequences.padded_offsets(),
+                        /*page_table_k=*/none, /*page_table_v=*/none, /*rng_state=*/none,
+                        sequences.longest(), sequences.longest(), for_backward, kReturnMaxLogit,
+                        kCudaGraph, scale_of(q_BTHW), kDropout, layout_of(documents), kBias,
+                        mask_of(documents), kSoftmax, kWindowLeft, kWindowRight,
+                        kBottomRightDiagonal, workspace, stream);
   };
-  run_with_workspace("nvte_fused_attn_fwd", {q_BTHW, k_BTKW, v_BTKW}, {out_BTHW, log_sum_exp_BHT1},
+  run_with_workspace("nvte_fused_attn_fwd", {q_BTHW, k_BTKW, v_BTKW}, {out_BTHW, log_sum_exp},
                      /*planned_bytes=*/1, attend);
 }
 
 void causal_attention_backward(const at::Tensor& dout_BTHW, const at::Tensor& out_BTHW,
                                const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
-                               const at::Tensor& v_BTKW, const at::Tensor& log_sum_exp_BHT1,
+                               const at::Tensor& v_BTKW, const at::Tensor& log_sum_exp,
                                const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
-                               const at::Tensor& dv_BTKW) {
-  check_attention(q_BTHW, k_BTKW, v_BTKW, out_BTHW, log_sum_exp_BHT1);
-  check_attention(dq_BTHW, dk_BTKW, dv_BTKW, dout_BTHW, log_sum_exp_BHT1);
+                               const at::Tensor& dv_BTKW, const Documents* documents) {
+  check_attention(q_BTHW, k_BTKW, v_BTKW, out_BTHW, log_sum_exp, documents);
+  check_attention(dq_BTHW, dk_BTKW, dv_BTKW, dout_BTHW, log_sum_exp, documents);
   check_type(q_BTHW.scalar_type(), {dq_BTHW});
   check_shape(dk_BTKW, k_BTKW.sizes());
-  const size_t length = q_BTHW.size(1);
   const auto attend_backward = [&](NVTETensor workspace, cudaStream_t stream) {
     const Handle none({});
-    const SequenceOffsets offsets(q_BTHW.size(0));
-    AuxiliaryTensors auxiliary(log_sum_exp_BHT1);
-    nvte_fused_attn_bwd(Handle(q_BTHW), Handle(k_BTKW), Handle(v_BTKW), Handle(out_BTHW),
-                        Handle(dout_BTHW), /*S=*/none, /*dP=*/none, auxiliary.get(),
-                        Handle(dq_BTHW), Handle(dk_BTKW), Handle(dv_BTKW), /*dBias=*/none,
-                        /*dSoftmaxOffset=*/none, offsets, offsets, /*cu_seqlens_q_padded=*/none,
-                        /*cu_seqlens_kv_padded=*/none, length, length, scale_of(q_BTHW), kDropout,
-                        kLayout, kBias, kMask, kSoftmax, kWindowLeft, kWindowRight,
-                        kBottomRightDiagonal, is_deterministic(), kCudaGraph, workspace, stream);
+    const Sequences sequences(q_BTHW, documents);
+    AuxiliaryTensors auxiliary(log_sum_exp);
+    nvte_fused_attn_bwd(
+        sequences.of(q_BTHW), sequences.of(k_BTKW), sequences.of(v_BTKW), sequences.of(out_BTHW),
+        sequences.of(dout_BTHW), /*S=*/none, /*dP=*/none, auxiliary.get(), sequences.of(dq_BTHW),
+        sequences.of(dk_BTKW), sequences.of(dv_BTKW), /*dBias=*/none, /*dSoftmaxOffset=*/none,
+        sequences.offsets(), sequences.offsets(), sequences.padded_offsets(),
+        sequences.padded_offsets(), sequences.longest(), sequences.longest(), scale_of(q_BTHW),
+        kDropout, layout_of(documents), kBias, mask_of(documents), kSoftmax, kWindowLeft,
+        kWindowRight, kBottomRightDiagonal, is_deterministic(), kCudaGraph, workspace, stream);
   };
-  run_with_workspace(
-      "nvte_fused_attn_bwd", {dout_BTHW, out_BTHW, q_BTHW, k_BTKW, v_BTKW, log_sum_exp_BHT1},
-      {dq_BTHW, dk_BTKW, dv_BTKW}, backward_workspace_bytes(q_BTHW, k_BTKW), attend_backward);
+  run_with_workspace("nvte_fused_attn_bwd",
+                     {dout_BTHW, out_BTHW, q_BTHW, k_BTKW, v_BTKW, log_sum_exp},
+                     {dq_BTHW, dk_BTKW, dv_BTKW},
+                     backward_workspace_bytes(q_BTHW, k_BTKW, documents), attend_backward);
 }
 
 }  // namespace fsdp::te

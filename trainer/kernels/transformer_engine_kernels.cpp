@@ -18,13 +18,13 @@ bool has_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D) {
 // The ATen set's table has two tensors.
 bool is_of_angles(const RotaryTable& table) { return table.tensors.size() == 1; }
 
-// The tensors of one call of attention, in views of one sequence a row.
+// The tensors of one call of attention, in views of one sequence a row; documents are all in one.
 struct AttentionShapes {
   AttentionShapes(const at::Tensor& packed, const AttentionHeads& heads, const RotaryTable& table)
       : sequences(packed.size(0) / table.sequence_length),
         query{sequences, table.sequence_length, heads.query, heads.width},
         key_value{sequences, table.sequence_length, heads.key_value, heads.width},
-        log_sum_exp{sequences, heads.query, table.sequence_length, 1} {}
+        log_sum_exp(te::log_sum_exp_shape(query, table.documents.get())) {}
 
   int64_t sequences;
   std::vector<int64_t> query;
@@ -98,15 +98,16 @@ Kernels::SwigluGradients TransformerEngineKernels::swiglu_backward(at::Tensor dh
 }
 
 RotaryTable TransformerEngineKernels::rotary_table(const at::Tensor& angles,
+                                                   const DocumentsPtr& documents,
                                                    at::ScalarType buffer_type,
                                                    at::ScalarType type) {
   const int64_t sequence_length = angles.size(0);
   const int64_t width = 2 * angles.size(1);
   if (buffer_type != at::kFloat ||
-      !te::has_causal_attention(type, sequence_length, width, angles.device())) {
-    return AtenKernels::rotary_table(angles, buffer_type, type);
+      !te::has_causal_attention(type, sequence_length, width, documents.get(), angles.device())) {
+    return AtenKernels::rotary_table(angles, documents, buffer_type, type);
   }
-  return {sequence_length, {at::cat({angles, angles}, 1)}};
+  return {sequence_length, documents, {at::cat({angles, angles}, 1)}};
 }
 
 Kernels::Attention TransformerEngineKernels::attention(at::Tensor qkv_NE,
@@ -127,7 +128,8 @@ Kernels::Attention TransformerEngineKernels::attention(at::Tensor qkv_NE,
 
   Attention attention = {at::empty({tokens, heads.query * heads.width}, options), {}};
   const at::Tensor log_sum_exp = at::empty(shape.log_sum_exp, options.dtype(at::kFloat));
-  te::causal_attention(q, k, v, attention.out.view(shape.query), log_sum_exp, for_backward);
+  te::causal_attention(q, k, v, attention.out.view(shape.query), log_sum_exp, table.documents.get(),
+                       for_backward);
   if (for_backward) attention.saved = {q, k, v, log_sum_exp};
   return attention;
 }
@@ -145,7 +147,7 @@ at::Tensor TransformerEngineKernels::attention_backward(const at::Tensor& dout, 
   const at::Tensor dv = at::empty(shape.key_value, options);
   const std::vector<at::Tensor>& saved = forward.saved;
   te::causal_attention_backward(dout.view(shape.query), forward.out.view(shape.query), saved[0],
-                                saved[1], saved[2], saved[3], dq, dk, dv);
+                                saved[1], saved[2], saved[3], dq, dk, dv, table.documents.get());
   forward = {};
 
   const at::Tensor dqkv_NE =

@@ -6,7 +6,8 @@
 //
 // What it has none for is left to the ATen set: fp64; a weight of another type than the
 // activations; attention in fp32, with heads that are wider than 128 or no multiple of 8, or on
-// GPUs before Ampere. Throws c10::Error with Transformer Engine's text.
+// GPUs before Ampere, within documents before Hopper. Throws c10::Error with Transformer Engine's
+// text.
 namespace fsdp {
 
 class TransformerEngineKernels : public AtenKernels {
@@ -26,11 +27,11 @@ class TransformerEngineKernels : public AtenKernels {
   // h takes dh's memory.
   SwigluGradients swiglu_backward(at::Tensor dh_NF, const at::Tensor& gate_up_N2F) override;
 
-  // The angles of whole heads [T, width], fp32: sine and cosine are taken, and rotated with, in
-  // fp32. The ATen set's table where `attention` is left to it, and where a table is to be rounded
-  // to another buffer_type than fp32.
-  RotaryTable rotary_table(const at::Tensor& angles, at::ScalarType buffer_type,
-                           at::ScalarType type) override;
+  // The angles of whole heads [T, width], with documents [N, width], fp32: sine and cosine are
+  // taken, and rotated with, in fp32. The ATen set's table where `attention` is left to it, and
+  // where a table is to be rounded to another buffer_type than fp32.
+  RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
+                           at::ScalarType buffer_type, at::ScalarType type) override;
   // Saves the rotated queries and keys, the values, and the log-sum-exp of each query.
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;

@@ -74,7 +74,11 @@ Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPt
 Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_length,
                             const AttentionHeads& heads, RotaryEmbedding& rotary) {
   Kernels& kernels = pass.kernels;
-  const RotaryTable table = rotary.table(kernels, sequence_length, qkv_NE.value.options());
+  const DocumentsPtr& documents = pass.batch.documents;
+  TORCH_CHECK(!documents || documents->token_count() == qkv_NE.value.size(0), "the documents have ",
+              documents->token_count(), " tokens, but the batch has ", qkv_NE.value.size(0));
+  const RotaryTable table =
+      rotary.table(kernels, sequence_length, documents, qkv_NE.value.options());
   Kernels::Attention attention =
       kernels.attention(std::move(qkv_NE.value), heads, table, pass.tape.is_recording());
   const at::Tensor out = attention.out;

@@ -29,7 +29,8 @@ Activation rms_norm(Pass& pass, const Activation& x_ND, const ParameterPtr& weig
 Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPtr& norm_weight_D,
                            double epsilon, const ParameterPtr& weight_OD);
 
-// Causal attention after the rotary embedding of queries and keys (see Kernels::attention).
+// Causal attention after the rotary embedding of queries and keys (see Kernels::attention), within
+// each document of the batch, or else each sequence.
 // qkv_NE is consumed. Returns [N, query * width]. Saves qkv, the output and the log-sum-exp of each
 // query.
 Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_length,

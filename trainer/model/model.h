@@ -56,6 +56,9 @@ struct Batch {
   double loss_scale = 1.0;  // 1 / labels of the whole global batch
   // Factor on every gradient, but not on the loss (dynamic loss scaling for float16).
   double gradient_scale = 1.0;
+  // Null: every row is one document. Whoever makes the batch gives the last token of a document no
+  // label, where that would be the first token of the next one.
+  DocumentsPtr documents = nullptr;
 };
 
 // The names of activations.

@@ -11,9 +11,10 @@ class RotaryEmbedding {
   RotaryEmbedding(int64_t head_width, double theta, at::ScalarType buffer_type)
       : head_width_(head_width), theta_(theta), buffer_type_(buffer_type) {}
 
-  // For positions 0 to sequence_length - 1, in the type and on the device of `options`. Angles are
-  // computed in fp32 (fp64 for fp64). Kept until another device, type or length is asked for.
-  const RotaryTable& table(Kernels& kernels, int64_t sequence_length,
+  // For positions 0 to sequence_length - 1, or where documents are given for every token's place in
+  // its document; in the type and on the device of `options`. Angles are computed in fp32 (fp64 for
+  // fp64). Kept until another device, type or length or other documents are asked for.
+  const RotaryTable& table(Kernels& kernels, int64_t sequence_length, const DocumentsPtr& documents,
                            const at::TensorOptions& options);
 
  private:

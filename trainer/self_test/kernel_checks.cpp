@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 
 #include "trainer/kernels/launch.h"
 #include "trainer/self_test/self_test.h"
@@ -27,6 +28,7 @@ class Comparison {
  public:
   explicit Comparison(at::TensorOptions options) : options_(options) {}
 
+  at::Device device() const { return options_.device(); }
   at::Tensor random(at::IntArrayRef shape) const { return at::randn(shape).to(options_); }
   static at::Tensor wide(const at::Tensor& tensor) {
     return tensor.to(at::kCPU, at::kDouble).clone().requires_grad_();
@@ -135,20 +137,33 @@ at::Tensor attention_in_fp64(const at::Tensor& qkv, const at::Tensor& angles,
   return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({qkv.size(0), -1});
 }
 
+// Of sequences, which without documents are equally long, as `lengths` has them.
 void compare_attention(Kernels& kernels, Comparison& comparison, const AttentionHeads& heads,
-                       int64_t length) {
+                       const std::vector<int64_t>& lengths, const DocumentsPtr& documents) {
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const at::Tensor qkv =
-      comparison.random({2 * length, (heads.query + 2 * heads.key_value) * heads.width});
-  const at::Tensor dout = comparison.random({2 * length, heads.query * heads.width});
+      comparison.random({tokens, (heads.query + 2 * heads.key_value) * heads.width});
+  const at::Tensor dout = comparison.random({tokens, heads.query * heads.width});
   const at::Tensor frequencies =
       at::pow(10000.0, -at::arange(0, heads.width, 2, at::kDouble) / heads.width);
-  const at::Tensor angles = at::outer(at::arange(length, at::kDouble), frequencies);
+  const auto angles_of = [&](const at::Tensor& positions) {
+    return at::outer(positions.to(at::kCPU, at::kDouble), frequencies);
+  };
   const at::Tensor wide = Comparison::wide(qkv);
-  const at::Tensor out = attention_in_fp64(wide, angles, heads);
+  Tensors outputs;
+  int64_t first = 0;
+  for (const int64_t length : lengths) {
+    outputs.push_back(
+        attention_in_fp64(wide.narrow(0, first, length), angles_of(at::arange(length)), heads));
+    first += length;
+  }
+  const at::Tensor out = at::cat(outputs);
   const auto gradients = torch::autograd::grad({out}, {wide}, {Comparison::wide(dout).detach()});
 
-  const RotaryTable table =
-      kernels.rotary_table(angles.to(qkv.device(), at::kFloat), at::kFloat, qkv.scalar_type());
+  const at::Tensor angles =
+      angles_of(documents ? documents->position_ids_N : at::arange(lengths.front()));
+  const RotaryTable table = kernels.rotary_table(angles.to(qkv.device(), at::kFloat), documents,
+                                                 at::kFloat, qkv.scalar_type());
   Kernels::Attention forward = kernels.attention(qkv.clone(), heads, table, /*for_backward=*/true);
   comparison.compare(forward.out, out);
   comparison.compare(kernels.attention(qkv.clone(), heads, table, /*for_backward=*/false).out, out);
@@ -157,10 +172,25 @@ void compare_attention(Kernels& kernels, Comparison& comparison, const Attention
 }
 
 // Grouped queries; widths that 16-bit kernels have and have not.
+constexpr std::array kHeadsToCompare = {AttentionHeads{4, 4, 64}, AttentionHeads{6, 2, 128},
+                                        AttentionHeads{3, 1, 40}, AttentionHeads{2, 2, 136}};
+
 void compare_attentions(Kernels& kernels, Comparison& comparison) {
-  for (const AttentionHeads& heads : {AttentionHeads{4, 4, 64}, AttentionHeads{6, 2, 128},
-                                      AttentionHeads{3, 1, 40}, AttentionHeads{2, 2, 136}}) {
-    for (const int64_t length : {64, 100}) compare_attention(kernels, comparison, heads, length);
+  for (const AttentionHeads& heads : kHeadsToCompare) {
+    for (const int64_t length : {64, 100}) {
+      compare_attention(kernels, comparison, heads, {length, length}, nullptr);
+    }
+  }
+}
+
+// Two rows of 100 tokens; documents of one token only.
+void compare_packed_attentions(Kernels& kernels, Comparison& comparison) {
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{37, 1, 62, 100}, std::vector<int64_t>(100, 1)}) {
+    const DocumentsPtr documents = make_documents(lengths, 100, comparison.device());
+    for (const AttentionHeads& heads : kHeadsToCompare) {
+      compare_attention(kernels, comparison, heads, lengths, documents);
+    }
   }
 }
 
@@ -206,9 +236,13 @@ void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
                    const ShowRow& show) {
   using Compare = void (*)(Kernels&, Comparison&);
   const std::vector<std::pair<const char*, Compare>> checks = {
-      {"product", compare_products},    {"RMSNorm", compare_rms_norms},
-      {"SwiGLU", compare_swiglus},      {"attention", compare_attentions},
-      {"embedding", compare_embedding}, {"cross-entropy", compare_cross_entropy},
+      {"product", compare_products},
+      {"RMSNorm", compare_rms_norms},
+      {"SwiGLU", compare_swiglus},
+      {"attention", compare_attentions},
+      {"packed attention", compare_packed_attentions},
+      {"embedding", compare_embedding},
+      {"cross-entropy", compare_cross_entropy},
   };
   for (const Precision& precision :
        {Precision{at::kFloat, "fp32", 2e-4}, Precision{at::kBFloat16, "bf16", 2e-2},

@@ -94,9 +94,10 @@ TEST_CASE("Attention reaches its launch, and wrong tensors do not", "[transforme
   CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_forward", te::split_and_rotate(qkv, angles, q, k, k));
   CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_backward",
                        te::join_and_rotate_back(q, k, k, angles, qkv));
-  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd", te::causal_attention(q, k, k, q, sums, true));
+  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd",
+                       te::causal_attention(q, k, k, q, sums, nullptr, true));
   CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
-                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k));
+                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, nullptr));
 
   CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, q, q); }),
              Contains("should be [32, 768]"));
@@ -104,12 +105,43 @@ TEST_CASE("Attention reaches its launch, and wrong tensors do not", "[transforme
              Contains("should be [16, 64]"));
   CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, k, k.to(at::kFloat)); }),
              Contains("a tensor of Float should be of"));
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, k, sums, true); }),
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, k, sums, nullptr, true); }),
              Contains("should be [2, 16, 4, 64]"));
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums.squeeze(3), true); }),
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums.squeeze(3), nullptr, true); }),
              Contains("should be [2, 4, 16, 1]"));
-  CHECK_THAT(error_of([&] { te::causal_attention_backward(q, q, q, k, k, sums, q, q, q); }),
-             Contains("should be [2, 16, 2, 64]"));
+  CHECK_THAT(
+      error_of([&] { te::causal_attention_backward(q, q, q, k, k, sums, q, q, q, nullptr); }),
+      Contains("should be [2, 16, 2, 64]"));
+}
+
+TEST_CASE("attention within documents reaches its launch, and wrong tensors do not",
+          "[transformer_engine]") {
+  if (has_gpu()) return;
+  const at::ScalarType type = GENERATE(at::kHalf, at::kBFloat16);
+  const DocumentsPtr documents = make_documents({9, 1, 6, 16}, kSequenceLength, at::kCPU);
+  const at::Tensor qkv = at::zeros({kTokens, kPacked}, options(type));
+  const at::Tensor angles = at::zeros({kTokens, kHeads.width}, options(at::kFloat));
+  const at::Tensor q = at::zeros({1, kTokens, kHeads.query, kHeads.width}, options(type));
+  const at::Tensor k = at::zeros({1, kTokens, kHeads.key_value, kHeads.width}, options(type));
+  const at::Tensor sums = at::zeros({kTokens, kHeads.query, 1}, options(at::kFloat));
+  const Documents* within = documents.get();
+
+  CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_forward", te::split_and_rotate(qkv, angles, q, k, k));
+  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd", te::causal_attention(q, k, k, q, sums, within, true));
+  CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
+                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, within));
+
+  CHECK_THAT(error_of([&] {
+               te::causal_attention(q, k, k, q, sums.permute({2, 1, 0}).unsqueeze(3), within, true);
+             }),
+             Contains("should be [32, 4, 1]"));
+  const DocumentsPtr fewer = make_documents({9, 1, 6}, kSequenceLength, at::kCPU);
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, fewer.get(), true); }),
+             Contains("should be [1, 16, 4, 64]"));
+  Documents wide = *documents;
+  wide.starts_on_device = wide.starts_on_device.to(at::kLong);
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, &wide, true); }),
+             Contains("a tensor of Long should be of Int"));
 }
 
 TEST_CASE("what Transformer Engine has no kernel for is ATen's", "[transformer_engine]") {
@@ -117,7 +149,7 @@ TEST_CASE("what Transformer Engine has no kernel for is ATen's", "[transformer_e
   TransformerEngineKernels kernels;
   const auto tensors_of_table = [&](int64_t width, at::ScalarType buffer, at::ScalarType type) {
     const at::Tensor angles = at::empty({kSequenceLength, width / 2}, meta.dtype(at::kFloat));
-    return kernels.rotary_table(angles, buffer, type).tensors.size();
+    return kernels.rotary_table(angles, nullptr, buffer, type).tensors.size();
   };
   CHECK(tensors_of_table(128, at::kFloat, at::kBFloat16) == 1);
   CHECK(tensors_of_table(128, at::kFloat, at::kHalf) == 1);
@@ -190,7 +222,7 @@ TEST_CASE("attention on meta allocates and launches what it does on a GPU",
   TransformerEngineKernels kernels;
   const RotaryTable table =
       kernels.rotary_table(at::empty({kSequenceLength, kHeads.width / 2}, meta.dtype(at::kFloat)),
-                           at::kFloat, at::kBFloat16);
+                           nullptr, at::kFloat, at::kBFloat16);
   CHECK(table.tensors[0].sizes() == at::IntArrayRef{kSequenceLength, kHeads.width});
   constexpr int64_t kQuery = kTokens * 4 * 64 * 2, kKey = kTokens * 2 * 64 * 2;
   constexpr int64_t kSums = kTokens * 4 * 4;
@@ -214,6 +246,38 @@ TEST_CASE("attention on meta allocates and launches what it does on a GPU",
     CHECK(calls.names_of_launches() ==
           Strings{"nvte_fused_attn_bwd", "nvte_fused_qkv_rope_backward"});
     constexpr int64_t kWorkspace = 2 * kQuery + kSums + 2 * kQuery;
+    CHECK(calls.allocations() ==
+          Numbers{kQuery, kQuery, kKey, kKey, kWorkspace, kTokens * kPacked * 2});
+  }
+}
+
+TEST_CASE("attention within documents on meta launches the same; cuDNN plans for 1,024 tokens",
+          "[transformer_engine]") {
+  const at::TensorOptions meta = options().device(at::kMeta);
+  TransformerEngineKernels kernels;
+  const RotaryTable table = kernels.rotary_table(
+      at::empty({kTokens, kHeads.width / 2}, meta.dtype(at::kFloat)),
+      make_documents({9, 1, 6, 16}, kSequenceLength, at::kMeta), at::kFloat, at::kBFloat16);
+  CHECK(table.tensors[0].sizes() == at::IntArrayRef{kTokens, kHeads.width});
+  constexpr int64_t kQuery = kTokens * 4 * 64 * 2, kKey = kTokens * 2 * 64 * 2;
+  constexpr int64_t kSums = kTokens * 4 * 4;
+  Kernels::Attention forward;
+  {
+    const ObservedCalls calls;
+    forward = kernels.attention(at::empty({kTokens, kPacked}, meta), kHeads, table, true);
+    CHECK(calls.names_of_launches() ==
+          Strings{"nvte_fused_qkv_rope_forward", "nvte_fused_attn_fwd"});
+    CHECK(calls.allocations() ==
+          Numbers{kTokens * kPacked * 2, kQuery, kKey, kKey, kQuery, kSums, 1});
+    CHECK(forward.out.sizes() == at::IntArrayRef{kTokens, 4 * 64});
+  }
+  {
+    const ObservedCalls calls;
+    const at::Tensor dout = at::empty({kTokens, 4 * 64}, meta);
+    kernels.attention_backward(dout, std::move(forward), kHeads, table);
+    CHECK(calls.names_of_launches() ==
+          Strings{"nvte_fused_attn_bwd", "nvte_fused_qkv_rope_backward"});
+    constexpr int64_t kWorkspace = 1024 * 4 * (64 * 4 + 4 + 2 * 64 * 2);
     CHECK(calls.allocations() ==
           Numbers{kQuery, kQuery, kKey, kKey, kWorkspace, kTokens * kPacked * 2});
   }

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kTokensOfBlock = 2048;
 
 // A block's launches, forward and backward; an embedding before it gives its input.
-std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels) {
+std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels,
+                                                   const DocumentsPtr& documents = nullptr) {
   const Model model = make_model({.num_hidden_layers = 1,
                                   .hidden_size = 4096,
                                   .intermediate_size = 11008,
@@ -32,6 +33,7 @@ std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels) {
   Batch batch;
   batch.input_ids_BT =
       at::empty({1, kTokensOfBlock}, at::TensorOptions(at::kLong).device(at::kMeta));
+  batch.documents = documents;
   Tape tape(Tape::Mode::kRecord);
   Activations activations;
   Pass pass{kernels, batch, tape, activations};
@@ -57,6 +59,11 @@ void check_block(Kernels& kernels, size_t launches_max, int64_t kilobytes_max) {
   // Norms, SwiGLU and rotations are there, and every product forward and twice backward.
   CHECK(bytes_per_token > 300 * 1000);
   CHECK(ObservedCalls::count_products(launches) == 12);
+
+  const DocumentsPtr documents = make_documents({1000, 1, 1047}, kTokensOfBlock, at::kMeta);
+  const auto within_documents = launches_of_block(kernels, documents);
+  CHECK(within_documents.size() == launches.size());
+  CHECK(ObservedCalls::bytes_moved(within_documents) == ObservedCalls::bytes_moved(launches));
 }
 
 TEST_CASE("libtorch's operators: at most 55 launches and 900 kB a token for a block of 7B") {

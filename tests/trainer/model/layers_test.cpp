@@ -20,26 +20,29 @@ at::Tensor rotate_half(const at::Tensor& x) {
 }
 
 // x: [B, heads, T, width].
-at::Tensor textbook_rotary(const at::Tensor& x, double theta) {
+at::Tensor textbook_rotary(const at::Tensor& x, const at::Tensor& positions_T, double theta) {
   const int64_t width = x.size(3);
   const at::Tensor frequencies = 1.0 / at::pow(theta, at::arange(0, width, 2, x.options()) / width);
-  const at::Tensor angles = at::outer(at::arange(x.size(2), x.options()), frequencies);
+  const at::Tensor angles = at::outer(positions_T, frequencies);
   const at::Tensor both = at::cat({angles, angles}, -1);
   return x * both.cos() + rotate_half(x) * both.sin();
 }
 
-at::Tensor textbook_attention(const at::Tensor& qkv_NE, int64_t length, const AttentionHeads& heads,
+// Of sequences as long as positions_T; a query sees the keys for which mask_TT is true.
+at::Tensor textbook_attention(const at::Tensor& qkv_NE, const at::Tensor& positions_T,
+                              const at::Tensor& mask_TT, const AttentionHeads& heads,
                               double theta) {
   const at::Tensor packed =
-      qkv_NE.view({-1, length, heads.query + 2 * heads.key_value, heads.width}).transpose(1, 2);
+      qkv_NE.view({-1, positions_T.size(0), heads.query + 2 * heads.key_value, heads.width})
+          .transpose(1, 2);
   const auto parts = packed.split_with_sizes({heads.query, heads.key_value, heads.key_value}, 1);
   const int64_t group = heads.query / heads.key_value;
-  const at::Tensor q = textbook_rotary(parts[0], theta);
-  const at::Tensor k = textbook_rotary(parts[1], theta).repeat_interleave(group, 1);
+  const at::Tensor q = textbook_rotary(parts[0], positions_T, theta);
+  const at::Tensor k = textbook_rotary(parts[1], positions_T, theta).repeat_interleave(group, 1);
   const at::Tensor v = parts[2].repeat_interleave(group, 1);
-  const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
-  const at::Tensor scores = (q.matmul(k.transpose(2, 3)) / std::sqrt(double(heads.width)))
-                                .masked_fill(future, -std::numeric_limits<double>::infinity());
+  const at::Tensor scores =
+      (q.matmul(k.transpose(2, 3)) / std::sqrt(double(heads.width)))
+          .masked_fill(mask_TT.logical_not(), -std::numeric_limits<double>::infinity());
   return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({-1, heads.query * heads.width});
 }
 
@@ -105,6 +108,7 @@ TEST_CASE("causal_attention matches autograd for any grouping of heads") {
   const AttentionHeads heads{.query = 4, .key_value = key_value, .width = 6};
   const int64_t length = 9;
   const double theta = 100;
+  const at::Tensor causal = at::ones({length, length}, at::kBool).tril();
   const at::Tensor qkv = at::randn({2 * length, (4 + 2 * key_value) * 6}, kDouble);
   RotaryEmbedding rotary(heads.width, theta, at::kFloat);
   check_gradients(
@@ -113,19 +117,69 @@ TEST_CASE("causal_attention matches autograd for any grouping of heads") {
         return causal_attention(pass, x[0], length, heads, rotary);
       },
       [&](const Tensors& x, const Tensors&) {
-        return textbook_attention(x[0], length, heads, theta);
+        return textbook_attention(x[0], at::arange(length, kDouble), causal, heads, theta);
       },
       1e-10);
+}
+
+TEST_CASE("causal_attention within documents matches autograd with a mask of blocks") {
+  const int64_t key_value = GENERATE(4, 2, 1);
+  const AttentionHeads heads{.query = 4, .key_value = key_value, .width = 6};
+  const double theta = 100;
+  const int64_t length = 9;
+  Batch batch;
+  batch.documents = make_documents({5, 1, 3, 9, 1, 8}, length, at::kCPU);
+  const at::Tensor positions_N = at::cat({at::arange(5), at::arange(1), at::arange(3),
+                                          at::arange(9), at::arange(1), at::arange(8)})
+                                     .to(at::kDouble);
+  const at::Tensor document_N = at::repeat_interleave(at::tensor({5, 1, 3, 9, 1, 8}, at::kLong));
+  const at::Tensor mask_NN = document_N.unsqueeze(1).eq(document_N).tril();
+  RotaryEmbedding rotary(heads.width, theta, at::kFloat);
+  check_gradients(
+      {at::randn({3 * length, (4 + 2 * key_value) * 6}, kDouble)}, {},
+      [&](Pass& pass, const auto& x) {
+        Pass packed{pass.kernels, batch, pass.tape, pass.activations};
+        return causal_attention(packed, x[0], length, heads, rotary);
+      },
+      [&](const Tensors& x, const Tensors&) {
+        return textbook_attention(x[0], positions_N, mask_NN, heads, theta);
+      },
+      1e-10);
+}
+
+TEST_CASE("documents of another number of tokens than the batch are refused") {
+  LayerCall call;
+  call.batch.documents = make_documents({2, 2}, 4, at::kCPU);
+  RotaryEmbedding rotary(2, 10000.0, at::kFloat);
+  CHECK_THROWS_WITH(causal_attention(call.pass, input(at::randn({8, 6})), 4, {1, 1, 2}, rotary),
+                    Catch::Contains("the documents have 4 tokens, but the batch has 8"));
 }
 
 TEST_CASE("the rotary table is that of the length asked for") {
   AtenKernels kernels(at::kCPU);
   RotaryEmbedding rotary(4, 10000.0, at::kFloat);
-  rotary.table(kernels, 2, kFloat);
-  const RotaryTable longer = rotary.table(kernels, 5, kFloat);
+  rotary.table(kernels, 2, nullptr, kFloat);
+  const RotaryTable longer = rotary.table(kernels, 5, nullptr, kFloat);
   CHECK(longer.tensors[0].size(0) == 5);
   CHECK(longer.tensors[0][4][0][0].item<float>() == Approx(std::cos(4.0)));
-  CHECK(rotary.table(kernels, 3, kFloat).tensors[1].size(0) == 3);
+  CHECK(rotary.table(kernels, 3, nullptr, kFloat).tensors[1].size(0) == 3);
+}
+
+TEST_CASE("the rotary table is that of the documents asked for, kept while they are the same") {
+  AtenKernels kernels(at::kCPU);
+  RotaryEmbedding rotary(4, 10000.0, at::kFloat);
+  const auto sines = [&](const DocumentsPtr& documents) {
+    return rotary.table(kernels, 4, documents, kFloat).tensors[1];
+  };
+  const at::Tensor whole = sines(nullptr);
+  const DocumentsPtr documents = make_documents({3, 1}, 4, at::kCPU);
+  const at::Tensor packed = sines(documents);
+  CHECK(at::equal(packed.narrow(0, 0, 3), whole.narrow(0, 0, 3)));
+  CHECK(at::equal(packed[3], whole[0]));
+  CHECK(sines(documents).is_same(packed));
+  CHECK(
+      at::equal(sines(make_documents({1, 3}, 4, at::kCPU)).narrow(0, 1, 3), whole.narrow(0, 0, 3)));
+  CHECK(at::equal(sines(nullptr), whole));
 }
 
 TEST_CASE("a layer's value may be another buffer in backward") {

@@ -168,6 +168,55 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
   }
 }
 
+// Tokens first to first + length of a batch as a row of their own.
+Batch row_of(const Batch& batch, int64_t first, int64_t length) {
+  const auto row = [&](const at::Tensor& tokens_BT) {
+    return tokens_BT.flatten().narrow(0, first, length).unsqueeze(0).contiguous();
+  };
+  return {.input_ids_BT = row(batch.input_ids_BT),
+          .labels_BT = row(batch.labels_BT),
+          .loss_scale = batch.loss_scale};
+}
+
+TEST_CASE("packed documents give the losses and gradients of the same documents apart") {
+  const auto type = GENERATE(at::kDouble, at::kFloat);
+  const double tolerance = type == at::kDouble ? 1e-12 : 2e-6;
+  const std::vector<int64_t> lengths = {3, 1, 3, 7, 6, 1};
+  Batch packed;
+  packed.input_ids_BT = at::randint(50, {3, 7}, at::kLong);
+  packed.labels_BT = at::randint(50, {3, 7}, at::kLong);
+  packed.labels_BT[0][2] = kNoLabel;
+  packed.loss_scale = 1.0 / 20;
+  packed.documents = make_documents(lengths, 7, at::kCPU);
+  Model model = make_model(small_config(false));
+  attach_parameters(model, at::TensorOptions(type));
+
+  at::Tensor loss = at::zeros({}, at::kDouble);
+  at::Tensor figures = at::zeros({2}, at::kDouble);
+  int64_t first = 0;
+  for (const int64_t length : lengths) {  // which adds up the gradients too
+    const Batch apart = row_of(packed, first, length);
+    loss += forward_and_backward(model, apart);
+    figures += forward_and_backward(model, apart, Tape::Mode::kNoGradients);
+    first += length;
+  }
+  auto expected = gradients_of(model);
+  for (auto& [name, gradient] : expected) gradient = gradient.clone();
+  for (const auto& module : model.modules) {
+    for (const ParameterPtr& parameter : module->parameters()) {
+      parameter->gradient.is_written = false;
+    }
+  }
+
+  CHECK(relative_error(forward_and_backward(model, packed), loss) < 1e-6);
+  for (const auto& [name, gradient] : gradients_of(model)) {
+    INFO(name);
+    CHECK(relative_error(gradient, expected.at(name)) < tolerance);
+  }
+  CHECK(relative_error(forward_and_backward(model, packed, Tape::Mode::kNoGradients), figures) <
+        1e-6);
+}
+
 TEST_CASE("parameters carry Hugging Face's names, stacked where one product uses them") {
   const Model model = make_model(small_config(false));
   REQUIRE(model.modules.size() == 4);

@@ -64,9 +64,12 @@ class CurrentOperation {
   static inline std::vector<std::string> names_;
 };
 
+// Of no lengths: every row is one document.
+using DocumentLengths = std::vector<int64_t>;
+
 // Those of two optimizer steps and an evaluation.
-std::vector<Allocation> allocations(const RunSpec& spec, Backend& backend,
-                                    AllocationCounter& counter) {
+std::vector<Allocation> allocations(const RunSpec& spec, const DocumentLengths& lengths,
+                                    Backend& backend, AllocationCounter& counter) {
   MirrorGroup world(static_cast<int>(spec.strategy.ranks));
   const Mesh mesh(spec.strategy, world);
   std::vector<Allocation> log;
@@ -80,19 +83,24 @@ std::vector<Allocation> allocations(const RunSpec& spec, Backend& backend,
     std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
     const CurrentOperation operation;
     counter.set_observer([&](int64_t bytes) { log.push_back({bytes, operation.name()}); });
+    if (!lengths.empty()) {
+      for (Batch& micro_batch : micro_batches) {
+        micro_batch.documents = make_documents(lengths, 32, backend.device());
+      }
+    }
     for (int i = 0; i < 2; ++i) step.run(i + 1, micro_batches, 0.1, 0.0, [] {});
-    step.evaluate(batch);
+    step.evaluate(micro_batches.front());
     counter.set_observer({});
   }
   return log;
 }
 
-void check_same_allocations(const RunSpec& spec) {
+void check_same_allocations(const RunSpec& spec, const DocumentLengths& lengths = {}) {
   at::set_num_threads(1);
   const auto cpu = make_backend(at::kCPU);
   const auto meta = make_meta_backend(at::kCPU);
-  const auto real = allocations(spec, *cpu, CountingAllocator::instance());
-  const auto planned = allocations(spec, *meta, MetaAllocator::instance());
+  const auto real = allocations(spec, lengths, *cpu, CountingAllocator::instance());
+  const auto planned = allocations(spec, lengths, *meta, MetaAllocator::instance());
   const auto is_same = [](const Allocation& a, const Allocation& b) { return a.bytes == b.bytes; };
   const auto [at_real, at_planned] =
       std::mismatch(real.begin(), real.end(), planned.begin(), planned.end(), is_same);
@@ -177,6 +185,17 @@ TEST_CASE("and with every offload, accumulation, checkpointing, wrap and way to 
       spec = base;
       spec.optimizer.kind = kind;
       check_same_allocations(spec);
+    }
+  }
+}
+
+TEST_CASE("and with documents, which differ from micro-batch to micro-batch") {
+  for (RunSpec spec : runs_of_all_strategies()) {
+    spec.batch.gradient_accumulation_steps = 2;
+    for (const PrecisionKind precision : {PrecisionKind::kFp32, PrecisionKind::kBf16Mixed}) {
+      spec.precision.kind = precision;
+      spec.activation_checkpointing.every = precision == PrecisionKind::kFp32 ? 1 : 0;
+      check_same_allocations(spec, {20, 1, 11, 32});
     }
   }
 }

@@ -1,0 +1,83 @@
+#include "trainer/kernels/documents.h"
+
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/trainer/kernels/observed_calls.h"
+#include "trainer/kernels/aten_kernels.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+using Numbers = std::vector<int64_t>;
+
+TEST_CASE("documents know where they begin and their tokens' places") {
+  const DocumentsPtr documents = make_documents({3, 1, 4}, 4, at::kCPU);
+  CHECK(documents->count() == 3);
+  CHECK(documents->token_count() == 8);
+  CHECK(documents->longest == 4);
+  CHECK(documents->starts == Numbers{0, 3, 4, 8});
+  CHECK(at::equal(documents->starts_on_device, at::tensor({0, 3, 4, 8}, at::kInt)));
+  CHECK(at::equal(documents->position_ids_N, at::tensor({0, 1, 2, 0, 0, 1, 2, 3}, at::kLong)));
+
+  const DocumentsPtr planned = make_documents({3, 1, 4}, 4, at::kMeta);
+  CHECK(planned->starts == documents->starts);
+  CHECK(planned->starts_on_device.is_meta());
+  CHECK(planned->starts_on_device.nbytes() == documents->starts_on_device.nbytes());
+  CHECK(planned->position_ids_N.is_meta());
+}
+
+TEST_CASE("documents that do not fill rows, or go on in another, are refused") {
+  CHECK_THROWS_WITH(make_documents({}, 4, at::kCPU), Contains("has none"));
+  CHECK_THROWS_WITH(make_documents({4, 0, 4}, 4, at::kCPU), Contains("document 1 has 0 tokens"));
+  CHECK_THROWS_WITH(make_documents({4, 3, 2, 3}, 4, at::kCPU),
+                    Contains("document 2 has 2 tokens, but row 1 has room for 1 of its 4"));
+  CHECK_THROWS_WITH(make_documents({5, 3}, 4, at::kCPU),
+                    Contains("document 0 has 5 tokens, but row 0 has room for 4"));
+  CHECK_THROWS_WITH(make_documents({4, 3}, 4, at::kCPU),
+                    Contains("the documents end at token 3 of row 1, which has 4"));
+}
+
+// The bytes that attention allocates on a GPU besides the table, forward and backward.
+std::pair<Numbers, Numbers> allocations_on_gpu(at::ScalarType type, const Numbers& lengths) {
+  constexpr AttentionHeads kHeads = {.query = 4, .key_value = 2, .width = 64};
+  const auto meta = at::device(at::kMeta).dtype(type);
+  AtenKernels kernels(at::kCUDA);
+  const RotaryTable table =
+      kernels.rotary_table(at::empty({128, kHeads.width / 2}, meta.dtype(at::kFloat)),
+                           make_documents(lengths, 64, at::kMeta), at::kFloat, type);
+  const at::Tensor qkv = at::empty({128, 8 * kHeads.width}, meta);
+  const at::Tensor dout = at::empty({128, 4 * kHeads.width}, meta);
+  const auto of_attention = [](const ObservedCalls& calls) {
+    CHECK(calls.call("flash_attention").written_bytes > 0);
+    return calls.allocations();
+  };
+  std::pair<Numbers, Numbers> allocations;
+  Kernels::Attention forward;
+  {
+    const ObservedCalls calls;
+    forward = kernels.attention(qkv, kHeads, table, /*for_backward=*/true);
+    allocations.first = of_attention(calls);
+  }
+  const ObservedCalls calls;
+  kernels.attention_backward(dout, std::move(forward), kHeads, table);
+  allocations.second = of_attention(calls);
+  return allocations;
+}
+
+TEST_CASE(
+    "on a GPU flash attention is planned within documents, in fp32 the memory-efficient one") {
+  constexpr int64_t kQuery = 128 * 4 * 64, kKey = 128 * 2 * 64;
+  const auto [forward, backward] = allocations_on_gpu(at::kBFloat16, {64, 33, 31});
+  CHECK_THAT(forward, Contains(Numbers{kQuery * 2, 128 * 4 * 4}));
+  CHECK_THAT(backward, Contains(Numbers{kQuery * 2, kKey * 2}));
+  // A log-sum-exp for 33 queries rounded up to 64 of every document.
+  const auto [wide_forward, wide_backward] = allocations_on_gpu(at::kFloat, {31, 33, 31, 33});
+  CHECK_THAT(wide_forward, Contains(Numbers{kQuery * 4, 4 * 4 * 64 * 4}));
+  CHECK_THAT(wide_backward, Contains(Numbers{kQuery * 4, kKey * 4}));
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,137 @@
+#include "trainer/kernels/attention_operators.h"
+
+#include <ATen/ATen.h>
+#ifdef FSDP_CUDA
+#include <c10/cuda/CUDAException.h>
+#endif
+
+namespace fsdp {
+namespace {
+
+int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
+  int major = 9;  // planned for
+#ifdef FSDP_CUDA
+  if (on_gpu.is_meta()) return major;
+  C10_CUDA_CHECK(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, on_gpu.device().index()));
+#endif
+  return major;
+}
+
+}  // namespace
+
+// The 16-bit kernels want heads of certain widths, flash an Ampere GPU; cuDNN's is the fastest on
+// Hopper, but libtorch has it for equally long sequences only. The memory-efficient one takes
+// everything, but knows no grouped queries.
+AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
+                                 const Documents* documents) {
+  if (device == at::kCPU) return AttentionKernel::kCpuFlash;
+  const int64_t width = q_BHTW.size(-1);
+  const int major = capability_major(q_BHTW);
+  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 || major < 8) {
+    return AttentionKernel::kEfficient;
+  }
+  if (major == 9 && width <= 128 && documents == nullptr) return AttentionKernel::kCudnn;
+  return width <= 256 ? AttentionKernel::kCudaFlash : AttentionKernel::kEfficient;
+}
+
+at::Tensor expanded_heads(const at::Tensor& kv_BKTW, int64_t query_heads) {
+  const int64_t group = query_heads / kv_BKTW.size(1);
+  return group == 1 ? kv_BKTW : kv_BKTW.repeat_interleave(group, 1, query_heads);
+}
+
+at::Tensor summed_heads(const at::Tensor& dkv_BHTW, int64_t key_value_heads) {
+  const int64_t heads = dkv_BHTW.size(1);
+  if (heads == key_value_heads) return dkv_BHTW;
+  return dkv_BHTW.unflatten(1, {key_value_heads, heads / key_value_heads}).sum(2);
+}
+
+at::Tensor empty_BHTW(const at::Tensor& like_BHTW) {
+  return at::empty({like_BHTW.size(0), like_BHTW.size(2), like_BHTW.size(1), like_BHTW.size(3)},
+                   like_BHTW.options())
+      .transpose(1, 2);
+}
+
+Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const Documents* documents) {
+  const at::ScalarType wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  std::vector<int64_t> queries = {q.size(0), q.size(1), q.size(2)};
+  if (documents != nullptr && kernel == AttentionKernel::kEfficient) {
+    constexpr int64_t kAlignment = 32;
+    queries[0] = documents->count();
+    queries[2] = (documents->longest + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  Tensors saved = {empty_BHTW(q), at::empty(queries, q.options().dtype(wide))};
+  if (kernel == AttentionKernel::kCpuFlash) return saved;
+  for (int i = 0; i < 2; ++i) saved.push_back(at::empty({}, q.options().dtype(at::kLong)));
+  return saved;
+}
+
+Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+               const at::Tensor& v, const Documents* documents, bool for_backward) {
+  if (documents != nullptr) return attend_within(*documents, kernel, q, k, v, for_backward);
+  switch (kernel) {
+    case AttentionKernel::kCpuFlash: {
+      auto [out, log_sum_exp] =
+          at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, kCausal);
+      return {out, log_sum_exp};
+    }
+    case AttentionKernel::kCudaFlash: {
+      auto result = at::_scaled_dot_product_flash_attention(q, k, v, kNoDropout, kCausal);
+      return {std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result)};
+    }
+    case AttentionKernel::kCudnn: {
+      auto result = at::_scaled_dot_product_cudnn_attention(q, k, v, /*attn_bias=*/std::nullopt,
+                                                            for_backward, kNoDropout, kCausal);
+      return {std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result)};
+    }
+    case AttentionKernel::kEfficient: {
+      auto [out, log_sum_exp, seed, offset] = at::_scaled_dot_product_efficient_attention(
+          q, expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1)),
+          /*attn_bias=*/std::nullopt, for_backward, kNoDropout, kCausal);
+      return {out, log_sum_exp, seed, offset};
+    }
+  }
+  TORCH_CHECK(false, "not an attention kernel");
+}
+
+Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
+                        const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
+                        const Documents* documents) {
+  if (documents != nullptr) {
+    return attend_within_backward(*documents, kernel, dout, q, k, v, saved);
+  }
+  switch (kernel) {
+    case AttentionKernel::kCpuFlash: {
+      auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          dout, q, k, v, saved[kOut], saved[kLogSumExp], kNoDropout, kCausal);
+      return {dq, dk, dv};
+    }
+    case AttentionKernel::kCudaFlash: {
+      auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
+          dout, q, k, v, saved[kOut], saved[kLogSumExp], /*cum_seq_q=*/{}, /*cum_seq_k=*/{},
+          q.size(2), k.size(2), kNoDropout, kCausal, saved[kPhiloxSeed], saved[kPhiloxOffset]);
+      return {dq, dk, dv};
+    }
+    case AttentionKernel::kCudnn: {
+      auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
+          dout, q, k, v, saved[kOut], saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset],
+          /*attn_bias=*/{}, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, q.size(2), k.size(2), kNoDropout,
+          kCausal);
+      return {dq, dk, dv};
+    }
+    case AttentionKernel::kEfficient: {
+      auto [dq, dk, dv, unused] = at::_scaled_dot_product_efficient_attention_backward(
+          dout, q, expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1)), /*attn_bias=*/{},
+          saved[kOut], saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset], kNoDropout,
+          {true, true, true, false}, kCausal);
+      return {dq, summed_heads(dk, k.size(1)), summed_heads(dv, v.size(1))};
+    }
+  }
+  TORCH_CHECK(false, "not an attention kernel");
+}
+
+const char* name_of(AttentionKernel kernel) {
+  return kernel == AttentionKernel::kCudnn ? "cudnn_attention" : "flash_attention";
+}
+
+}  // namespace fsdp

@@ -1,0 +1,110 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "trainer/kernels/attention_operators.h"
+
+// Further shape suffixes: N all tokens.
+namespace fsdp {
+namespace {
+
+constexpr int64_t kCausalMask = 1;  // of the memory-efficient kernel: each query sees keys up to it
+
+at::Tensor as_NHW(const at::Tensor& x_BHTW) { return x_BHTW.transpose(1, 2).squeeze(0); }
+at::Tensor from_NHW(const at::Tensor& x_NHW) { return x_NHW.unsqueeze(0).transpose(1, 2); }
+
+// Flash attention has a path of its own for decoding, where the longest query has one token.
+int64_t longest_for_flash(const Documents& documents) {
+  return std::max<int64_t>(documents.longest, 2);
+}
+
+// Calls attend(document), which gives a tensor for each of `outputs`, to be copied to the
+// document's tokens there (dimension 2).
+template <typename Attend>
+void for_each_document(const Documents& documents, const Tensors& outputs, Attend&& attend) {
+  for (int64_t i = 0; i < documents.count(); ++i) {
+    const int64_t start = documents.starts[i];
+    const int64_t length = documents.starts[i + 1] - start;
+    const auto of_document = [&](const at::Tensor& x) { return x.narrow(2, start, length); };
+    const Tensors results = attend(of_document);
+    for (size_t j = 0; j < outputs.size(); ++j) of_document(outputs[j]).copy_(results[j]);
+  }
+}
+
+}  // namespace
+
+Tensors attend_within(const Documents& documents, AttentionKernel kernel, const at::Tensor& q,
+                      const at::Tensor& k, const at::Tensor& v, bool for_backward) {
+  const at::Tensor& starts = documents.starts_on_device;
+  switch (kernel) {
+    case AttentionKernel::kCpuFlash: {
+      Tensors saved = empty_outputs(kernel, q, &documents);
+      for_each_document(documents, saved, [&](const auto& of_document) {
+        auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
+            of_document(q), of_document(k), of_document(v), kNoDropout, kCausal);
+        return Tensors{out, log_sum_exp};
+      });
+      return saved;
+    }
+    case AttentionKernel::kCudaFlash: {
+      const int64_t longest = longest_for_flash(documents);
+      auto result = at::_flash_attention_forward(as_NHW(q), as_NHW(k), as_NHW(v), starts, starts,
+                                                 longest, longest, kNoDropout, kCausal,
+                                                 /*return_debug_mask=*/false);
+      return {from_NHW(std::get<0>(result)), std::get<1>(result), std::get<2>(result),
+              std::get<3>(result)};
+    }
+    case AttentionKernel::kEfficient: {
+      auto result = at::_efficient_attention_forward(
+          q.transpose(1, 2), expanded_heads(k, q.size(1)).transpose(1, 2),
+          expanded_heads(v, q.size(1)).transpose(1, 2), /*bias=*/std::nullopt, starts, starts,
+          documents.longest, documents.longest, kNoDropout, kCausalMask, for_backward);
+      return {std::get<0>(result).transpose(1, 2), std::get<1>(result), std::get<2>(result),
+              std::get<3>(result)};
+    }
+    case AttentionKernel::kCudnn:
+      break;
+  }
+  TORCH_CHECK(false, "not an attention kernel for documents");
+}
+
+Tensors attend_within_backward(const Documents& documents, AttentionKernel kernel,
+                               const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const Tensors& saved) {
+  const at::Tensor& starts = documents.starts_on_device;
+  switch (kernel) {
+    case AttentionKernel::kCpuFlash: {
+      Tensors gradients = {empty_BHTW(q), empty_BHTW(k), empty_BHTW(v)};
+      for_each_document(documents, gradients, [&](const auto& of_document) {
+        auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+            of_document(dout), of_document(q), of_document(k), of_document(v),
+            of_document(saved[kOut]), of_document(saved[kLogSumExp]), kNoDropout, kCausal);
+        return Tensors{dq, dk, dv};
+      });
+      return gradients;
+    }
+    case AttentionKernel::kCudaFlash: {
+      const int64_t longest = longest_for_flash(documents);
+      auto [dq, dk, dv] = at::_flash_attention_backward(
+          as_NHW(dout), as_NHW(q), as_NHW(k), as_NHW(v), as_NHW(saved[kOut]), saved[kLogSumExp],
+          starts, starts, longest, longest, kNoDropout, kCausal, saved[kPhiloxSeed],
+          saved[kPhiloxOffset]);
+      return {from_NHW(dq), from_NHW(dk), from_NHW(dv)};
+    }
+    case AttentionKernel::kEfficient: {
+      auto [dq, dk, dv, unused] = at::_efficient_attention_backward(
+          dout.transpose(1, 2), q.transpose(1, 2), expanded_heads(k, q.size(1)).transpose(1, 2),
+          expanded_heads(v, q.size(1)).transpose(1, 2), /*bias=*/std::nullopt,
+          saved[kOut].transpose(1, 2), starts, starts, documents.longest, documents.longest,
+          saved[kLogSumExp], kNoDropout, saved[kPhiloxSeed], saved[kPhiloxOffset], kCausalMask,
+          /*bias_requires_grad=*/false);
+      return {dq.transpose(1, 2), summed_heads(dk.transpose(1, 2), k.size(1)),
+              summed_heads(dv.transpose(1, 2), v.size(1))};
+    }
+    case AttentionKernel::kCudnn:
+      break;
+  }
+  TORCH_CHECK(false, "not an attention kernel for documents");
+}
+
+}  // namespace fsdp
