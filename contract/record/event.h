@@ -125,8 +125,9 @@ struct StepDone {
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak of the step.",
           any_value());
     visit("communication_time_ms", self.communication_time_ms,
-          "Durations of the step's collectives on this rank, added: waiting for slower ranks "
-          "counts, and those that overlap count each. 0 with one rank; null: not measured.",
+          "Time in which at least one collective of this rank was under way: waiting for slower "
+          "ranks counts, and time that several share counts once. 0 with one rank; null: not "
+          "measured.",
           any_value());
   }
 };
