@@ -73,6 +73,7 @@ ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
 ExitCode self_test() {
   const fsdp::WorldEnvironment world = fsdp::read_world_environment();
   const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world.local_rank);
+  fsdp::set_allocator(device);
   fsdp::set_memory_limit({}, device);
   std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << std::endl;
   const bool passed = fsdp::run_self_test(device, [](const fsdp::SelfTestRow& row) {

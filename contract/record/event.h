@@ -36,6 +36,7 @@ struct RunStarted {
   std::string driver_version;      // "580.65.06"
   std::string compute_capability;  // "8.0"
   std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
+  std::string allocator_settings;  // "expandable_segments:True"; empty on the CPU
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;
   std::optional<double> sm_clock_mhz_max;
@@ -67,6 +68,11 @@ struct RunStarted {
           "Which kernels the GPU can run; empty on the CPU.", any_value());
     visit("gpu", self.gpu, "The rank's GPU as device samples name it; empty on the CPU.",
           any_value());
+    visit(
+        "allocator_settings", self.allocator_settings,
+        "How libtorch's allocator of GPU memory is set: by the trainer, or by the variable of the "
+        "user's that is named; empty: its defaults.",
+        any_value());
     visit("device_memory_bytes", self.device_memory_bytes,
           "Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib "
           "where that is less.",

@@ -60,6 +60,7 @@ KeysAndValues provenance(const Store& store, const RunRecord& run) {
   add_if_known(facts, "nccl_version", rank.nccl_version);
   add_if_known(facts, "driver_version", rank.driver_version);
   add_if_known(facts, "compute_capability", rank.compute_capability);
+  add_if_known(facts, "allocator_settings", rank.allocator_settings);
   return facts;
 }
 

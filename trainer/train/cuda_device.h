@@ -19,6 +19,10 @@ std::string cuda_version();
 // The newest CUDA that the driver serves; empty where there is no driver.
 std::string cuda_version_of_driver();
 std::string nccl_version();
+// Whether memory can be mapped piece by piece, as segments that grow need.
+bool cuda_has_virtual_memory(c10::Device device);
+// As PYTORCH_ALLOC_CONF would, also after libtorch has looked at it.
+void set_cuda_allocator(const std::string& settings);
 // Lets the caching allocator reserve at most `bytes`, or all that the device has.
 void set_cuda_memory_limit(c10::Device device, int64_t bytes);
 

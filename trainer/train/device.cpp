@@ -16,6 +16,7 @@
 #include "contract/record/nvml.h"
 #include "contract/text/config_error.h"
 #include "trainer/memory/counting_allocator.h"
+#include "trainer/train/allocator_settings.h"
 #include "trainer/train/cuda_device.h"
 #include "trainer/train/device_samples.h"
 
@@ -92,6 +93,10 @@ NvidiaDriver driver_of_host() {
     // Its number is for people alone.
   }
   return driver;
+}
+
+AllocatorSettings allocator_settings_of(at::Device device) {
+  return choose_allocator_settings(&environment_variable, cuda_has_virtual_memory(device));
 }
 #endif
 
@@ -182,6 +187,14 @@ void start_threads(const RunSpec& spec, const WorldEnvironment& world) {
   at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // a part for each
 }
 
+void set_allocator([[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (!device.is_cuda()) return;
+  const std::string settings = allocator_settings_of(device).ours;
+  if (!settings.empty()) set_cuda_allocator(settings);
+#endif
+}
+
 void set_memory_limit(const RunSpec& spec, at::Device device) {
   const int64_t bytes = memory_limit_bytes(spec);
 #ifdef FSDP_CUDA
@@ -218,6 +231,7 @@ RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at:
     started.cuda_version = build.cuda_version;
     started.nccl_version = build.nccl_version;
     started.compute_capability = text_of(cuda_compute_capability(device));
+    started.allocator_settings = allocator_settings_of(device).in_force;
     describe_gpu(started, cuda_device_uuid(device));
   }
 #endif

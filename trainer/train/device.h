@@ -34,6 +34,10 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
 // known at the start.
 void start_threads(const RunSpec& spec, const WorldEnvironment& world);
 
+// Has segments of GPU memory grow, unless the user has set the allocator; before the GPU's first
+// tensor. Nothing on the CPU.
+void set_allocator(at::Device device);
+
 // Applies memory_limit_gib to the device's allocator; on the CPU it installs the counting
 // allocator, so call it before the first tensor is made.
 void set_memory_limit(const RunSpec& spec, at::Device device);

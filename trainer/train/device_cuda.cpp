@@ -1,7 +1,10 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
@@ -52,6 +55,26 @@ std::string cuda_version_of_driver() {
 }
 
 std::string nccl_version() { return c10d::getNcclVersion(); }
+
+// The driver knows, and the runtime does not tell. Its library is loaded where there is a GPU.
+bool cuda_has_virtual_memory(c10::Device device) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) return false;
+  const auto get = reinterpret_cast<decltype(&cuDeviceGet)>(dlsym(driver, "cuDeviceGet"));
+  const auto get_attribute =
+      reinterpret_cast<decltype(&cuDeviceGetAttribute)>(dlsym(driver, "cuDeviceGetAttribute"));
+  CUdevice handle = 0;
+  int is_supported = 0;
+  return get != nullptr && get_attribute != nullptr &&
+         get(&handle, device.index()) == CUDA_SUCCESS &&
+         get_attribute(&is_supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                       handle) == CUDA_SUCCESS &&
+         is_supported != 0;
+}
+
+void set_cuda_allocator(const std::string& settings) {
+  c10::CachingAllocator::setAllocatorSettings(settings);
+}
 
 void set_cuda_memory_limit(c10::Device device, int64_t bytes) {
   at::globalContext().lazyInitDevice(at::kCUDA);  // the allocator takes no limit before that

@@ -79,6 +79,7 @@ ExitCode RankRun::run() {
   const at::Device device = pick_device(spec.device, world.local_rank);
   begin_start_up_part("starting its threads");
   start_threads(spec, world);
+  set_allocator(device);
   set_memory_limit(spec, device);
   pause_start_up();
   meet_other_ranks(spec, world, device);
