@@ -72,7 +72,7 @@ ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
 // One line a row; returns when all is known.
 ExitCode self_test() {
   const fsdp::WorldEnvironment world = fsdp::read_world_environment();
-  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world.local_rank);
+  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world);
   fsdp::set_allocator(device);
   fsdp::set_memory_limit({}, device);
   std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << std::endl;

@@ -76,13 +76,14 @@ ExitCode RankRun::run() {
   check_inputs(spec);
 
   begin_start_up_part("opening the device");
-  const at::Device device = pick_device(spec.device, world.local_rank);
+  const at::Device device = pick_device(spec.device, world);
   begin_start_up_part("starting its threads");
   start_threads(spec, world);
   set_allocator(device);
   set_memory_limit(spec, device);
   pause_start_up();
   meet_other_ranks(spec, world, device);
+  refuse_shared_gpu(*group_, device);
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
     attempt_ = std::stoi(group_->agree("attempt", free));
