@@ -37,6 +37,7 @@ struct RunStarted {
   std::string compute_capability;  // "8.0"
   std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
   std::string allocator_settings;  // "expandable_segments:True"; empty on the CPU
+  std::string bound_cpus;          // "0-15,64-79"
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;
   std::optional<double> sm_clock_mhz_max;
@@ -73,6 +74,10 @@ struct RunStarted {
         "How libtorch's allocator of GPU memory is set: by the trainer, or by the variable of the "
         "user's that is named; empty: its defaults.",
         any_value());
+    visit("bound_cpus", self.bound_cpus,
+          "CPUs that the rank was bound to because they are next to its GPU; empty: none were "
+          "chosen.",
+          any_value());
     visit("device_memory_bytes", self.device_memory_bytes,
           "Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib "
           "where that is less.",

@@ -18,6 +18,7 @@
 #include "trainer/comm/shared_device.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/train/allocator_settings.h"
+#include "trainer/train/cpu_binding.h"
 #include "trainer/train/cuda_device.h"
 #include "trainer/train/device_samples.h"
 
@@ -211,8 +212,19 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
   return std::max(1, cores / world.local_world_size);
 }
 
-void start_threads(const RunSpec& spec, const WorldEnvironment& world) {
-  const int threads = threads_per_rank(spec, world, available_cores(), &environment_variable);
+std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
+                           [[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (device.is_cuda() && spec.bind == Binding::kNuma) {
+    return bind_to_cpus_local_to(cuda_pci_id(device));
+  }
+#endif
+  return "";
+}
+
+void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores) {
+  const int own_share = std::min(cores, available_cores() * world.local_world_size);
+  const int threads = threads_per_rank(spec, world, own_share, &environment_variable);
   at::set_num_threads(threads);
   at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // a part for each
 }

@@ -40,9 +40,13 @@ int available_cores();
 int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
                      const EnvironmentLookup& lookup);
 
-// Gives libtorch that many threads, and has them begin, so that a thread that cannot be had is
-// known at the start.
-void start_threads(const RunSpec& spec, const WorldEnvironment& world);
+// With bind: numa and on a GPU, binds this process to the CPUs next to it (see cpu_binding.h).
+// Returns which; empty when nothing has changed.
+std::string bind_to_device(const RunSpec& spec, at::Device device);
+
+// Gives libtorch that many threads, of `cores` that all ranks of this host share and no more than
+// this process has, and has them begin, so that a thread that cannot be had is known at the start.
+void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores);
 
 // Has segments of GPU memory grow, unless the user has set the allocator; before the GPU's first
 // tensor. Nothing on the CPU.

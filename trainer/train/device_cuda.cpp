@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 
 #include "trainer/train/cuda_device.h"
@@ -39,6 +41,15 @@ std::string cuda_device_uuid(c10::Device device) {
     text += kHex[byte & 15];
   }
   return text;
+}
+
+std::string cuda_pci_id(c10::Device device) {
+  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device.index());
+  std::array<char, 32> text{};
+  std::snprintf(
+      text.data(), text.size(), "%04x:%02x:%02x.0", static_cast<unsigned>(properties->pciDomainID),
+      static_cast<unsigned>(properties->pciBusID), static_cast<unsigned>(properties->pciDeviceID));
+  return text.data();
 }
 
 // No C10_CUDA_CHECK here: it asks for the devices itself, and throws where the driver is too old.
