@@ -37,7 +37,9 @@ Kernel choose_kernel(c10::DeviceType device, const at::Tensor& q_BHTW) {
   if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 || major < 8) {
     return Kernel::kEfficient;
   }
-  if (major == 9 && width <= 128) return Kernel::kCudnn;
+  // libtorch lets cuDNN's backward add in any order also where its others do not.
+  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
+  if (major == 9 && width <= 128 && !is_deterministic) return Kernel::kCudnn;
   return width <= 256 ? Kernel::kCudaFlash : Kernel::kEfficient;
 }
 

@@ -12,6 +12,7 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
 #include "trainer/comm/environment.h"
+#include "trainer/train/determinism.h"
 #include "trainer/train/device.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/trainer.h"
@@ -75,6 +76,7 @@ ExitCode RankRun::run() {
   check_world(spec, world);
   check_inputs(spec);
 
+  if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");
   const at::Device device = pick_device(spec.device, world);
   begin_start_up_part("starting its threads");

@@ -117,6 +117,7 @@ TEST_CASE("runs whose losses must be equal have one digest, and others have anot
           spec.environment = {"NCCL_ALGO=Ring"};
           spec.device = DeviceKind::kCpu;
           spec.train.warmup_steps_excluded = 7;
+          spec.train.deterministic = true;
         }));
   CHECK(digest != digest_after([](RunSpec& spec) { spec.batch.size_per_rank = 8; }));
   CHECK(digest != digest_after([](RunSpec& spec) { spec.train.seed = 9; }));
