@@ -22,10 +22,19 @@ if(NOT NVCC_PROGRAM)
 endif()
 
 # The GPUs that PyTorch's wheels have kernels for; CUDA 13 has left V100 (sm_70) out.
-set(cuda_architectures -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80
-    -gencode arch=compute_90,code=sm_90 -gencode "arch=compute_100,code=[sm_100,compute_100]")
+set(kernel_architectures sm_75 sm_80 sm_90 sm_100 compute_100)
 if(nvcc_major EQUAL 12)
-  list(APPEND cuda_architectures -gencode arch=compute_70,code=sm_70)
+  list(PREPEND kernel_architectures sm_70)
+endif()
+set(cuda_architectures "")
+foreach(code ${kernel_architectures})
+  string(REGEX REPLACE "^[a-z]+" "compute" arch ${code})
+  list(APPEND cuda_architectures -gencode arch=${arch},code=${code})
+endforeach()
+# Where there are none of our own, nothing is required.
+list(JOIN kernel_architectures " " FSDP_KERNEL_ARCHITECTURES)
+if(NOT NVCC_PROGRAM)
+  set(FSDP_KERNEL_ARCHITECTURES "")
 endif()
 
 # A kernel that spills registers to memory does not compile.

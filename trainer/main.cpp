@@ -37,42 +37,51 @@ constexpr const char* kThreadRemedy =
     "or "
     "lower threads_per_rank";
 
-// An error becomes a run_failed event, a line on stderr and an exit code.
-ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
-  const auto fail = [&](ExitCode code, const std::string& reason) {
-    if (code != ExitCode::kBadConfiguration && says_out_of_memory(reason)) {
-      code = ExitCode::kOutOfMemory;
-    }
-    run.report_failure(code, reason);
-    return code;
+// What a process that ended with an error exits with, and why.
+struct Failure {
+  ExitCode code;
+  std::string reason;
+};
+
+Failure failure_of(const std::exception_ptr& error) {
+  const auto failure = [](ExitCode code, const std::string& reason) {
+    return Failure{says_out_of_memory(reason) ? ExitCode::kOutOfMemory : code, reason};
   };
   try {
     std::rethrow_exception(error);
   } catch (const fsdp::ConfigError& config_error) {
-    return fail(ExitCode::kBadConfiguration, config_error.what());
+    return {ExitCode::kBadConfiguration, config_error.what()};
   } catch (const c10::OutOfMemoryError& memory_error) {
-    return fail(ExitCode::kOutOfMemory, memory_error.what_without_backtrace());
+    return failure(ExitCode::kOutOfMemory, memory_error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return fail(ExitCode::kOutOfMemory, "out of memory on the host");
+    return failure(ExitCode::kOutOfMemory, "out of memory on the host");
   } catch (const fsdp::CommunicationError& communication_error) {
-    return fail(ExitCode::kCommunication, communication_error.what());
+    return failure(ExitCode::kCommunication, communication_error.what());
   } catch (const c10::DistBackendError& backend_error) {
-    return fail(ExitCode::kCommunication, backend_error.what_without_backtrace());
+    return failure(ExitCode::kCommunication, backend_error.what_without_backtrace());
   } catch (const c10::Error& torch_error) {
-    return fail(ExitCode::kRunFailed, torch_error.what_without_backtrace());
+    return failure(ExitCode::kRunFailed, torch_error.what_without_backtrace());
   } catch (const std::system_error& system_error) {
     const bool lacks_threads = system_error.code() == std::errc::resource_unavailable_try_again;
-    return fail(ExitCode::kRunFailed,
-                system_error.what() + std::string(lacks_threads ? kThreadRemedy : ""));
+    return failure(ExitCode::kRunFailed,
+                   system_error.what() + std::string(lacks_threads ? kThreadRemedy : ""));
   } catch (const std::exception& other_error) {
-    return fail(ExitCode::kRunFailed, other_error.what());
+    return failure(ExitCode::kRunFailed, other_error.what());
   }
+}
+
+// An error becomes a run_failed event, a line on stderr and an exit code.
+ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
+  const Failure failure = failure_of(error);
+  run.report_failure(failure.code, failure.reason);
+  return failure.code;
 }
 
 // One line a row; returns when all is known.
 ExitCode self_test() {
   const fsdp::WorldEnvironment world = fsdp::read_world_environment();
-  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world.local_rank);
+  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world);
+  fsdp::set_allocator(device);
   fsdp::set_memory_limit({}, device);
   std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << std::endl;
   const bool passed = fsdp::run_self_test(device, [](const fsdp::SelfTestRow& row) {
@@ -141,11 +150,13 @@ int main(int argc, char** argv) {
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   if (is_self_test) {
-    ExitCode code = ExitCode::kBadConfiguration;
+    ExitCode code = ExitCode::kRunFailed;
     try {
       code = self_test();
-    } catch (const std::exception& error) {
-      std::cerr << "fsdp-train: " << error.what() << std::endl;
+    } catch (...) {
+      const Failure failure = failure_of(std::current_exception());
+      std::cerr << "fsdp-train: " << failure.reason << std::endl;
+      code = failure.code;
     }
     std::cout.flush();
     _exit(static_cast<int>(code));

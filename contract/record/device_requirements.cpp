@@ -26,14 +26,6 @@ bool runs_on(const std::string& architecture, ComputeCapability capability) {
   return capability.major == least.major && capability >= least;
 }
 
-bool has_kernels_for(const std::string& architectures, ComputeCapability capability) {
-  std::istringstream words(architectures);
-  for (std::string architecture; words >> architecture;) {
-    if (runs_on(architecture, capability)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string text_of(ComputeCapability capability) {
@@ -54,6 +46,14 @@ std::optional<Misfit> driver_misfit(const TrainerBuild& build, const NvidiaDrive
   return Misfit{"the NVIDIA driver " + name + " serves CUDA up to " + driver.cuda_version +
                     ", and fsdp-train is built for CUDA " + build.cuda_version,
                 (served >= 12 ? update + ", " + kBuildForCuda12 : update) + kOrCpu};
+}
+
+bool has_kernels_for(const std::string& architectures, ComputeCapability capability) {
+  std::istringstream words(architectures);
+  for (std::string architecture; words >> architecture;) {
+    if (runs_on(architecture, capability)) return true;
+  }
+  return false;
 }
 
 std::optional<Misfit> gpu_misfit(const TrainerBuild& build, const std::string& gpu_name,

@@ -55,6 +55,9 @@ struct Misfit {
 // Nullopt where the driver serves the trainer's CUDA, and where it does not say what it serves.
 std::optional<Misfit> driver_misfit(const TrainerBuild& build, const NvidiaDriver& driver);
 
+// Whether kernels for these, "sm_75 sm_80 compute_100", run on a GPU.
+bool has_kernels_for(const std::string& architectures, ComputeCapability capability);
+
 // Nullopt where there are kernels for the GPU, and where it is not known which there are.
 std::optional<Misfit> gpu_misfit(const TrainerBuild& build, const std::string& gpu_name,
                                  ComputeCapability capability);

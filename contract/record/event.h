@@ -36,6 +36,8 @@ struct RunStarted {
   std::string driver_version;      // "580.65.06"
   std::string compute_capability;  // "8.0"
   std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
+  std::string allocator_settings;  // "expandable_segments:True"; empty on the CPU
+  std::string bound_cpus;          // "0-15,64-79"
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;
   std::optional<double> sm_clock_mhz_max;
@@ -66,6 +68,15 @@ struct RunStarted {
     visit("compute_capability", self.compute_capability,
           "Which kernels the GPU can run; empty on the CPU.", any_value());
     visit("gpu", self.gpu, "The rank's GPU as device samples name it; empty on the CPU.",
+          any_value());
+    visit(
+        "allocator_settings", self.allocator_settings,
+        "How libtorch's allocator of GPU memory is set: by the trainer, or by the variable of the "
+        "user's that is named; empty: its defaults.",
+        any_value());
+    visit("bound_cpus", self.bound_cpus,
+          "CPUs that the rank was bound to because they are next to its GPU; empty: none were "
+          "chosen.",
           any_value());
     visit("device_memory_bytes", self.device_memory_bytes,
           "Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib "
@@ -125,8 +136,9 @@ struct StepDone {
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak of the step.",
           any_value());
     visit("communication_time_ms", self.communication_time_ms,
-          "Durations of the step's collectives on this rank, added: waiting for slower ranks "
-          "counts, and those that overlap count each. 0 with one rank; null: not measured.",
+          "Time in which at least one collective of this rank was under way: waiting for slower "
+          "ranks counts, and time that several share counts once. 0 with one rank; null: not "
+          "measured.",
           any_value());
   }
 };

@@ -24,12 +24,14 @@ inline constexpr double kYear_s = 365.0 * 24 * 3600;
 enum class DataKind { kTokens, kChess };
 enum class DeviceKind { kAuto, kCpu, kCuda };
 enum class KernelSet { kAuto, kAten, kTransformerEngine };
+enum class Binding { kNuma, kNone };
 
 constexpr auto enum_names(DataKind) { return std::array{"tokens"sv, "chess"sv}; }
 constexpr auto enum_names(DeviceKind) { return std::array{"auto"sv, "cpu"sv, "cuda"sv}; }
 constexpr auto enum_names(KernelSet) {
   return std::array{"auto"sv, "aten"sv, "transformer_engine"sv};
 }
+constexpr auto enum_names(Binding) { return std::array{"numa"sv, "none"sv}; }
 
 struct DataSpec {
   DataKind kind = DataKind::kChess;
@@ -155,6 +157,7 @@ struct RunSpec {
   DeviceKind device = DeviceKind::kAuto;
   KernelSet kernels = KernelSet::kAuto;
   std::optional<int64_t> threads_per_rank;
+  Binding bind = Binding::kNuma;
   double memory_limit_gib = 0.0;
   TextList environment;
 
@@ -206,6 +209,11 @@ struct RunSpec {
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
           from_to(1, kMostThreads), Effect::kNotLosses);
+    visit("bind", self.bind,
+          "numa: a rank with a GPU runs on the CPUs that the host says are next to it, of those it "
+          "may use; it stays as it is where a launcher has given it no more CPUs than that. none: "
+          "every rank stays as it is.",
+          any_value(), Effect::kHowOnly);
     visit("memory_limit_gib", self.memory_limit_gib,
           "A limit of the allocator, as if the card were smaller; 0: none.",
           from_to(0, kMostMemoryGib), Effect::kNotLosses);

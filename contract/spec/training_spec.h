@@ -130,6 +130,7 @@ struct TrainSpec {
   std::optional<int64_t> sequences;
   std::optional<int64_t> max_steps;
   int64_t seed = 1;
+  bool deterministic = false;
   int64_t warmup_steps_excluded = 2;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
   bool report_gradient_norm = false;
@@ -152,6 +153,10 @@ struct TrainSpec {
     visit("seed", self.seed,
           "Of the random weights, of the shuffled order and of stochastic rounding.",
           from_to(0, kLargestSeed));
+    visit("deterministic", self.deterministic,
+          "Whether only algorithms are taken that give the same bits every time, on the same ranks "
+          "and cards; slower on a GPU.",
+          any_value(), Effect::kNotLosses);
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps that stay out of step-time statistics.", from_to(0, kMostSteps),
           Effect::kNotLosses);

@@ -55,11 +55,13 @@ KeysAndValues provenance(const Store& store, const RunRecord& run) {
   add_if_known(facts, "power_limit_watts", rank.power_limit_watts);
   add_if_known(facts, "sm_clock_mhz_max", rank.sm_clock_mhz_max);
   add_if_known(facts, "threads", rank.threads);
+  add_if_known(facts, "bound_cpus", rank.bound_cpus);
   add_if_known(facts, "torch_version", rank.torch_version);
   add_if_known(facts, "cuda_version", rank.cuda_version);
   add_if_known(facts, "nccl_version", rank.nccl_version);
   add_if_known(facts, "driver_version", rank.driver_version);
   add_if_known(facts, "compute_capability", rank.compute_capability);
+  add_if_known(facts, "allocator_settings", rank.allocator_settings);
   return facts;
 }
 

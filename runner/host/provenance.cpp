@@ -13,8 +13,9 @@
 namespace fsdp {
 namespace {
 
-constexpr std::array<std::string_view, 8> kPrefixes = {"CUDA_", "NCCL_", "TORCH_", "OMP_",
-                                                       "MKL_",  "GLOO_", "SLURM_", "WANDB_"};
+constexpr std::array<std::string_view, 11> kPrefixes = {"CUDA_",    "CUBLAS_", "NCCL_", "NVTE_",
+                                                        "PYTORCH_", "TORCH_",  "OMP_",  "MKL_",
+                                                        "GLOO_",    "SLURM_",  "WANDB_"};
 constexpr std::array<std::string_view, 5> kSecrets = {"KEY", "TOKEN", "SECRET", "PASSWORD", "JWT"};
 
 bool matters(std::string_view name) {

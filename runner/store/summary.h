@@ -84,7 +84,7 @@ struct AttemptSummary {
     visit("step_time_ms_p75", self.step_time_ms_p75,
           "Upper quartile of the time of a step, of its slowest rank.");
     visit("communication_time_ms_median", self.communication_time_ms_median,
-          "Median time of collectives in a step, of its slowest rank.", "communication\nms",
+          "Median time in a step with a collective under way, of its slowest rank.", "communication\nms",
           Better::kLess, Shown::kWhereKnown);
     visit("steps_per_second", self.steps_per_second, "1000 / step_time_ms_median.", "steps/s",
           Better::kMore);

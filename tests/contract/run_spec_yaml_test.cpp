@@ -27,8 +27,8 @@ optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, no_decay: [norm, 
             rounding: stochastic}
 schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps: 40,
            step_size: 30, gamma: 0.5}
-train: {epochs: 5, max_steps: 50, seed: 9, warmup_steps_excluded: 0, on_non_finite: skip,
-        report_gradient_norm: true}
+train: {epochs: 5, max_steps: 50, seed: 9, deterministic: true, warmup_steps_excluded: 0,
+        on_non_finite: skip, report_gradient_norm: true}
 evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, batches: 7}
 checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
              single_file: true, keep: 2}
@@ -49,6 +49,7 @@ slurm: {mode: allocation, job_name: "a \"job\" $x", partition: gpu, account: lab
 device: cuda
 kernels: transformer_engine
 threads_per_rank: 2
+bind: none
 memory_limit_gib: 0.1
 environment: ["NCCL_ALGO=Ring"]
 )");
@@ -339,9 +340,8 @@ TEST_CASE("canonical YAML has every key, in the order of the struct") {
   CHECK_THAT(text, Catch::Contains("  steps: null\n  epochs: 5\n"));
   CHECK_THAT(
       text,
-      Catch::EndsWith(
-          "device: cuda\nkernels: transformer_engine\nthreads_per_rank: 2\nmemory_limit_gib: 0.1\n"
-          "environment: [\"NCCL_ALGO=Ring\"]\n"));
+      Catch::EndsWith("device: cuda\nkernels: transformer_engine\nthreads_per_rank: 2\nbind: none\n"
+                      "memory_limit_gib: 0.1\nenvironment: [\"NCCL_ALGO=Ring\"]\n"));
   size_t lines_with_values = 0;
   for (size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
     ++lines_with_values;

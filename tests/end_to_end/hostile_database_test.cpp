@@ -26,7 +26,7 @@ const std::vector<TextColumns> kColumns = {
       "node_list"}},
     {"ranks",
      {"host", "device", "device_name", "torch_version", "reason", "warning", "cuda_version",
-      "driver_version", "compute_capability", "gpu"}},
+      "driver_version", "compute_capability", "gpu", "allocator_settings", "bound_cpus"}},
     {"checkpoints", {"path"}},
     {"device_samples", {"host", "device", "device_name"}},
     {"jobs", {"experiment", "slurm_job", "cluster"}},

@@ -110,6 +110,33 @@ TEST_CASE("a step's communication is that of its collectives, on every rank") {
   }
 }
 
+TEST_CASE("with train.deterministic two runs have the same losses to the bit") {
+  const auto losses = [] {
+    const LoneRun folder("8", "fsdp",
+                         "train.deterministic: true, optimizer.gradient_clip_norm: 1.0, ");
+    const std::string port = free_port();
+    const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+    const Ended rank_0 = folder.start(as_torchrun(0, 2, port))->wait();
+    INFO(rank_0.errors);
+    CHECK(rank_0.status == 0);
+    CHECK(rank_1->wait().status == 0);
+    std::vector<double> figures;
+    for (const StepDone& step : steps_in(events_file(folder / "attempt-1", 0))) {
+      figures.push_back(step.loss.value());
+      figures.push_back(step.gradient_norm.value());
+    }
+    return figures;
+  };
+  const std::vector<double> first = losses();
+  CHECK(first.size() == 2 * 8);
+  CHECK(losses() == first);
+
+  const LoneRun undecided("3", "single", "train.deterministic: true, ", 1);
+  const Ended refused = undecided.start({{"CUBLAS_WORKSPACE_CONFIG", ":4096:2"}})->wait();
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("'CUBLAS_WORKSPACE_CONFIG': ':4096:2' lets cuBLAS choose"));
+}
+
 TEST_CASE("a rank alone communicates for 0 ms") {
   const std::string strategy = GENERATE("single", "ddp", "fsdp");
   const LoneRun folder("3", strategy, "", 1);

@@ -64,6 +64,14 @@ TEST_CASE("more threads than any machine has are refused, from the environment t
   CHECK_THAT(from_key.reason(), Contains("'threads_per_rank': 1000000 is out of range"));
 }
 
+TEST_CASE("a self-test that was set up wrongly ends with 2 and says what is wrong") {
+  const Workplace folder("");
+  const Ended ended =
+      Program(folder / ".", {FSDP_TRAIN_PROGRAM, "--self-test"}, {{"RANK", "first"}}).wait();
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("fsdp-train: ") && Contains("RANK"));
+}
+
 TEST_CASE("units gathered ahead are at most those that there are") {
   const RunFolder folder("strategy: {kind: fsdp, ranks: 1, prefetch: 1000000}");
   CHECK(folder.train().status == 0);
@@ -79,6 +87,17 @@ TEST_CASE("a thread that cannot be had ends the run with its remedy") {
   INFO(ended.errors);
   CHECK(ended.status == 1);
   CHECK_THAT(folder.reason(), Contains("ulimit -u"));
+}
+
+TEST_CASE("a self-test in which something fails ends with 1") {
+  const Workplace folder("");
+  const Ended ended =
+      Program(
+          folder / ".", {FSDP_TRAIN_PROGRAM, "--self-test"},
+          {{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "0"}, {"OMP_NUM_THREADS", "1"}})
+          .wait();
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.output, Contains("FAIL") && Contains("Not all passed"));
 }
 
 TEST_CASE("a start that hangs ends within its time and says what it did last") {

@@ -131,6 +131,8 @@ create table ranks (
   driver_version text,
   compute_capability text,
   gpu text,
+  allocator_settings text,
+  bound_cpus text,
   device_memory_bytes integer,
   power_limit_watts real,
   sm_clock_mhz_max real,

@@ -31,7 +31,8 @@ REQUIRED = {
 }
 TEXTS = {
     "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
-    "nccl_version", "driver_version", "compute_capability", "gpu", "path", "reason"
+    "nccl_version", "driver_version", "compute_capability", "gpu", "allocator_settings",
+    "bound_cpus", "path", "reason"
 }
 
 

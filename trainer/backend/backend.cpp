@@ -32,6 +32,7 @@ double Backend::read(const at::Tensor& number) const {
 }
 
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels) {
+  require_kernels_for(kernels, device);
   c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
   return std::make_unique<Backend>(device, device.type(), make_streams(device),
                                    make_kernels(kernels, device.type()), make_memory_probe(device));

@@ -1,6 +1,9 @@
 #include "trainer/backend/make_kernels.h"
 
 #include <dlfcn.h>
+#ifdef FSDP_CUDA
+#include <c10/cuda/CUDAException.h>
+#endif
 
 #include <filesystem>
 
@@ -37,6 +40,28 @@ std::unique_ptr<Kernels> load_transformer_engine_kernels() {
 }
 
 }  // namespace
+
+void require_kernels_for(KernelSet set, const std::string& architectures,
+                         ComputeCapability capability) {
+  if (set != KernelSet::kTransformerEngine || architectures.empty() ||
+      has_kernels_for(architectures, capability)) {
+    return;
+  }
+  refuse("is built for " + architectures + ", and this GPU has compute capability " +
+         text_of(capability) + "; use another GPU");
+}
+
+void require_kernels_for([[maybe_unused]] KernelSet set, [[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (!device.is_cuda()) return;
+  ComputeCapability capability;
+  C10_CUDA_CHECK(
+      cudaDeviceGetAttribute(&capability.major, cudaDevAttrComputeCapabilityMajor, device.index()));
+  C10_CUDA_CHECK(
+      cudaDeviceGetAttribute(&capability.minor, cudaDevAttrComputeCapabilityMinor, device.index()));
+  require_kernels_for(set, FSDP_KERNEL_ARCHITECTURES, capability);
+#endif
+}
 
 std::unique_ptr<Kernels> make_kernels(KernelSet set, c10::DeviceType device) {
   switch (set) {

@@ -1,10 +1,42 @@
 #include "trainer/comm/communication_clock.h"
 
-namespace fsdp {
+#include <algorithm>
 
-double CommunicationClock::Sum::milliseconds() const {
-  double sum_ms = known_ms_;
-  for (const auto& interval : intervals_) sum_ms += interval->milliseconds();
+namespace fsdp {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+
+class HostInterval : public CommunicationClock::Interval {
+ public:
+  HostInterval(Time begin, Time end) : begin_(begin), end_(end) {}
+
+  CommunicationClock::Span after(const Interval& origin) const override {
+    const Time start = dynamic_cast<const HostInterval&>(origin).begin_;
+    return {.begin_ms = milliseconds(begin_ - start), .end_ms = milliseconds(end_ - start)};
+  }
+
+ private:
+  static double milliseconds(Time::duration duration) {
+    return std::chrono::duration<double, std::milli>(duration).count();
+  }
+
+  Time begin_;
+  Time end_;
+};
+
+}  // namespace
+
+double CommunicationClock::Operations::milliseconds() const {
+  std::vector<Span> spans;
+  for (const auto& interval : intervals_) spans.push_back(interval->after(*intervals_.front()));
+  std::ranges::sort(spans, {}, &Span::begin_ms);
+  double sum_ms = 0;
+  double covered_until_ms = spans.empty() ? 0 : spans.front().begin_ms;
+  for (const Span& span : spans) {
+    sum_ms += std::max(0.0, span.end_ms - std::max(span.begin_ms, covered_until_ms));
+    covered_until_ms = std::max(covered_until_ms, span.end_ms);
+  }
   return sum_ms;
 }
 
@@ -13,20 +45,19 @@ void CommunicationClock::start() {
   counting_ = true;
 }
 
-CommunicationClock::Sum CommunicationClock::stop() {
+CommunicationClock::Operations CommunicationClock::stop() {
   const std::lock_guard lock(mutex_);
   counting_ = false;
-  return std::exchange(sum_, {});
+  return std::exchange(operations_, {});
 }
 
-void CommunicationClock::add(double milliseconds) {
-  const std::lock_guard lock(mutex_);
-  if (counting_) sum_.known_ms_ += milliseconds;
+void CommunicationClock::add(Time begin, Time end) {
+  add(std::make_shared<HostInterval>(begin, end));
 }
 
 void CommunicationClock::add(std::shared_ptr<const Interval> interval) {
   const std::lock_guard lock(mutex_);
-  if (counting_) sum_.intervals_.push_back(std::move(interval));
+  if (counting_) operations_.intervals_.push_back(std::move(interval));
 }
 
 }  // namespace fsdp

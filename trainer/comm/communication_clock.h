@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -7,46 +8,54 @@
 
 namespace fsdp {
 
-// Adds up how long this rank's operations with other ranks were under way, in all groups that were
+// Tells how long this rank's operations with other ranks were under way, in all groups that were
 // made of one another.
 //
-// An operation's time includes waiting for ranks that are later, and operations that overlap count
-// each. Groups add to it from their threads; start() and stop() are called from one thread, with no
-// operation in flight on the CPU.
+// Time in which several are under way counts once; so waiting behind another operation of the same
+// communicator adds nothing, which a device cannot tell from the operation itself. Waiting for
+// ranks that are later counts. Groups add to it from their threads; start() and stop() are called
+// from one thread, with no operation in flight on the CPU.
 class CommunicationClock {
  public:
-  // An operation on a device, which may not have begun yet.
+  struct Span {
+    double begin_ms = 0;
+    double end_ms = 0;
+  };
+
+  // An operation, which on a device may not have begun yet.
   class Interval {
    public:
     virtual ~Interval() = default;
-    // Waits until the device has passed the operation.
-    virtual double milliseconds() const = 0;
+    // In milliseconds after the begin of `origin`, which is an interval of the same kind of device.
+    // Waits until the device has passed the operation; it has passed `origin`.
+    virtual Span after(const Interval& origin) const = 0;
   };
 
-  // The sum of some operations.
-  class Sum {
+  // The operations of a time.
+  class Operations {
    public:
-    // Waits for the device; on the CPU there is nothing to wait for.
+    // In which at least one was under way. Waits for the device; on the CPU there is nothing to
+    // wait for.
     double milliseconds() const;
 
    private:
     friend CommunicationClock;
-    double known_ms_ = 0;
     std::vector<std::shared_ptr<const Interval>> intervals_;
   };
 
   // Operations count from now on.
   void start();
-  // Of the operations issued since start(); later ones do not count.
-  Sum stop();
+  // Those issued since start(); later ones do not count.
+  Operations stop();
 
-  void add(double milliseconds);
+  // An operation that is over.
+  void add(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end);
   void add(std::shared_ptr<const Interval> interval);
 
  private:
   std::mutex mutex_;
   bool counting_ = false;
-  Sum sum_;
+  Operations operations_;
 };
 
 }  // namespace fsdp

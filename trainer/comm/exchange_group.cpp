@@ -133,8 +133,7 @@ void ExchangeGroup::work() {
         const auto begin = std::chrono::steady_clock::now();
         const Watchdog::Watched watched = membership_.watch(operation.name, operation.unit);
         operation.run();
-        const auto elapsed = std::chrono::steady_clock::now() - begin;
-        clock().add(std::chrono::duration<double, std::milli>(elapsed).count());
+        clock().add(begin, std::chrono::steady_clock::now());
       }
     } catch (const std::exception& error) {
       failure_ = membership_.describe_failure(operation.name, operation.unit, error);

@@ -9,16 +9,18 @@
 namespace fsdp {
 namespace {
 
-// The time between two points of a stream.
+// The time between two points of a stream. The first one does not wait for what NCCL has the
+// operation wait for, such as one before it in the same communicator on another stream.
 class StreamInterval : public CommunicationClock::Interval {
  public:
   void record_begin(const c10::Stream& stream) { begin_.record(stream); }
   void record_end(const c10::Stream& stream) { end_.record(stream); }
   bool is_begun() const { return begin_.query(); }
   bool is_ended() const { return end_.query(); }
-  double milliseconds() const override {
+  CommunicationClock::Span after(const Interval& origin) const override {
+    const auto& start = dynamic_cast<const StreamInterval&>(origin).begin_;
     end_.synchronize();
-    return begin_.elapsedTime(end_);
+    return {.begin_ms = start.elapsedTime(begin_), .end_ms = start.elapsedTime(end_)};
   }
 
  private:

@@ -31,7 +31,11 @@ AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHT
   if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 || major < 8) {
     return AttentionKernel::kEfficient;
   }
-  if (major == 9 && width <= 128 && documents == nullptr) return AttentionKernel::kCudnn;
+  // libtorch lets cuDNN's backward add in any order also where its others do not.
+  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
+  if (major == 9 && width <= 128 && documents == nullptr && !is_deterministic) {
+    return AttentionKernel::kCudnn;
+  }
   return width <= 256 ? AttentionKernel::kCudaFlash : AttentionKernel::kEfficient;
 }
 

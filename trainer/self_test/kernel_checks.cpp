@@ -2,10 +2,10 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <numeric>
 
+#include "contract/text/numbers.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/self_test/self_test.h"
 
@@ -224,12 +224,6 @@ void compare_cross_entropy(Kernels& kernels, Comparison& comparison) {
   comparison.compare(logits, gradients[0]);
 }
 
-std::string error_text(double error, double tolerance) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "error %.1e of %.0e", error, tolerance);
-  return text.data();
-}
-
 }  // namespace
 
 void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
@@ -251,7 +245,8 @@ void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
       Comparison comparison(at::TensorOptions(device).dtype(precision.type));
       compare(kernels, comparison);
       const double error = comparison.largest_error();
-      show({set + ", " + name + ", " + precision.name, error_text(error, precision.tolerance),
+      show({set + ", " + name + ", " + precision.name,
+            "error " + with_exponent(error, 1) + " of " + with_exponent(precision.tolerance, 0),
             error <= precision.tolerance});
     }
   }

@@ -1,7 +1,6 @@
 #include "trainer/self_test/self_test.h"
 
 #include "contract/text/config_error.h"
-#include "trainer/backend/make_kernels.h"
 
 namespace fsdp {
 namespace {
@@ -30,8 +29,8 @@ bool run_self_test(at::Device device, const ShowRow& show) {
   for (const KernelSet set : {KernelSet::kAten, KernelSet::kTransformerEngine}) {
     if (set == KernelSet::kTransformerEngine && !device.is_cuda()) continue;
     part(name_of_set(set), [&] {
-      const auto kernels = make_kernels(set, device.type());
-      check_kernels(*kernels, name_of_set(set), device, show_and_count);
+      const auto backend = make_backend(device, set);
+      check_kernels(backend->kernels(), name_of_set(set), device, show_and_count);
       check_steps(device, set, show_and_count);
     });
   }

@@ -15,7 +15,10 @@
 
 #include "contract/record/nvml.h"
 #include "contract/text/config_error.h"
+#include "trainer/comm/shared_device.h"
 #include "trainer/memory/counting_allocator.h"
+#include "trainer/train/allocator_settings.h"
+#include "trainer/train/cpu_binding.h"
 #include "trainer/train/cuda_device.h"
 #include "trainer/train/device_samples.h"
 
@@ -66,17 +69,17 @@ double cgroup_quota() {
   return smallest;
 }
 
-[[maybe_unused]] at::Device pick_cuda(int local_rank, int count) {
-  // Slurm's --gpus-per-task and --gpu-bind show each rank its own GPU only.
-  if (count == 1) local_rank = 0;
-  if (local_rank >= count) {
-    throw ConfigError("", "device",
-                      "cuda: local rank " + std::to_string(local_rank) +
-                          " has no GPU, this host shows " + std::to_string(count) +
-                          "; start fewer ranks, check nvidia-smi and CUDA_VISIBLE_DEVICES, or set "
-                          "device: cpu");
-  }
-  return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank)};
+std::string host_name() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+// "2 GPUs with CUDA_VISIBLE_DEVICES=0,1"
+std::string seen_gpus(int count, const EnvironmentLookup& lookup) {
+  const auto visible = lookup("CUDA_VISIBLE_DEVICES");
+  return std::to_string(count) + (count == 1 ? " GPU" : " GPUs") +
+         (visible ? " with CUDA_VISIBLE_DEVICES=" + *visible : ", CUDA_VISIBLE_DEVICES is not set");
 }
 
 #ifdef FSDP_CUDA
@@ -92,6 +95,10 @@ NvidiaDriver driver_of_host() {
     // Its number is for people alone.
   }
   return driver;
+}
+
+AllocatorSettings allocator_settings_of(at::Device device) {
+  return choose_allocator_settings(&environment_variable, cuda_has_virtual_memory(device));
 }
 #endif
 
@@ -109,14 +116,43 @@ int64_t memory_limit_bytes(const RunSpec& spec) {
 
 }  // namespace
 
-at::Device pick_device(DeviceKind kind, [[maybe_unused]] int local_rank) {
+int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup& lookup) {
+  if (count == 1) return 0;
+  if (count >= world.local_world_size) return world.local_rank;
+  throw ConfigError("", "device",
+                    "cuda: " + std::to_string(world.local_world_size) +
+                        " ranks of this host need a GPU each, and local rank " +
+                        std::to_string(world.local_rank) + " sees " + seen_gpus(count, lookup) +
+                        "; show all of them to every rank (srun --gpus-per-node) or each rank its "
+                        "own (srun --gpus-per-task=1), check nvidia-smi, start fewer ranks, or set "
+                        "device: cpu");
+}
+
+void refuse_shared_gpu([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (!device.is_cuda()) return;
+  const std::string gpu = "GPU-" + cuda_device_uuid(device) + " of " + host_name();
+  const auto ranks = ranks_that_share_a_device(group, gpu);
+  if (!ranks) return;
+  throw ConfigError(
+      "", "device",
+      "cuda: ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) +
+          " were given the same GPU, and each needs its own; rank " + std::to_string(group.rank()) +
+          " has " + gpu + " and sees " + seen_gpus(cuda_device_count(), &environment_variable) +
+          "; show all GPUs to every rank (srun --gpus-per-node) or each rank its own "
+          "(srun --gpus-per-task=1), or start fewer ranks");
+#endif
+}
+
+at::Device pick_device(DeviceKind kind, [[maybe_unused]] const WorldEnvironment& world) {
   if (kind == DeviceKind::kCpu) return at::kCPU;
 #ifdef FSDP_CUDA
   const TrainerBuild build = trainer_build();
   refuse(driver_misfit(build, driver_of_host()));
   const int count = cuda_device_count();
   if (kind == DeviceKind::kCuda || count > 0) {
-    const at::Device device = pick_cuda(local_rank, count);
+    const int gpu = choose_gpu(world, count, &environment_variable);
+    const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu));
     refuse(gpu_misfit(build, cuda_device_name(device), cuda_compute_capability(device)));
     return device;
   }
@@ -176,10 +212,29 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
   return std::max(1, cores / world.local_world_size);
 }
 
-void start_threads(const RunSpec& spec, const WorldEnvironment& world) {
-  const int threads = threads_per_rank(spec, world, available_cores(), &environment_variable);
+std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
+                           [[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (device.is_cuda() && spec.bind == Binding::kNuma) {
+    return bind_to_cpus_local_to(cuda_pci_id(device));
+  }
+#endif
+  return "";
+}
+
+void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores) {
+  const int own_share = std::min(cores, available_cores() * world.local_world_size);
+  const int threads = threads_per_rank(spec, world, own_share, &environment_variable);
   at::set_num_threads(threads);
   at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // a part for each
+}
+
+void set_allocator([[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (!device.is_cuda()) return;
+  const std::string settings = allocator_settings_of(device).ours;
+  if (!settings.empty()) set_cuda_allocator(settings);
+#endif
 }
 
 void set_memory_limit(const RunSpec& spec, at::Device device) {
@@ -196,13 +251,11 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
 }
 
 RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
   RunStarted started;
   started.rank = world.rank;
   started.world_size = world.world_size;
   started.local_rank = world.local_rank;
-  started.host = host.data();
+  started.host = host_name();
   started.process_id = getpid();
   started.device = device.str();
   started.device_name = device_name(device);
@@ -218,6 +271,7 @@ RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at:
     started.cuda_version = build.cuda_version;
     started.nccl_version = build.nccl_version;
     started.compute_capability = text_of(cuda_compute_capability(device));
+    started.allocator_settings = allocator_settings_of(device).in_force;
     describe_gpu(started, cuda_device_uuid(device));
   }
 #endif

@@ -1,9 +1,14 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 
 #include "trainer/train/cuda_device.h"
@@ -38,6 +43,15 @@ std::string cuda_device_uuid(c10::Device device) {
   return text;
 }
 
+std::string cuda_pci_id(c10::Device device) {
+  const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device.index());
+  std::array<char, 32> text{};
+  std::snprintf(
+      text.data(), text.size(), "%04x:%02x:%02x.0", static_cast<unsigned>(properties->pciDomainID),
+      static_cast<unsigned>(properties->pciBusID), static_cast<unsigned>(properties->pciDeviceID));
+  return text.data();
+}
+
 // No C10_CUDA_CHECK here: it asks for the devices itself, and throws where the driver is too old.
 std::string cuda_version() {
   int version = 0;
@@ -52,6 +66,26 @@ std::string cuda_version_of_driver() {
 }
 
 std::string nccl_version() { return c10d::getNcclVersion(); }
+
+// The driver knows, and the runtime does not tell. Its library is loaded where there is a GPU.
+bool cuda_has_virtual_memory(c10::Device device) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) return false;
+  const auto get = reinterpret_cast<decltype(&cuDeviceGet)>(dlsym(driver, "cuDeviceGet"));
+  const auto get_attribute =
+      reinterpret_cast<decltype(&cuDeviceGetAttribute)>(dlsym(driver, "cuDeviceGetAttribute"));
+  CUdevice handle = 0;
+  int is_supported = 0;
+  return get != nullptr && get_attribute != nullptr &&
+         get(&handle, device.index()) == CUDA_SUCCESS &&
+         get_attribute(&is_supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                       handle) == CUDA_SUCCESS &&
+         is_supported != 0;
+}
+
+void set_cuda_allocator(const std::string& settings) {
+  c10::CachingAllocator::setAllocatorSettings(settings);
+}
 
 void set_cuda_memory_limit(c10::Device device, int64_t bytes) {
   at::globalContext().lazyInitDevice(at::kCUDA);  // the allocator takes no limit before that

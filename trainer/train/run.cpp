@@ -12,6 +12,7 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
 #include "trainer/comm/environment.h"
+#include "trainer/train/determinism.h"
 #include "trainer/train/device.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/trainer.h"
@@ -75,13 +76,18 @@ ExitCode RankRun::run() {
   check_world(spec, world);
   check_inputs(spec);
 
+  if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");
-  const at::Device device = pick_device(spec.device, world.local_rank);
+  const at::Device device = pick_device(spec.device, world);
   begin_start_up_part("starting its threads");
-  start_threads(spec, world);
+  const int cores = available_cores();
+  const std::string bound_cpus = bind_to_device(spec, device);
+  start_threads(spec, world, cores);
+  set_allocator(device);
   set_memory_limit(spec, device);
   pause_start_up();
   meet_other_ranks(spec, world, device);
+  refuse_shared_gpu(*group_, device);
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
     attempt_ = std::stoi(group_->agree("attempt", free));
@@ -91,13 +97,16 @@ ExitCode RankRun::run() {
   backend_ = make_backend(device, spec.kernels);
   trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), *backend_, *group_, *events_);
   RunStarted started = describe_rank(spec, world, device);
+  started.bound_cpus = bound_cpus;
   trainer_->describe(started);
   events_->write(started);
   end_start_up();
   log(LogLevel::kInfo, "start",
       "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) + " on " +
-          started.host + ", " + started.device + ", " + std::to_string(started.steps_planned) +
-          " steps from step " + std::to_string(started.resumed_from_step));
+          started.host + ", " + started.device +
+          (bound_cpus.empty() ? "" : ", bound to CPUs " + bound_cpus) + ", " +
+          std::to_string(started.steps_planned) + " steps from step " +
+          std::to_string(started.resumed_from_step));
   if (spec.device_samples.every_s && world.local_rank == 0) {
     device_sampler_ = std::make_unique<DeviceSampler>(
         *events_, std::chrono::duration<double>(*spec.device_samples.every_s), started.host,

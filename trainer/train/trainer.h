@@ -42,7 +42,7 @@ class Trainer {
   struct Report {
     StepDone event;
     at::Tensor statistics;  // on the host: loss, votes to stop, gradient norm, is left out
-    CommunicationClock::Sum communication;
+    CommunicationClock::Operations communication;
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);

@@ -88,8 +88,8 @@ function stepTimeChart(runs) {
     id: "step_time", title: "Step time" + (measured ? " and communication" : ""),
     height: barHeight(rows.length, measured ? 44 : 34),
     note: "Median over steps of the slowest rank; the thin line spans the quartiles." + (measured
-      ? " Communication: time in which collectives were under way; they may overlap, with " +
-        "computation and with each other." : ""),
+      ? " Communication: time in which a collective was under way; it may overlap with " +
+        "computation." : ""),
     head: ["run", "step time, median ms", "lower quartile ms", "upper quartile ms",
       "communication, median ms"],
     rows: rows.map((run, index) => [run.name, run.figures.step_time_ms_median,

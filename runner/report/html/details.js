@@ -18,7 +18,7 @@ function attemptsTable(run) {
 function ranksTable(run) {
   const names = ["rank", "host", "device", "device_name", "gpu", "threads", "process_id",
     "torch_version", "cuda_version", "nccl_version", "driver_version", "compute_capability",
-    "power_limit_watts", "sm_clock_mhz_max", "device_memory_bytes", "other_processes", "warning"];
+    "allocator_settings", "bound_cpus", "power_limit_watts", "sm_clock_mhz_max", "device_memory_bytes", "other_processes", "warning"];
   const shown = names.filter((name) =>
     run.rank_facts.some((fact) => fact[name] !== null && fact[name] !== ""));
   return plainTable(shown,

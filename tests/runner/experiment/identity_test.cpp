@@ -43,6 +43,7 @@ TEST_CASE("a run is the same run however it is carried out") {
   RunSpec other = spec;
   other.resume.is_auto = true;
   other.communication.timeout_s = 5;
+  other.bind = Binding::kNone;
   other.device_samples.every_s = 1;
   other.wandb.project = "class of 2026";
   other.slurm.nodes = 2;
@@ -116,6 +117,7 @@ TEST_CASE("runs whose losses must be equal have one digest, and others have anot
           spec.environment = {"NCCL_ALGO=Ring"};
           spec.device = DeviceKind::kCpu;
           spec.train.warmup_steps_excluded = 7;
+          spec.train.deterministic = true;
         }));
   CHECK(digest != digest_after([](RunSpec& spec) { spec.batch.size_per_rank = 8; }));
   CHECK(digest != digest_after([](RunSpec& spec) { spec.train.seed = 9; }));

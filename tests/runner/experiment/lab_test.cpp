@@ -37,6 +37,31 @@ TEST_CASE("the shipped lab has workflow A's five points on 4x A100") {
   CHECK(lab.runs[4].spec.strategy.offload == Offload::kOptimizer);
 }
 
+TEST_CASE("the shipped lab takes the model that the cards hold, and as many ranks as there are") {
+  struct Host {
+    int64_t gpus;
+    double memory_gib;
+    const char* profile;
+    int64_t ranks, hidden_size;
+  };
+  for (const Host& host : {Host{8, 79.2, "a100x4", 4, 4096}, Host{4, 39.4, "gpux2", 2, 3200},
+                           Host{2, 22.5, "gpux2", 2, 3200}, Host{1, 79.2, "80gb", 1, 4096},
+                           Host{1, 44.5, "40gb", 1, 3200}, Host{1, 22.5, "24gb", 1, 2048}}) {
+    CAPTURE(host.gpus, host.memory_gib);
+    const Resources resources{
+        .gpu_count = host.gpus, .gpu_memory_gib = host.memory_gib, .cpu_cores = 8};
+    const Expansion lab = Experiment::load(kLabFile).expand({}, resources);
+    CHECK(lab.profile == host.profile);
+    REQUIRE(lab.runs.size() == 5);
+    for (const Run& run : lab.runs) {
+      CHECK(run.spec.strategy.ranks == (run.point == "1 GPU" ? 1 : host.ranks));
+      CHECK(run.spec.model.config.hidden_size == host.hidden_size);
+      CHECK(run.spec.device == DeviceKind::kCuda);
+      CHECK(*run.spec.train.steps * *run.spec.batch.total == 1600);
+    }
+  }
+}
+
 TEST_CASE("a login node without GPUs submits the shipped lab for four of them") {
   const Expansion lab =
       Experiment::load(kLabFile).expand({.on_cluster = true}, {.gpu_count = 0, .cpu_cores = 2});
@@ -51,7 +76,10 @@ TEST_CASE("a login node without GPUs submits the shipped lab for four of them") 
 TEST_CASE("the shipped lab has the same points on any machine") {
   const Expansion lab = Experiment::load(kLabFile).expand({}, {.gpu_count = 0, .cpu_cores = 2});
   CHECK(lab.profile == "cpu");
-  CHECK(lab.profile_reason == "cpu: a100x4 needs 4 GPUs, this host has 0");
+  CHECK(lab.profile_reason ==
+        "cpu: a100x4 needs 4 GPUs, this host has 0; gpux2 needs 2 GPUs, this host has 0; 80gb needs "
+        "1 GPU, this host has 0; 40gb needs 1 GPU, this host has 0; 24gb needs 1 GPU, this host has "
+        "0");
   REQUIRE(lab.runs.size() == 5);
   for (const Run& run : lab.runs) {
     CHECK(run.spec.device == DeviceKind::kCpu);

@@ -9,10 +9,11 @@ TEST_CASE("variables that matter are kept in order, secrets and the rest are not
       {"SLURM_JOB_ID", "7"},        {"PATH", "/usr/bin"},     {"NCCL_DEBUG", "a \"b\"\n=c"},
       {"CUDA_VISIBLE_DEVICES", ""}, {"WANDB_API_KEY", "x1"},  {"WANDB_MODE", "off"},
       {"SLURM_JWT", "x2"},          {"NCCL_TOKEN", "x3"},     {"TORCH_MY_SECRET", "x4"},
-      {"GLOO_PASSWORD", "x5"},      {"MKL_NUM_THREADS", "2"}, {"MY_CUDA_VARIABLE", "x6"}};
+      {"GLOO_PASSWORD", "x5"},      {"MKL_NUM_THREADS", "2"}, {"MY_CUDA_VARIABLE", "x6"},
+      {"PYTORCH_ALLOC_CONF", "a"}};
   CHECK(environment_json(variables) ==
         R"({"CUDA_VISIBLE_DEVICES":"","MKL_NUM_THREADS":"2","NCCL_DEBUG":"a \"b\"\n=c",)"
-        R"("SLURM_JOB_ID":"7","WANDB_MODE":"off"})");
+        R"("PYTORCH_ALLOC_CONF":"a","SLURM_JOB_ID":"7","WANDB_MODE":"off"})");
   CHECK(environment_json({}) == "{}");
 }
 

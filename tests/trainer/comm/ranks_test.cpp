@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "trainer/comm/process_group.h"
+#include "trainer/comm/shared_device.h"
 
 using namespace fsdp;
 using Catch::Matchers::StartsWith;
@@ -258,6 +259,21 @@ TEST_CASE("what waits too long for another rank is named: operation, unit, rank,
   const double communication_time_ms = watched->clock().stop().milliseconds();
   CHECK(communication_time_ms > (group->rank() == 0 ? 0 : 3 * 50));
   watched->barrier();
+}
+
+TEST_CASE("ranks that were given the same device are known to all, before any collective") {
+  const auto group_named = [](const std::string& name) {
+    WorldEnvironment world = read_world_environment();
+    world.store_prefix += "/" + name;
+    return make_process_group(world, at::kCPU);
+  };
+  const int last = group->size() - 1;
+  const auto own = group_named("own");
+  CHECK_FALSE(ranks_that_share_a_device(*own, "GPU " + std::to_string(own->rank())));
+  const auto shared = group_named("shared");
+  CHECK(ranks_that_share_a_device(*shared, "GPU " + std::to_string(shared->rank() % last)) ==
+        std::pair(0, last));
+  group->barrier();
 }
 
 // The last ones: they end what ranks do together. Chosen by name in CMakeLists.txt.

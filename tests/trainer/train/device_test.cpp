@@ -60,11 +60,35 @@ TEST_CASE("the memory limit of the specification is the allocator's") {
 }
 
 TEST_CASE("the device that was asked for") {
-  CHECK(pick_device(DeviceKind::kCpu, 0).is_cpu());
+  CHECK(pick_device(DeviceKind::kCpu, {}).is_cpu());
 #ifndef FSDP_CUDA
-  CHECK(pick_device(DeviceKind::kAuto, 0).is_cpu());
-  CHECK_THROWS_WITH(pick_device(DeviceKind::kCuda, 0), Catch::Contains("cmake --preset cuda"));
+  CHECK(pick_device(DeviceKind::kAuto, {}).is_cpu());
+  CHECK_THROWS_WITH(pick_device(DeviceKind::kCuda, {}), Catch::Contains("cmake --preset cuda"));
 #endif
+}
+
+TEST_CASE("each rank of a host has a GPU of its own") {
+  const auto visible = [](const std::string& name) {
+    return name == "CUDA_VISIBLE_DEVICES" ? std::optional<std::string>("2,5") : std::nullopt;
+  };
+  const auto unset = [](const std::string&) { return std::optional<std::string>(); };
+  const auto local = [](int local_rank, int local_world_size) {
+    return WorldEnvironment{local_rank, 8, local_rank, local_world_size};
+  };
+  CHECK(choose_gpu(local(0, 2), 2, visible) == 0);
+  CHECK(choose_gpu(local(1, 2), 2, visible) == 1);
+  CHECK(choose_gpu(local(1, 2), 8, unset) == 1);
+  CHECK(choose_gpu(local(3, 4), 1, unset) == 0);  // shown its own alone
+  for (const int local_rank : {0, 3}) {
+    CHECK_THROWS_WITH(choose_gpu(local(local_rank, 4), 2, visible),
+                      Catch::Contains("4 ranks of this host need a GPU each, and local rank " +
+                                      std::to_string(local_rank) +
+                                      " sees 2 GPUs with CUDA_VISIBLE_DEVICES=2,5; ") &&
+                          Catch::Contains("srun --gpus-per-task=1"));
+  }
+  CHECK_THROWS_WITH(choose_gpu({}, 0, unset),
+                    Catch::Contains("sees 0 GPUs, CUDA_VISIBLE_DEVICES is not set"));
+  CHECK_THROWS_AS(choose_gpu({}, 0, unset), ConfigError);
 }
 
 TEST_CASE("a rank describes itself") {

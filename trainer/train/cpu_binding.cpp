@@ -1,0 +1,101 @@
+#include "trainer/train/cpu_binding.h"
+
+#include <sched.h>
+
+#include <array>
+#include <charconv>
+#include <fstream>
+
+namespace fsdp {
+namespace {
+
+using Mask = std::array<cpu_set_t, 8>;  // of 8,192 CPUs, as many as Linux has at most
+constexpr int kMostCpus = sizeof(Mask) * 8;
+
+std::optional<int> take_number(std::string_view& text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || number >= kMostCpus) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
+}
+
+bool take(std::string_view& text, char character) {
+  if (!text.starts_with(character)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+Cpus allowed_cpus() {
+  Mask mask{};
+  Cpus cpus;
+  if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return cpus;
+  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
+    if (CPU_ISSET_S(cpu, sizeof(mask), mask.data())) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
+// Later threads have what the thread has that starts them.
+bool bind_all_threads(const Cpus& cpus) {
+  Mask mask{};
+  for (const int cpu : cpus) CPU_SET_S(cpu, sizeof(mask), mask.data());
+  if (sched_setaffinity(0, sizeof(mask), mask.data()) != 0) return false;
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    sched_setaffinity(std::stoi(thread.path().filename()), sizeof(mask), mask.data());
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Cpus> parse_cpu_list(std::string_view text) {
+  Cpus cpus;
+  while (!text.empty()) {
+    const std::optional<int> first = take_number(text);
+    if (!first) return std::nullopt;
+    const std::optional<int> last = take(text, '-') ? take_number(text) : first;
+    if (!last || *last < *first) return std::nullopt;
+    for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
+    if (!text.empty() && (!take(text, ',') || text.empty())) return std::nullopt;
+  }
+  return cpus;
+}
+
+std::string cpu_list_text(const Cpus& cpus) {
+  std::string text;
+  for (auto cpu = cpus.begin(); cpu != cpus.end();) {
+    const int first = *cpu;
+    int last = first;
+    for (++cpu; cpu != cpus.end() && *cpu == last + 1; ++cpu) ++last;
+    if (!text.empty()) text += ',';
+    text += std::to_string(first);
+    if (last != first) text += '-' + std::to_string(last);
+  }
+  return text;
+}
+
+std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const Cpus& local) {
+  if (allowed.size() <= local.size()) return std::nullopt;
+  Cpus both;
+  for (const int cpu : local) {
+    if (allowed.contains(cpu)) both.insert(cpu);
+  }
+  if (both.empty()) return std::nullopt;
+  return both;
+}
+
+Cpus cpus_local_to(const std::string& pci_id, const std::filesystem::path& sysfs) {
+  std::ifstream file(sysfs / "bus/pci/devices" / pci_id / "local_cpulist");
+  std::string list;
+  std::getline(file, list);
+  return parse_cpu_list(list).value_or(Cpus());
+}
+
+std::string bind_to_cpus_local_to(const std::string& pci_id, const std::filesystem::path& sysfs) {
+  const auto cpus = cpus_to_bind_to(allowed_cpus(), cpus_local_to(pci_id, sysfs));
+  return cpus && bind_all_threads(*cpus) ? cpu_list_text(*cpus) : "";
+}
+
+}  // namespace fsdp
