@@ -79,7 +79,8 @@ ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
 
 // One line a row; returns when all is known.
 ExitCode self_test() {
-  const fsdp::WorldEnvironment world = fsdp::read_world_environment();
+  fsdp::WorldEnvironment world = fsdp::read_world_environment();
+  world.local_world_size = world.local_rank + 1;  // what others of a job have is not its concern
   const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world);
   fsdp::set_allocator(device);
   fsdp::set_memory_limit({}, device);

@@ -210,10 +210,9 @@ struct RunSpec {
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
           from_to(1, kMostThreads), Effect::kNotLosses);
     visit("bind", self.bind,
-          "numa: a rank with a GPU runs on the CPUs that the host says are next to it, of those it "
-          "may use; it stays as it is where a launcher has given it no more CPUs than that. none: "
-          "every rank stays as it is.",
-          any_value(), Effect::kHowOnly);
+          "numa: a rank with a GPU runs on the CPUs next to it, where the host says which and they "
+          "are an even share of those that the ranks may use. none: every rank stays as it is.",
+          any_value(), Effect::kNotLosses);
     visit("memory_limit_gib", self.memory_limit_gib,
           "A limit of the allocator, as if the card were smaller; 0: none.",
           from_to(0, kMostMemoryGib), Effect::kNotLosses);

@@ -32,9 +32,13 @@ std::string shortfall(const Profile& profile, const Resources& resources) {
 // Why the first profile is taken: "this host has 4 GPUs of 79.2 GiB".
 std::string merit(const Profile& profile, const Resources& resources) {
   if (!profile.gpus && !profile.gpu_memory_gib) return "it requires nothing";
-  const bool tells_memory = profile.gpu_memory_gib && std::isfinite(resources.gpu_memory_gib);
-  return fmt::format("{} {}{}", who_has(resources), counted(resources.gpu_count, "GPU"),
-                     tells_memory ? " of " + shortest(resources.gpu_memory_gib) + " GiB" : "");
+  std::string memory;
+  if (profile.gpu_memory_gib) {
+    memory = std::isfinite(resources.gpu_memory_gib)
+                 ? " of " + shortest(resources.gpu_memory_gib) + " GiB"
+                 : ", whose memory slurm.gpu_memory_gib does not say";
+  }
+  return fmt::format("{} {}{}", who_has(resources), counted(resources.gpu_count, "GPU"), memory);
 }
 
 ProfileChoice choose_first_met(const std::vector<Profile>& profiles,

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <fstream>
@@ -76,13 +77,16 @@ std::string cpu_list_text(const Cpus& cpus) {
   return text;
 }
 
-std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const Cpus& local) {
-  if (allowed.size() <= local.size()) return std::nullopt;
+std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const std::vector<Cpus>& local,
+                                    int local_rank) {
+  const Cpus& own = local[static_cast<size_t>(local_rank)];
   Cpus both;
-  for (const int cpu : local) {
+  for (const int cpu : own) {
     if (allowed.contains(cpu)) both.insert(cpu);
   }
-  if (both.empty()) return std::nullopt;
+  const auto sharers = static_cast<size_t>(std::count(local.begin(), local.end(), own));
+  const bool is_even_share = both.size() * local.size() >= sharers * allowed.size();
+  if (both.empty() || both.size() == allowed.size() || !is_even_share) return std::nullopt;
   return both;
 }
 
@@ -93,8 +97,11 @@ Cpus cpus_local_to(const std::string& pci_id, const std::filesystem::path& sysfs
   return parse_cpu_list(list).value_or(Cpus());
 }
 
-std::string bind_to_cpus_local_to(const std::string& pci_id, const std::filesystem::path& sysfs) {
-  const auto cpus = cpus_to_bind_to(allowed_cpus(), cpus_local_to(pci_id, sysfs));
+std::string bind_to_local_cpus(const std::vector<std::string>& pci_ids, int local_rank,
+                               const std::filesystem::path& sysfs) {
+  std::vector<Cpus> local;
+  for (const std::string& pci_id : pci_ids) local.push_back(cpus_local_to(pci_id, sysfs));
+  const auto cpus = cpus_to_bind_to(allowed_cpus(), local, local_rank);
   return cpus && bind_all_threads(*cpus) ? cpu_list_text(*cpus) : "";
 }
 

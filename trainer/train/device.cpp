@@ -119,6 +119,13 @@ int64_t memory_limit_bytes(const RunSpec& spec) {
 int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup& lookup) {
   if (count == 1) return 0;
   if (count >= world.local_world_size) return world.local_rank;
+  if (count == 0) {
+    throw ConfigError(
+        "", "device",
+        "cuda: no GPU can be used: " + seen_gpus(count, lookup) +
+            "; check nvidia-smi, the job's request for GPUs, and a container's option "
+            "for them (--gpus all, --nv), or set device: cpu");
+  }
   throw ConfigError("", "device",
                     "cuda: " + std::to_string(world.local_world_size) +
                         " ranks of this host need a GPU each, and local rank " +
@@ -131,7 +138,7 @@ int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup
 void refuse_shared_gpu([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
   if (!device.is_cuda()) return;
-  const std::string gpu = "GPU-" + cuda_device_uuid(device) + " of " + host_name();
+  const std::string gpu = "GPU " + cuda_pci_id(device) + " of " + host_name();  // as NCCL compares
   const auto ranks = ranks_that_share_a_device(group, gpu);
   if (!ranks) return;
   throw ConfigError(
@@ -140,7 +147,7 @@ void refuse_shared_gpu([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] at
           " were given the same GPU, and each needs its own; rank " + std::to_string(group.rank()) +
           " has " + gpu + " and sees " + seen_gpus(cuda_device_count(), &environment_variable) +
           "; show all GPUs to every rank (srun --gpus-per-node) or each rank its own "
-          "(srun --gpus-per-task=1), or start fewer ranks");
+          "(srun --gpus-per-task=1), or start fewer ranks; NCCL takes one slice (MIG) of a GPU");
 #endif
 }
 
@@ -213,18 +220,23 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
 }
 
 std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
+                           [[maybe_unused]] const WorldEnvironment& world,
                            [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
   if (device.is_cuda() && spec.bind == Binding::kNuma) {
-    return bind_to_cpus_local_to(cuda_pci_id(device));
+    // Where a rank sees its own GPU alone, the others may be next to the same CPUs.
+    std::vector<std::string> pci_ids(world.local_world_size, cuda_pci_id(device));
+    for (int rank = 0; cuda_device_count() > 1 && rank < world.local_world_size; ++rank) {
+      pci_ids[rank] = cuda_pci_id({at::kCUDA, static_cast<at::DeviceIndex>(rank)});
+    }
+    return bind_to_local_cpus(pci_ids, world.local_rank);
   }
 #endif
   return "";
 }
 
 void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores) {
-  const int own_share = std::min(cores, available_cores() * world.local_world_size);
-  const int threads = threads_per_rank(spec, world, own_share, &environment_variable);
+  const int threads = threads_per_rank(spec, world, cores, &environment_variable);
   at::set_num_threads(threads);
   at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // a part for each
 }

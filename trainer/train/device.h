@@ -42,7 +42,7 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
 
 // With bind: numa and on a GPU, binds this process to the CPUs next to it (see cpu_binding.h).
 // Returns which; empty when nothing has changed.
-std::string bind_to_device(const RunSpec& spec, at::Device device);
+std::string bind_to_device(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
 // Gives libtorch that many threads, of `cores` that all ranks of this host share and no more than
 // this process has, and has them begin, so that a thread that cannot be had is known at the start.

@@ -81,7 +81,7 @@ ExitCode RankRun::run() {
   const at::Device device = pick_device(spec.device, world);
   begin_start_up_part("starting its threads");
   const int cores = available_cores();
-  const std::string bound_cpus = bind_to_device(spec, device);
+  const std::string bound_cpus = bind_to_device(spec, world, device);
   start_threads(spec, world, cores);
   set_allocator(device);
   set_memory_limit(spec, device);

@@ -33,7 +33,8 @@ TEST_CASE("on a cluster a profile is judged by what it asks Slurm for, whatever 
   for (const Resources& host : {kNoGpus, kFourGpus}) {
     const Expansion expansion = expanded(kProfiles, on_cluster(), host);
     CHECK(expansion.profile == "a100x4");
-    CHECK(expansion.profile_reason == "a100x4: asks Slurm for 4 GPUs");
+    CHECK(expansion.profile_reason ==
+          "a100x4: asks Slurm for 4 GPUs, whose memory slurm.gpu_memory_gib does not say");
     CHECK(expansion.runs[0].spec.device == DeviceKind::kCuda);
   }
   CHECK(expanded(kProfiles, {}, kNoGpus).profile == "cpu");
@@ -45,7 +46,7 @@ TEST_CASE("a profile that asks Slurm for less than it requires is passed over") 
   CHECK(with_large("").profile_reason == "small: large needs 4 GPUs, asks Slurm for 0");
   CHECK(with_large("slurm.gpus_per_node: 2").profile == "small");
   CHECK(with_large("slurm: {gpus_per_node: 2, nodes: 2}").profile_reason ==
-        "large: asks Slurm for 4 GPUs");
+        "large: asks Slurm for 4 GPUs, whose memory slurm.gpu_memory_gib does not say");
   CHECK(with_large("slurm: {gpus_per_node: 4, gpu_memory_gib: 40}").profile_reason ==
         "small: large needs GPUs of 79 GiB, asks Slurm for 40 GiB");
   CHECK(with_large("slurm: {gpus_per_node: 4, gpu_memory_gib: 80}").profile_reason ==

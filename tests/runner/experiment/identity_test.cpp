@@ -43,7 +43,6 @@ TEST_CASE("a run is the same run however it is carried out") {
   RunSpec other = spec;
   other.resume.is_auto = true;
   other.communication.timeout_s = 5;
-  other.bind = Binding::kNone;
   other.device_samples.every_s = 1;
   other.wandb.project = "class of 2026";
   other.slurm.nodes = 2;

@@ -55,14 +55,18 @@ TEST_CASE("lists of CPUs are read and written as Linux does") {
 
 TEST_CASE("a rank is bound to the allowed CPUs next to its GPU, or left as it is") {
   const Cpus all{0, 1, 2, 3, 4, 5, 6, 7};
-  CHECK(cpus_to_bind_to(all, {4, 5, 6, 7}) == Cpus{4, 5, 6, 7});
-  CHECK(cpus_to_bind_to({2, 3, 4, 5, 6}, {4, 5, 6, 7}) ==
-        Cpus{4, 5, 6});                                         // none that is not allowed
-  CHECK_FALSE(cpus_to_bind_to({0, 1, 2, 3, 8}, {4, 5, 6, 7}));  // none is both
-  CHECK_FALSE(cpus_to_bind_to({4, 5}, {4, 5, 6, 7}));           // a launcher's choice
-  CHECK_FALSE(cpus_to_bind_to({2, 3, 4, 5}, {4, 5, 6, 7}));
-  CHECK_FALSE(cpus_to_bind_to(all, all));
-  CHECK_FALSE(cpus_to_bind_to(all, {}));  // the host does not say
+  const Cpus low{0, 1, 2, 3};
+  const Cpus high{4, 5, 6, 7};
+  CHECK(cpus_to_bind_to(all, {low, high}, 1) == high);
+  CHECK(cpus_to_bind_to(all, {low, low, high, high}, 1) == low);
+  CHECK(cpus_to_bind_to({2, 3, 4, 5, 6}, {low, high}, 1) == Cpus{4, 5, 6});
+  CHECK_FALSE(cpus_to_bind_to({2, 3, 4, 5, 6}, {low, high}, 0));  // two of five are no half
+  CHECK_FALSE(cpus_to_bind_to(all, {low, low}, 0));               // both would have four
+  CHECK_FALSE(cpus_to_bind_to(all, {high}, 0));                   // one rank may use all
+  CHECK_FALSE(cpus_to_bind_to({0, 1, 2, 3, 8}, {low, high}, 1));  // none is both
+  CHECK_FALSE(cpus_to_bind_to({4, 5}, {low, high}, 1));           // a launcher's choice
+  CHECK_FALSE(cpus_to_bind_to(all, {all, all}, 1));
+  CHECK_FALSE(cpus_to_bind_to(all, {{}, {}}, 1));  // the host does not say
 }
 
 TEST_CASE("what a host says of a device's CPUs") {
@@ -85,9 +89,12 @@ TEST_CASE("all threads of a rank are bound, those that run and those that begin"
     bound.get_future().wait();
     return cpus_of_this_thread();
   });
-  CHECK(bind_to_cpus_local_to("0000:00:00.0", sysfs.path()).empty());  // not known
+  const std::vector<std::string> unknown(before.size(), "0000:00:00.0");
+  CHECK(bind_to_local_cpus(unknown, 1, sysfs.path()).empty());
   CHECK(cpus_of_this_thread() == before);
-  CHECK(bind_to_cpus_local_to(kPciId, sysfs.path()) == std::to_string(first));
+  std::vector<std::string> devices = unknown;
+  devices[0] = kPciId;
+  CHECK(bind_to_local_cpus(devices, 0, sysfs.path()) == std::to_string(first));
   bound.set_value();
   CHECK(running.get() == Cpus{first});
   CHECK(std::async(std::launch::async, cpus_of_this_thread).get() == Cpus{first});

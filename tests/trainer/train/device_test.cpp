@@ -87,7 +87,7 @@ TEST_CASE("each rank of a host has a GPU of its own") {
                           Catch::Contains("srun --gpus-per-task=1"));
   }
   CHECK_THROWS_WITH(choose_gpu({}, 0, unset),
-                    Catch::Contains("sees 0 GPUs, CUDA_VISIBLE_DEVICES is not set"));
+                    Catch::Contains("no GPU can be used: 0 GPUs, CUDA_VISIBLE_DEVICES is not set"));
   CHECK_THROWS_AS(choose_gpu({}, 0, unset), ConfigError);
 }
 
