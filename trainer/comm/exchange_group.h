@@ -17,7 +17,7 @@ namespace fsdp {
 // Collectives on the CPU, made of a PartExchange: every rank exchanges parts with every other.
 //
 // gloo's own reduce-scatter all-reduces a copy of the whole input, and its sums of bfloat16 are
-// rounded after every addition; here each part is sent once, and sums of bfloat16 are fp32.
+// rounded after every addition; here each part goes its way once, and sums of bfloat16 are fp32.
 // Operations run one after another on a thread of the group; nothing is allocated through
 // libtorch's allocator.
 class ExchangeGroup : public ProcessGroup {

@@ -23,6 +23,7 @@ bool read_memory(pid_t process, uint64_t address, std::byte* to, int64_t bytes) 
     const iovec local{to, static_cast<size_t>(bytes)};
     const iovec remote{reinterpret_cast<void*>(address), static_cast<size_t>(bytes)};
     const ssize_t count = process_vm_readv(process, &local, 1, &remote, 1, 0);
+    if (count == 0) errno = EIO;
     if (count <= 0) return false;
     to += count;
     address += static_cast<uint64_t>(count);
@@ -92,8 +93,9 @@ class HostExchange : public PartExchange {
   // Not where a container hides the other process or has another one under its number, nor where
   // the system forbids it: so each rank looks for a random number of the others.
   bool can_read_every_other() {
-    // Yama lets processes read those alone that name a common ancestor.
-    prctl(PR_SET_PTRACER, getppid());
+    // Under Yama only processes that allow it are read. An ancestor named here might end before
+    // them.
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     const uint64_t secret = std::random_device()() | uint64_t{std::random_device()()} << 32;
     processes_ = gathered(static_cast<uint64_t>(getpid()));
     const std::vector<uint64_t> addresses = gathered(address_of(&secret));

@@ -21,11 +21,10 @@ inline constexpr int kNoUnit = -1;
 // All ranks of the run, or some of them, and what they do together.
 //
 // Every rank calls the same operations in the same order, from one thread. Tensors are contiguous,
-// on the group's device, of one dtype per call (CPU: float32, float64, bfloat16, int64). Sums are
-// taken in a fixed order, bfloat16 in float32 on the CPU, so results are the same on every run.
-// `unit` only labels the operation in messages.
-// Wait for every Pending, then call barrier(), before the groups are destroyed: rank 0 hosts the
-// store. After an error end the process instead.
+// on the group's device, of one dtype per call (CPU: float32, float64, bfloat16, float16, int64).
+// Sums are taken in a fixed order, bfloat16 in float32 on the CPU, so results are the same on every
+// run. `unit` only labels the operation in messages. Wait for every Pending, then call barrier(),
+// before the groups are destroyed: rank 0 hosts the store. After an error end the process instead.
 class ProcessGroup {
  public:
   // `clock` is what the group's operations add their time to.

@@ -2,6 +2,7 @@
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <array>
@@ -38,6 +39,8 @@ void sum_in_order(at::ScalarType dtype, std::span<const std::byte* const> source
       return sum_typed<double, double>(sources, out, bytes);
     case at::kBFloat16:
       return sum_typed<at::BFloat16, float>(sources, out, bytes);
+    case at::kHalf:
+      return sum_typed<at::Half, float>(sources, out, bytes);
     case at::kLong:
       return sum_typed<int64_t, int64_t>(sources, out, bytes);
     default:

@@ -46,6 +46,13 @@ at::Tensor scaled_rows(const at::Tensor& x_ND, const at::Tensor& wide_x_ND,
   return y_ND.to(x_ND.scalar_type()).mul_(weight_D);
 }
 
+// Whether libtorch multiplies matrices of this type to one of fp32: not on a CPU, and those of bf16
+// not before Ampere.
+bool has_wide_product(c10::DeviceType device, const at::Tensor& factor) {
+  return device == at::kCUDA &&
+         (factor.scalar_type() != at::kBFloat16 || capability_major(factor) >= 8);
+}
+
 Kernels::RmsNorm fused_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D,
                                 double epsilon) {
   Tensors outputs = launch_operator(
@@ -119,15 +126,13 @@ void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& 
   if (gradient.tensor.scalar_type() == a.scalar_type()) {
     const UncountedMemory workspace;
     at::addmm_out(gradient.tensor, gradient.tensor, a, b, beta, scale);
-  } else if (device_ == at::kCUDA) {
+  } else if (has_wide_product(device_, a)) {
     launch("addmm", {a, b}, {gradient.tensor},
            [&] { at::addmm_out(gradient.tensor, gradient.tensor, a, b, at::kFloat, beta, scale); });
-  } else {  // libtorch has no such product for the CPU
+  } else {
+    const UncountedMemory in_place_of_a_wide_product;
     at::Tensor product = at::empty(gradient.tensor.sizes(), a.options());
-    {
-      const UncountedMemory workspace;
-      at::addmm_out(product, product, a, b, 0, scale);
-    }
+    at::addmm_out(product, product, a, b, 0, scale);
     gradient.add(product);
   }
   gradient.is_written = true;
@@ -207,8 +212,9 @@ at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor&
 
 namespace {
 
-// Row r is the sum, in fp32, of the rows of dy whose `row_ids_N` is r.
-at::Tensor summed_rows(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
+// Row r is the sum, in fp32 for narrower types, of the rows of dy whose `row_ids_N` is r.
+at::Tensor summed_rows(const at::Tensor& narrow_dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
+  const at::Tensor dy_ND = narrow_dy_ND.to(wide_type(narrow_dy_ND));
   return launch_operator(
       "embedding_dense_backward", {dy_ND, row_ids_N},
       [&] {
@@ -234,7 +240,8 @@ void add_summed_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N,
   const int64_t count = ids_N.size(0);
   const int64_t vocabulary = weight_VD.size(0);
   if (count >= vocabulary) {
-    at::Tensor(weight_VD).add_(summed_rows(rows_ND, ids_N, vocabulary).to(weight_VD.scalar_type()));
+    const at::Tensor sums_VD = summed_rows(rows_ND, ids_N, vocabulary);
+    at::Tensor(weight_VD).add_(sums_VD.to(weight_VD.scalar_type()));
     return;
   }
   const auto [sorted_N, order_N] = ids_N.sort();

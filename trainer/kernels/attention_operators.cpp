@@ -6,10 +6,8 @@
 #endif
 
 namespace fsdp {
-namespace {
-
 int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
-  int major = 9;  // planned for
+  int major = 9;
 #ifdef FSDP_CUDA
   if (on_gpu.is_meta()) return major;
   C10_CUDA_CHECK(
@@ -17,8 +15,6 @@ int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
 #endif
   return major;
 }
-
-}  // namespace
 
 // The 16-bit kernels want heads of certain widths, flash an Ampere GPU; cuDNN's is the fastest on
 // Hopper, but libtorch has it for equally long sequences only. The memory-efficient one takes

@@ -13,6 +13,9 @@ namespace fsdp {
 
 using Tensors = std::vector<at::Tensor>;
 
+// Of the tensor's GPU, such as 8 of compute capability 8.6; on meta 9, which is planned for.
+int capability_major(const at::Tensor& on_gpu);
+
 // Shows a kernel that libtorch does not show by itself to its observers (at::RecordFunction).
 inline void show_launch(const char* name, const Tensors& reads, const Tensors& writes) {
   std::vector<c10::IValue> inputs;  // outlives the record, whose end shows them too

@@ -18,10 +18,11 @@ class Again {
     return y_.value;
   }
 
-  void run_backward(const at::Tensor& dy) {
+  void run_backward(at::Tensor dy) {
     value();
     y_.value.reset();
     y_.gradient->add(dy);
+    dy.reset();
     tape_.run_backward();
   }
 
@@ -44,7 +45,7 @@ Activation recomputable(Pass& pass, CheckpointedPart part, const Activation& x,
   at::Tensor value = layers(first, x).value;
   const auto again = std::make_shared<Again>(pass, x, layers);
   Activation y = pass.tape.record(std::move(value),
-                                  [again](const at::Tensor& dy) { again->run_backward(dy); });
+                                  [again](at::Tensor dy) { again->run_backward(std::move(dy)); });
   y.again = [again] { return again->value(); };
   return y;
 }

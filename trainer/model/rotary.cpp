@@ -6,6 +6,14 @@
 
 namespace fsdp {
 
+// Computed on the CPU always, so that every device has the same ones.
+at::Tensor RotaryEmbedding::frequencies(const at::TensorOptions& options) const {
+  const at::Device host = options.device().is_meta() ? options.device() : at::Device(at::kCPU);
+  const at::Tensor exponents =
+      counted(0, head_width_ / 2, options.device(host)).mul_(2).div_(head_width_);
+  return at::pow(theta_, exponents).reciprocal_().to(options.device());
+}
+
 const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_length,
                                           const DocumentsPtr& documents,
                                           const at::TensorOptions& options) {
@@ -15,15 +23,13 @@ const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_len
   if (is_kept) return table_;
   table_ = {};
   const at::ScalarType wide = options.dtype() == at::kDouble ? at::kDouble : at::kFloat;
-  // On the CPU always, so that every device has the same frequencies.
-  const at::Device host = options.device().is_meta() ? options.device() : at::Device(at::kCPU);
-  const at::Tensor exponents =
-      counted(0, head_width_ / 2, options.device(host).dtype(wide)).mul_(2).div_(head_width_);
-  const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_().to(options.device());
+  const bool has_frequencies = frequencies_.defined() && frequencies_.scalar_type() == wide &&
+                               frequencies_.device() == options.device();
+  if (!has_frequencies) frequencies_ = frequencies(options.dtype(wide));
   const at::Tensor positions = documents ? documents->position_ids_N.to(wide)
                                          : counted(0, sequence_length, options.dtype(wide));
   options_ = options;
-  table_ = kernels.rotary_table(at::outer(positions, frequencies), documents, buffer_type_,
+  table_ = kernels.rotary_table(at::outer(positions, frequencies_), documents, buffer_type_,
                                 c10::typeMetaToScalarType(options.dtype()));
   return table_;
 }

@@ -18,9 +18,12 @@ class RotaryEmbedding {
                            const at::TensorOptions& options);
 
  private:
+  at::Tensor frequencies(const at::TensorOptions& options) const;
+
   int64_t head_width_;
   double theta_;
   at::ScalarType buffer_type_;
+  at::Tensor frequencies_;  // [width / 2], kept for every table: it comes from the host
   at::TensorOptions options_;
   RotaryTable table_;
 };

@@ -27,8 +27,9 @@ namespace fsdp {
 // gradient is reduce-scattered over the shard group while the units before it run backward; at the
 // last micro-batch the result is all-reduced over the replica group and put into the store.
 //
-// At most 1 + prefetch units are whole at a time, and, unless micro-batches accumulate whole
-// gradients, two whole gradients exist, but for shared units.
+// At most 1 + prefetch units are whole at a time, where they are gathered or come from the host,
+// and, unless micro-batches accumulate whole gradients, two whole gradients exist, but for shared
+// units.
 class DataParallel : public Strategy {
  public:
   struct Options {
@@ -45,7 +46,9 @@ class DataParallel : public Strategy {
   DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
                ProcessGroup* replica_group, const Options& options);
 
-  bool reshard_after_forward() const override { return options_.reshard_after_forward; }
+  bool reshard_after_forward() const override {
+    return options_.reshard_after_forward && !is_kept_whole();
+  }
   void begin_micro_batch(bool is_last) override { is_last_micro_batch_ = is_last; }
   void gather(int unit) override;
   void wait_whole(int unit) override;
@@ -80,7 +83,7 @@ class DataParallel : public Strategy {
 
   // Whether the values are read where the store keeps them.
   bool is_in_place() const;
-  // Whether a unit stays whole until the optimizer step: nobody else has a part of it.
+  // Whether a unit that is whole stays so until the last backward of the step.
   bool is_kept_whole() const;
   void free_released();
 

@@ -66,8 +66,7 @@ ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh) {
 
 std::unique_ptr<Strategy> make_strategy(const RunSpec& spec, ShardStore& store, Streams& streams,
                                         const Mesh& mesh) {
-  const bool is_resharded =
-      is_sharded(spec.strategy) && spec.strategy.sharding != Sharding::kShardGradOp;
+  const bool is_resharded = spec.strategy.sharding != Sharding::kShardGradOp;
   return std::make_unique<DataParallel>(
       store, streams, mesh.shard_group(), mesh.replica_group(),
       DataParallel::Options{

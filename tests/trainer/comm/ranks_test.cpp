@@ -30,7 +30,7 @@ at::Tensor contribution(int rank, int64_t count, at::ScalarType dtype) {
 
 // The sum in rank order.
 at::Tensor expected_sum(int64_t count, at::ScalarType dtype) {
-  const at::ScalarType sum_dtype = dtype == at::kBFloat16 ? at::kFloat : dtype;
+  const at::ScalarType sum_dtype = at::isReducedFloatingType(dtype) ? at::kFloat : dtype;
   at::Tensor sum = contribution(0, count, dtype).to(sum_dtype);
   for (int rank = 1; rank < group->size(); ++rank) {
     sum += contribution(rank, count, dtype).to(sum_dtype);
@@ -41,7 +41,8 @@ at::Tensor expected_sum(int64_t count, at::ScalarType dtype) {
 }  // namespace
 
 TEST_CASE("collectives are exact") {
-  const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kLong);
+  const at::ScalarType dtype =
+      GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong);
   // Empty, tiny, not a multiple of anything, and several chunks.
   const int64_t shard_size = GENERATE(0, 1, 1001, 700'001);
   const int64_t whole_size = shard_size * group->size();
@@ -72,7 +73,8 @@ TEST_CASE("collectives are exact") {
 }
 
 TEST_CASE("all_reduce takes any count and gives the same bits every time and everywhere") {
-  const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kLong);
+  const at::ScalarType dtype =
+      GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong);
   const int64_t count = GENERATE(1, 2, 7, 1'000'003);
   CAPTURE(dtype, count);
   const at::Tensor tensor = contribution(group->rank(), count, dtype);

@@ -279,6 +279,17 @@ TEST_CASE("without offload units are stepped in the order in which the next forw
   }
 }
 
+TEST_CASE("parameters that live on the host come for each use, also those of a replica") {
+  for (const StrategyKind kind : {StrategyKind::kSingle, StrategyKind::kDdp}) {
+    for (const PrecisionKind precision : {PrecisionKind::kFp32, PrecisionKind::kBf16Mixed}) {
+      RunSpec spec = strategy_of(kind, Offload::kParameters);
+      spec.precision.kind = precision;
+      spec.batch.gradient_accumulation_steps = 2;
+      CHECK(most_at_a_time(spec, BufferKind::kWhole) == 2);
+    }
+  }
+}
+
 TEST_CASE("a replica converts its weights once a step, whatever the number of micro-batches") {
   for (const StrategyKind kind : {StrategyKind::kSingle, StrategyKind::kDdp}) {
     RunSpec spec = strategy_of(kind);
