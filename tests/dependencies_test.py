@@ -6,13 +6,17 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONTRACT = {"contract/text", "contract/record", "contract/families", "contract/spec", "contract/inputs"}
+CONTRACT = {"contract/text", "contract/record", "contract/files", "contract/families", "contract/spec",
+            "contract/tokenizers", "contract/inputs"}
 ALLOWED = {
     "contract/text": set(),
     "contract/record": {"contract/text"},
     "contract/families": {"contract/text"},
     "contract/spec": {"contract/text", "contract/families"},
-    "contract/inputs": {"contract/text", "contract/record", "contract/families", "contract/spec"},
+    "contract/files": {"contract/text", "contract/record"},
+    "contract/tokenizers": {"contract/text", "contract/files"},
+    "contract/inputs": {"contract/text", "contract/record", "contract/files", "contract/families",
+                        "contract/spec", "contract/tokenizers"},
     "trainer/comm": CONTRACT,
     "trainer/memory": set(),
     "trainer/kernels": {"trainer/memory"},

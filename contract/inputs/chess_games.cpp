@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {

@@ -7,10 +7,10 @@
 
 #include "contract/families/family.h"
 #include "contract/inputs/chess_games.h"
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/inputs/npy.h"
 #include "contract/inputs/safetensors.h"
-#include "contract/inputs/tokenizer.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
 

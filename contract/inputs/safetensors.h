@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 
 // Files in the safetensors format (https://github.com/huggingface/safetensors), without libtorch:
 // the runner checks them before it launches, the trainer maps them.

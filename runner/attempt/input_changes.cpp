@@ -9,7 +9,7 @@
 #include <ranges>
 #include <vector>
 
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/inputs/file_state.h"
+#include "contract/files/file_state.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
 #include "runner/attempt/said_by_ranks.h"

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <memory>
 
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"

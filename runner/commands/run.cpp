@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 #include "contract/record/digest.h"
 #include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/text/foreign_json.h"
 
 namespace fsdp {

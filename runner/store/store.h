@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/inputs/file_state.h"
+#include "contract/files/file_state.h"
 #include "contract/record/event.h"
 #include "contract/spec/run_spec.h"
 #include "runner/store/attempts.h"

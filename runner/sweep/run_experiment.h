@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/inputs/file_state.h"
+#include "contract/files/file_state.h"
 #include "contract/record/exit_code.h"
 #include "contract/record/log.h"
 #include "runner/attempt/open_attempt.h"

@@ -1,7 +1,7 @@
 #include "contract/inputs/inputs.h"
 
 #include "contract/inputs/chess_games.h"
-#include "contract/inputs/tokenizer.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "contract/record/run_paths.h"
 #include "tests/contract/input_fixtures.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 #include "runner/attempt/earlier_attempts.h"
 #include "runner/attempt/records.h"
 #include "runner/experiment/doubling_series.h"

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
 

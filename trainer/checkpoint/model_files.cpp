@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "contract/families/family.h"
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/text/foreign_json.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 

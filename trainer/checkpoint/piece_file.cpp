@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "trainer/checkpoint/safetensors_writer.h"
 #include "trainer/checkpoint/stored_dtype.h"
 

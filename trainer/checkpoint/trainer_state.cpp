@@ -4,7 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/record/digest.h"
 #include "contract/text/config_error.h"
 #include "contract/text/utf8.h"

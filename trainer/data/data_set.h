@@ -6,7 +6,7 @@
 
 #include "contract/inputs/chess_games.h"
 #include "contract/inputs/npy.h"
-#include "contract/inputs/tokenizer.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "contract/spec/run_spec.h"
 #include "trainer/model/model.h"
 

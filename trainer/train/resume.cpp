@@ -1,6 +1,6 @@
 #include "trainer/train/resume.h"
 
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <vector>
 
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 #include "runner/attempt/closing.h"
 #include "runner/attempt/earlier_attempts.h"
 #include "runner/attempt/recovery.h"

@@ -1,4 +1,4 @@
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

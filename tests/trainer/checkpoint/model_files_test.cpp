@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/inputs/inputs.h"
 #include "tests/contract/input_fixtures.h"
 #include "trainer/checkpoint/full_weights_writer.h"

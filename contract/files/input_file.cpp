@@ -1,4 +1,4 @@
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

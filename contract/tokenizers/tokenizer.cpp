@@ -1,11 +1,11 @@
-#include "contract/inputs/tokenizer.h"
+#include "contract/tokenizers/tokenizer.h"
 
 #include <sentencepiece_processor.h>
 
 #include <stdexcept>
 #include <string>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 
 namespace fsdp {
 

@@ -1,4 +1,4 @@
-#include "contract/inputs/file_digest.h"
+#include "contract/files/file_digest.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 #include "contract/record/digest.h"
 #include "contract/record/unix_time.h"
 

@@ -1,11 +1,11 @@
-#include "contract/inputs/file_state.h"
+#include "contract/files/file_state.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <system_error>
 
-#include "contract/inputs/input_file.h"
+#include "contract/files/input_file.h"
 
 namespace fsdp {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "contract/inputs/file_state.h"
+#include "contract/files/file_state.h"
 
 // Digests of files that others may write to.
 namespace fsdp {
