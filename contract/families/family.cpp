@@ -6,6 +6,8 @@
 #include <string>
 
 #include "contract/families/llama.h"
+#include "contract/families/mistral.h"
+#include "contract/families/qwen.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -38,11 +40,28 @@ double numel_of(const ModuleSpec& module) {
   return count;
 }
 
+// Keys that the family does not take have their defaults.
+void check_keys(const ModelFamily& family, const ModelConfig& config) {
+  static const ModelConfig kDefault;
+  std::vector<const void*> defaults;
+  ModelConfig::visit_fields(
+      kDefault, [&](const char*, const auto& member, auto&&...) { defaults.push_back(&member); });
+  auto next = defaults.begin();
+  ModelConfig::visit_fields(config, [&]<typename T>(const char* key, const T& member, auto&&...) {
+    const bool is_default = member == *static_cast<const T*>(*next++);
+    if (is_default || takes_key(family, key)) return;
+    throw ConfigError("", key, "is no key of " + config.architecture + "; leave it out");
+  });
+}
+
 }  // namespace
 
 std::span<const ModelFamily> families() {
   static const ModelFamily kFamilies[] = {
       llama_family(),
+      mistral_family(),
+      qwen2_family(),
+      qwen3_family(),
   };
   return kFamilies;
 }
@@ -80,8 +99,17 @@ ModelConfig read_model_config(const HuggingFaceConfig& file) {
   return config;
 }
 
+bool takes_key(const ModelFamily& family, std::string_view key) {
+  const auto owns = [&](const ModelFamily& any) {
+    return std::ranges::find(any.own_keys, key) != any.own_keys.end();
+  };
+  return owns(family) || std::ranges::none_of(families(), owns);
+}
+
 void check_model_config(const ModelConfig& config) {
-  family_of(config).check(config);
+  const ModelFamily& family = family_of(config);
+  check_keys(family, config);
+  family.check(config);
   if (const double count = parameter_count(config); count > kMostParameters) {
     throw ConfigError("", "",
                       "asks for " + shortest(count) + " parameters; allowed: at most " +

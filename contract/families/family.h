@@ -9,14 +9,22 @@
 #include "contract/families/model_config.h"
 #include "contract/families/module_spec.h"
 
-// Families of models, without libtorch. The trainer's half of each is in trainer/model/families.h.
+// Families of models, without libtorch.
 namespace fsdp {
 
 // The most parameters that a model may have.
 inline constexpr int64_t kMostParameters = 1'000'000'000'000'000;
 
+// How a family computes, for the trainer (trainer/model/families.h).
+enum class ModelStructure {
+  kDecoder,  // see decoder.h
+};
+
 struct ModelFamily {
   std::string_view architecture;  // as config.json names it
+  ModelStructure structure;
+  // The keys of ModelConfig that it takes and that not every family does.
+  std::vector<std::string_view> own_keys;
   // Throws ConfigError when it is malformed, or asks for a variant that cannot be trained. Need not
   // check what `check` checks.
   ModelConfig (*read_config)(const HuggingFaceConfig& file);
@@ -34,6 +42,9 @@ std::span<const ModelFamily> families();
 
 // Throws std::invalid_argument when there is no such family; the key allows only those there are.
 const ModelFamily& family_of(const ModelConfig& config);
+
+// Whether the family takes that key of ModelConfig: others keep their default.
+bool takes_key(const ModelFamily& family, std::string_view key);
 
 // Reads a config.json of any family. Throws ConfigError (place: the file).
 ModelConfig read_model_config(const HuggingFaceConfig& file);

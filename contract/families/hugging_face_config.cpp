@@ -45,12 +45,38 @@ void HuggingFaceConfig::read_value(const std::string& key, const json& value, co
 }
 
 void HuggingFaceConfig::read_keys(ModelConfig& config) const {
-  ModelConfig::visit_fields(config, [&]<typename T>(const char* key, T& member, const char*,
-                                                    const Range& range) {
-    if constexpr (!std::same_as<T, std::string>) {  // the architecture, which is in a list there
-      if (const json value = find(key); !value.is_null()) read_value(key, value, range, member);
-    }
-  });
+  ModelConfig::visit_fields(
+      config, [&]<typename T>(const char* key, T& member, const char*, const Range& range) {
+        // The architecture is in a list there, and see read_rope.
+        if constexpr (!std::same_as<T, std::string> && !Fields<T>) {
+          if (const json value = find(key); !value.is_null()) read_value(key, value, range, member);
+        }
+      });
+}
+
+void HuggingFaceConfig::read_rope_scaling(const std::string& key, const json& rope,
+                                          RopeScaling& scaling) const {
+  const json type = rope.value("rope_type", rope.value("type", json("default")));
+  const auto known =
+      type.is_string() ? enum_from_name<RopeType>(type.get<std::string>()) : std::nullopt;
+  if (!known) {
+    refuse(key + ".rope_type",
+           type.dump() +
+               " is not supported; allowed: \"default\" (no scaling), \"linear\", "
+               "\"llama3\"");
+  }
+  scaling.type = *known;
+  RopeScaling::visit_fields(
+      scaling, [&]<typename T>(const char* name, T& member, const char*, const Range& range) {
+        if constexpr (std::is_arithmetic_v<T>) {
+          const bool is_used = *known == RopeType::kLlama3 ||
+                               (*known == RopeType::kLinear && name == std::string_view("factor"));
+          if (!is_used) return;
+          const json value = rope.value(name, json());
+          if (value.is_null()) refuse(key + '.' + name, "is missing");
+          read_value(key + '.' + name, value, range, member);
+        }
+      });
 }
 
 void HuggingFaceConfig::read_rope(ModelConfig& config) const {
@@ -58,11 +84,7 @@ void HuggingFaceConfig::read_rope(ModelConfig& config) const {
     const json rope = find(key);
     if (rope.is_null()) continue;
     if (!rope.is_object()) refuse(key, rope.dump() + " is not an object");
-    const json type = rope.value("rope_type", rope.value("type", json("default")));
-    if (type != "default") {
-      refuse(std::string(key) + ".rope_type",
-             type.dump() + " is not supported; allowed: \"default\" (no scaling)");
-    }
+    read_rope_scaling(key, rope, config.rope_scaling);
     if (const json theta = rope.value("rope_theta", json()); !theta.is_null()) {
       read_value(std::string(key) + ".rope_theta", theta, greater_than(0), config.rope_theta);
     }

@@ -17,6 +17,7 @@ class HuggingFaceConfig {
   HuggingFaceConfig(std::filesystem::path file, nlohmann::json object)
       : file_(std::move(file)), object_(std::move(object)) {}
 
+  bool has(const char* key) const { return object_.contains(key); }
   // null when absent.
   nlohmann::json find(const char* key) const { return object_.value(key, nlohmann::json()); }
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
@@ -27,14 +28,16 @@ class HuggingFaceConfig {
 
   // Sets what the file has of ModelConfig's keys, within their ranges.
   void read_keys(ModelConfig& config) const;
-  // The base of a rotary embedding without scaling: version 5 nests it in rope_parameters, version
-  // 4 has scaling in rope_scaling.
+  // The rotary embedding's base and scaling: version 5 nests both in rope_parameters, version 4 has
+  // the scaling in rope_scaling.
   void read_rope(ModelConfig& config) const;
 
  private:
   template <typename T>
   void read_value(const std::string& key, const nlohmann::json& value, const Range& range,
                   T& member) const;
+  void read_rope_scaling(const std::string& key, const nlohmann::json& rope,
+                         RopeScaling& scaling) const;
 
   std::filesystem::path file_;
   nlohmann::json object_;

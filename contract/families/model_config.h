@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,40 @@ namespace fsdp {
 
 // The architectures that can be trained, as text of which a key may hold one (see families()).
 Range known_architecture();
+
+enum class RopeType { kDefault, kLinear, kLlama3 };
+constexpr auto enum_names(RopeType) { return std::array{"default"sv, "linear"sv, "llama3"sv}; }
+
+// How the rotary embedding's frequencies are stretched, as config.json says it in rope_scaling.
+// Written in short as its type: `rope_scaling: default`.
+struct RopeScaling {
+  static constexpr bool kHasShortForm = true;
+
+  RopeType type = RopeType::kDefault;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position_embeddings = 8192;
+
+  bool operator==(const RopeScaling&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("type", self.type,
+          "default: none; linear: all frequencies / factor; llama3: those of long wavelengths.",
+          any_value());
+    visit("factor", self.factor, "What frequencies are divided by.", from_to(1, 1e6));
+    visit(
+        "low_freq_factor", self.low_freq_factor,
+        "llama3: frequencies that turn less often than this in the original positions are divided.",
+        above_to(0, 1e6));
+    visit("high_freq_factor", self.high_freq_factor,
+          "llama3: those that turn more often than this are not; between them, in part.",
+          above_to(0, 1e6));
+    visit("original_max_position_embeddings", self.original_max_position_embeddings,
+          "llama3: the longest sequence before the stretching.", from_to(1, 1e8));
+  }
+};
 
 // An architecture, in the names of Hugging Face's config.json.
 struct ModelConfig {
@@ -22,7 +57,11 @@ struct ModelConfig {
   std::optional<int64_t> head_dim{};
   int64_t vocab_size = 1024;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling{};
   double rms_norm_eps = 1e-5;
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  std::optional<int64_t> sliding_window{};
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 2048;
   double initializer_range = 0.02;
@@ -49,7 +88,15 @@ struct ModelConfig {
           from_to(2, 1e6));
     visit("vocab_size", self.vocab_size, "Tokens in the vocabulary.", from_to(2, 1e8));
     visit("rope_theta", self.rope_theta, "Base of the rotary embedding.", above_to(0, 1e15));
+    visit("rope_scaling", self.rope_scaling, "How its frequencies are stretched.", any_value());
     visit("rms_norm_eps", self.rms_norm_eps, "Added to the mean square.", above_to(0, 1));
+    visit("attention_bias", self.attention_bias,
+          "Whether the projections of attention have biases.", any_value());
+    visit("mlp_bias", self.mlp_bias, "Whether the projections of the SwiGLU layer have biases.",
+          any_value());
+    visit("sliding_window", self.sliding_window,
+          "Tokens that a token attends to, itself and those before it; absent: all.",
+          from_to(1, 1e8));
     visit("tie_word_embeddings", self.tie_word_embeddings,
           "Whether the head uses the embedding's weights.", any_value());
     visit("max_position_embeddings", self.max_position_embeddings, "Longest sequence.",

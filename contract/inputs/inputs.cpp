@@ -6,13 +6,13 @@
 #include <stdexcept>
 
 #include "contract/families/family.h"
-#include "contract/inputs/chess_games.h"
 #include "contract/files/input_file.h"
+#include "contract/inputs/chess_games.h"
 #include "contract/inputs/npy.h"
 #include "contract/inputs/safetensors.h"
-#include "contract/tokenizers/tokenizer.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
+#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
 namespace {

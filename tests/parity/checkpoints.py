@@ -1,4 +1,4 @@
-"""Small LLaMA checkpoints as transformers writes them, and tokens to train them on."""
+"""Small checkpoints of every family as transformers writes them, and tokens to train them on."""
 
 import shutil
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy
 import safetensors.torch
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+import transformers
 
 VOCABULARY_SIZE = 97
 SEQUENCE_LENGTH = 13
@@ -21,6 +21,7 @@ class Variant:
     """A checkpoint: what differs from the plain model, and how it is saved."""
 
     config: dict = field(default_factory=dict)
+    architecture: str = "LlamaForCausalLM"
     shard_size: str = "1GB"
 
 
@@ -52,18 +53,44 @@ VARIANTS = {
     "wide_heads": Variant(dict(head_dim=14)),
     "tied": Variant(dict(tie_word_embeddings=True)),
     "several_files": Variant(shard_size="100KB"),
+    # Of the 5 frequencies 2 stay, 1 is divided and 2 are between.
+    "llama3_rope": Variant(
+        dict(
+            rope_parameters={
+                "rope_type": "llama3",
+                "rope_theta": 100.0,
+                "factor": 8.0,
+                "low_freq_factor": 0.25,
+                "high_freq_factor": 1.0,
+                "original_max_position_embeddings": 16,
+            }
+        )
+    ),
+    "linear_rope": Variant(
+        dict(rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 4.0})
+    ),
+    "biases": Variant(dict(attention_bias=True, mlp_bias=True)),
+    "mistral": Variant(dict(sliding_window=5, num_key_value_heads=1, head_dim=14), "MistralForCausalLM"),
+    "qwen2": Variant(dict(tie_word_embeddings=True), "Qwen2ForCausalLM"),
+    "qwen3": Variant(dict(num_key_value_heads=1, head_dim=14), "Qwen3ForCausalLM"),
 }
+# Those of other families than LLaMA with default settings.
+FAMILIES = ["llama3_rope", "linear_rope", "biases", "mistral", "qwen2", "qwen3"]
 
 
 def write_checkpoint(name: str, folder: Path) -> None:
     """Writes the variant's config.json and safetensors, with weights from a fixed seed."""
     variant = VARIANTS[name]
     torch.manual_seed(7)
-    model = LlamaForCausalLM(LlamaConfig(**{**PLAIN_CONFIG, **variant.config}))
+    architecture = getattr(transformers, variant.architecture)
+    model = architecture(architecture.config_class(**{**PLAIN_CONFIG, **variant.config}))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
-            if "norm" in parameter_name:  # all ones otherwise: a norm left unread would not show
+            # All ones and zeros otherwise: one that is left unread would not show.
+            if "norm" in parameter_name:
                 parameter.uniform_(0.5, 1.5)
+            if "bias" in parameter_name:
+                parameter.normal_(0, 0.5)
     model.save_pretrained(folder, max_shard_size=variant.shard_size)
 
 

@@ -1,4 +1,4 @@
-"""The ground truth: transformers' LlamaForCausalLM trained by PyTorch in one process.
+"""The ground truth: transformers' models trained by PyTorch in one process.
 
 Neither the number of ranks nor accumulation nor checkpointing changes what is computed, so there is
 one reference per checkpoint, precision, clipping and optimizer, whatever the strategy.
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 from checkpoints import STEPS, TOTAL_BATCH
 
@@ -32,7 +32,7 @@ def train_reference(
 ) -> Reference:
     """Trains STEPS steps of TOTAL_BATCH rows in their order. The loss is the sum of the cross
     entropies over the whole batch divided by its number of labels."""
-    model = LlamaForCausalLM.from_pretrained(checkpoint, dtype=dtype)
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=dtype)
     rows = torch.from_numpy(numpy.load(tokens).astype(numpy.int64))
     adamw = torch.optim.AdamW(
         model.parameters(),

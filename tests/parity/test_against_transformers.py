@@ -6,7 +6,7 @@ from itertools import chain, product
 import pytest
 import torch
 from agreement import assert_close, assert_ranks_agree
-from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
 from cover import pairwise
 from reference import CLIP_NORM, OPTIMIZER
 from trainer import train
@@ -181,6 +181,19 @@ def test_tied_embeddings(trainer, case, checkpoints, tokens, reference_for, tmp_
     """The shared weight's gradient is whole only after both of its uses, in every micro-batch."""
     spec = case.spec(checkpoints["tied"], tokens)
     reference = reference_for("tied", CLIP_NORM if case.clip else None)
+    check(trainer, case, reference, spec, tmp_path)
+
+
+@pytest.mark.parametrize("variant", FAMILIES)
+@cases(
+    Case("single"),
+    Case("ddp", ranks=2, accumulation=2, clip=True),
+    Case("fsdp", ranks=3, checkpoint_every=1),
+    Case("fsdp", "parameters", ranks=2),
+)
+def test_family(trainer, case, variant, checkpoints, tokens, reference_for, tmp_path):
+    spec = case.spec(checkpoints[variant], tokens)
+    reference = reference_for(variant, CLIP_NORM if case.clip else None)
     check(trainer, case, reference, spec, tmp_path)
 
 

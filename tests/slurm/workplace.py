@@ -71,9 +71,11 @@ class Workplace:
                 *more]
 
     def local_losses(self, *more):
-        """The losses of the same runs, with the real trainer, on this host without Slurm."""
+        """The losses of the same runs, with the real trainer, on this host without Slurm. Runners of
+        others, which TMPDIR hides, are not waited for."""
         results = self.folder / "local"
-        ended = self.call(self.file, "--trainer", self.trainer, "--results", results, *more)
+        ended = self.call(self.file, "--trainer", self.trainer, "--results", results, *more,
+                          TMPDIR=str(self.folder))
         assert ended.returncode == 0, ended.stderr
         return self.losses(results)
 

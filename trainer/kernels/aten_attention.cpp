@@ -64,11 +64,11 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
   const at::Tensor q = packed.query.transpose(1, 2);
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
-  const Documents* documents = table.documents.get();
-  const AttentionKernel kernel = choose_attention(device_, q, documents);
+  const Within within(table.documents.get(), heads);
+  const AttentionKernel kernel = choose_attention(device_, q, within.documents);
   Tensors saved = launch_operator(
-      name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, documents, for_backward); },
-      [&] { return empty_outputs(kernel, q, documents); });
+      name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
+      [&] { return empty_outputs(kernel, q, within.documents); });
   const at::Tensor out = saved[kOut].transpose(1, 2).reshape({-1, heads.query * heads.width});
   if (!for_backward) return {out, {}};
   saved[kOut] = qkv_NE;  // which backward reads in the place of what it has as `out`
@@ -85,11 +85,11 @@ at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention for
   const at::Tensor q = packed.query.transpose(1, 2);
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
-  const Documents* documents = table.documents.get();
-  const AttentionKernel kernel = choose_attention(device_, q, documents);
+  const Within within(table.documents.get(), heads);
+  const AttentionKernel kernel = choose_attention(device_, q, within.documents);
   const Tensors gradients = launch_operator(
       name_of(kernel), {dout, q, k, v, forward.out},
-      [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, documents); },
+      [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, within); },
       [&] {
         return Tensors{empty_BHTW(q), empty_BHTW(k), empty_BHTW(v)};
       });

@@ -67,8 +67,8 @@ Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const Documen
 }
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
-               const at::Tensor& v, const Documents* documents, bool for_backward) {
-  if (documents != nullptr) return attend_within(*documents, kernel, q, k, v, for_backward);
+               const at::Tensor& v, const Within& within, bool for_backward) {
+  if (within.documents != nullptr) return attend_within(within, kernel, q, k, v, for_backward);
   switch (kernel) {
     case AttentionKernel::kCpuFlash: {
       auto [out, log_sum_exp] =
@@ -96,9 +96,9 @@ Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
 
 Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
                         const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
-                        const Documents* documents) {
-  if (documents != nullptr) {
-    return attend_within_backward(*documents, kernel, dout, q, k, v, saved);
+                        const Within& within) {
+  if (within.documents != nullptr) {
+    return attend_within_backward(within, kernel, dout, q, k, v, saved);
   }
   switch (kernel) {
     case AttentionKernel::kCpuFlash: {

@@ -1,13 +1,11 @@
 #pragma once
 
 #include "trainer/kernels/documents.h"
+#include "trainer/kernels/kernels.h"
 #include "trainer/kernels/launch.h"
 
 // libtorch's kernels for causal attention, for aten_attention.cpp: between queries, keys and values
 // as views [B, heads, T, W], of any strides but W's. Scaled by 1 / sqrt(W), no dropout.
-//
-// `documents`: null, or those of the one sequence that then is all tokens (B is 1), each of which
-// attention stays within.
 //
 // Shape suffixes: B sequences, T tokens of one, H query heads, K key/value heads, W head width.
 namespace fsdp {
@@ -16,6 +14,17 @@ inline constexpr double kNoDropout = 0.0;
 inline constexpr bool kCausal = true;
 
 enum class AttentionKernel { kCpuFlash, kCudaFlash, kCudnn, kEfficient };
+
+// What attention stays within. Documents: null, or those of the one sequence that then is all
+// tokens (B is 1). A window, the most tokens that a query sees, is there for documents only.
+struct Within {
+  const Documents* documents = nullptr;
+  int64_t window = 0;  // 0: none, or none that any document is longer than
+
+  Within(const Documents* documents, const AttentionHeads& heads)
+      : documents(documents),
+        window(documents != nullptr && heads.window < documents->longest ? heads.window : 0) {}
+};
 
 // What a kernel gives and wants back: out_BHTW, the log-sum-exp of each query, and what else its
 // backward reads.
@@ -26,21 +35,21 @@ AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHT
 const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
-               const at::Tensor& v, const Documents* documents, bool for_backward);
+               const at::Tensor& v, const Within& within, bool for_backward);
 // What it gives, without values.
 Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q_BHTW, const Documents* documents);
 
 // The gradients of q, k and v.
 Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
                         const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
-                        const Documents* documents);
+                        const Within& within);
 
 // Both for documents (document_attention.cpp).
-Tensors attend_within(const Documents& documents, AttentionKernel kernel, const at::Tensor& q,
+Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Tensor& q,
                       const at::Tensor& k, const at::Tensor& v, bool for_backward);
-Tensors attend_within_backward(const Documents& documents, AttentionKernel kernel,
-                               const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
-                               const at::Tensor& v, const Tensors& saved);
+Tensors attend_within_backward(const Within& within, AttentionKernel kernel, const at::Tensor& dout,
+                               const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const Tensors& saved);
 
 // What kernels that know no grouped queries take in the place of keys or values, and what becomes
 // of those gradients.

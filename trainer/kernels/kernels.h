@@ -36,6 +36,8 @@ struct AttentionHeads {
   int64_t query = 1;
   int64_t key_value = 1;  // divides query: each serves query / key_value query heads
   int64_t width = 1;      // of one head
+  // How many tokens a query sees at most, itself and those before it, within documents; 0: all.
+  int64_t window = 0;
 };
 
 // What of the rotary embedding a device reads, and of which tokens it is; made by
@@ -99,7 +101,7 @@ class Kernels {
   // Causal attention after the rotary embedding of queries and keys (Su et al. 2021, element i of a
   // head's first half being rotated with element i of its second), scaled by 1 / sqrt(width).
   // Sequences of table.sequence_length follow each other; where the table has documents, attention
-  // stays within each. qkv_NE is consumed. out: [N, query * width].
+  // stays within each, and within heads.window. qkv_NE is consumed. out: [N, query * width].
   // `saved` is what attention_backward reads besides `out`, in an order of the kernel's own; empty
   // when not `for_backward`.
   struct Attention {

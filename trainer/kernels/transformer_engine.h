@@ -50,7 +50,8 @@ void join_and_rotate_back(const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
 // --- causal attention by cuDNN's flash kernels (Dao 2023), scaled by 1 / sqrt(W) ---
 
 // `documents`: null, or those of the one sequence that then is all tokens (B is 1), each of which
-// attention stays within.
+// attention stays within. `window`: how many tokens a query then sees at most, itself and those
+// before it; 0: all.
 
 // Whether there are kernels, forward and backward, for such tensors on that device. On meta: for
 // the GPUs since Ampere, all of which have the same answer; with documents for those since Hopper.
@@ -63,12 +64,13 @@ std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documen
 
 void causal_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const at::Tensor& v_BTKW,
                       const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp,
-                      const Documents* documents, bool for_backward);
+                      const Documents* documents, int64_t window, bool for_backward);
 // Sums in a fixed order when PyTorch's deterministic algorithms are asked for.
 void causal_attention_backward(const at::Tensor& dout_BTHW, const at::Tensor& out_BTHW,
                                const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
                                const at::Tensor& v_BTKW, const at::Tensor& log_sum_exp,
                                const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
-                               const at::Tensor& dv_BTKW, const Documents* documents);
+                               const at::Tensor& dv_BTKW, const Documents* documents,
+                               int64_t window);
 
 }  // namespace fsdp::te

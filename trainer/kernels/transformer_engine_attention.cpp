@@ -14,7 +14,7 @@ constexpr int64_t kHeadWidthMax = 128;
 constexpr NVTE_Bias_Type kBias = NVTE_NO_BIAS;
 constexpr NVTE_Softmax_Type kSoftmax = NVTE_VANILLA_SOFTMAX;
 constexpr float kDropout = 0;
-constexpr int64_t kWindowLeft = -1;  // no bound
+constexpr int64_t kNoBound = -1;
 constexpr int64_t kWindowRight = 0;
 constexpr bool kReturnMaxLogit = false;
 constexpr bool kCudaGraph = false;
@@ -96,6 +96,8 @@ void check_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const a
   check_type(at::kFloat, {log_sum_exp});
 }
 
+int64_t window_left(int64_t window) { return window > 0 ? window - 1 : kNoBound; }
+
 float scale_of(const at::Tensor& q_BTHW) {
   return 1.0F / std::sqrt(static_cast<float>(q_BTHW.size(3)));
 }
@@ -143,7 +145,7 @@ bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t 
     backend = nvte_get_fused_attn_backend(
         /*is_training=*/true, dtype, dtype, layout_of(documents), kBias, mask_of(documents),
         kSoftmax, kDropout, /*num_attn_heads=*/2,
-        /*num_gqa_groups=*/1, length, length, head_width, head_width, kWindowLeft, kWindowRight,
+        /*num_gqa_groups=*/1, length, length, head_width, head_width, kNoBound, kWindowRight,
         kReturnMaxLogit, kCudaGraph, is_deterministic());
   });
   return backend == NVTE_F16_arbitrary_seqlen;
@@ -151,7 +153,7 @@ bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t 
 
 void causal_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const at::Tensor& v_BTKW,
                       const at::Tensor& out_BTHW, const at::Tensor& log_sum_exp,
-                      const Documents* documents, bool for_backward) {
+                      const Documents* documents, int64_t window, bool for_backward) {
   check_attention(q_BTHW, k_BTKW, v_BTKW, out_BTHW, log_sum_exp, documents);
   const auto attend = [&](NVTETensor workspace, cudaStream_t stream) {
     const Handle none({});
@@ -164,7 +166,7 @@ void causal_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const 
                         /*page_table_k=*/none, /*page_table_v=*/none, /*rng_state=*/none,
                         sequences.longest(), sequences.longest(), for_backward, kReturnMaxLogit,
                         kCudaGraph, scale_of(q_BTHW), kDropout, layout_of(documents), kBias,
-                        mask_of(documents), kSoftmax, kWindowLeft, kWindowRight,
+                        mask_of(documents), kSoftmax, window_left(window), kWindowRight,
                         kBottomRightDiagonal, workspace, stream);
   };
   run_with_workspace("nvte_fused_attn_fwd", {q_BTHW, k_BTKW, v_BTKW}, {out_BTHW, log_sum_exp},
@@ -175,7 +177,8 @@ void causal_attention_backward(const at::Tensor& dout_BTHW, const at::Tensor& ou
                                const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
                                const at::Tensor& v_BTKW, const at::Tensor& log_sum_exp,
                                const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
-                               const at::Tensor& dv_BTKW, const Documents* documents) {
+                               const at::Tensor& dv_BTKW, const Documents* documents,
+                               int64_t window) {
   check_attention(q_BTHW, k_BTKW, v_BTKW, out_BTHW, log_sum_exp, documents);
   check_attention(dq_BTHW, dk_BTKW, dv_BTKW, dout_BTHW, log_sum_exp, documents);
   check_type(q_BTHW.scalar_type(), {dq_BTHW});
@@ -190,7 +193,7 @@ void causal_attention_backward(const at::Tensor& dout_BTHW, const at::Tensor& ou
         sequences.of(dk_BTKW), sequences.of(dv_BTKW), /*dBias=*/none, /*dSoftmaxOffset=*/none,
         sequences.offsets(), sequences.offsets(), sequences.padded_offsets(),
         sequences.padded_offsets(), sequences.longest(), sequences.longest(), scale_of(q_BTHW),
-        kDropout, layout_of(documents), kBias, mask_of(documents), kSoftmax, kWindowLeft,
+        kDropout, layout_of(documents), kBias, mask_of(documents), kSoftmax, window_left(window),
         kWindowRight, kBottomRightDiagonal, is_deterministic(), kCudaGraph, workspace, stream);
   };
   run_with_workspace("nvte_fused_attn_bwd",

@@ -129,7 +129,7 @@ Kernels::Attention TransformerEngineKernels::attention(at::Tensor qkv_NE,
   Attention attention = {at::empty({tokens, heads.query * heads.width}, options), {}};
   const at::Tensor log_sum_exp = at::empty(shape.log_sum_exp, options.dtype(at::kFloat));
   te::causal_attention(q, k, v, attention.out.view(shape.query), log_sum_exp, table.documents.get(),
-                       for_backward);
+                       heads.window, for_backward);
   if (for_backward) attention.saved = {q, k, v, log_sum_exp};
   return attention;
 }
@@ -147,7 +147,8 @@ at::Tensor TransformerEngineKernels::attention_backward(const at::Tensor& dout, 
   const at::Tensor dv = at::empty(shape.key_value, options);
   const std::vector<at::Tensor>& saved = forward.saved;
   te::causal_attention_backward(dout.view(shape.query), forward.out.view(shape.query), saved[0],
-                                saved[1], saved[2], saved[3], dq, dk, dv, table.documents.get());
+                                saved[1], saved[2], saved[3], dq, dk, dv, table.documents.get(),
+                                heads.window);
   forward = {};
 
   const at::Tensor dqkv_NE =

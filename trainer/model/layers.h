@@ -11,34 +11,47 @@
 // allocate what the device that is planned for would.
 //
 // Shape suffixes: N tokens of all sequences (B * T), D hidden_size, F intermediate_size,
-// E the packed heads ((query heads + 2 * key/value heads) * head width), O any output width.
+// E the packed heads ((query heads + 2 * key/value heads) * head width), W one head's width, O any
+// output width.
 namespace fsdp {
+
+// A product with a weight, plus a bias or (null) none.
+struct Linear {
+  ParameterPtr weight;          // [O, D]
+  ParameterPtr bias = nullptr;  // [O]
+};
 
 // weight[token_ids]: [N, D] of weight [vocabulary, D]. Saves the token ids.
 Activation embedding(Pass& pass, const at::Tensor& token_ids_N, const ParameterPtr& weight);
 
-// residual + x weight^T. Saves x. The residual's gradient is the output's, the same buffer.
+// residual + linear(x). Saves x. The residual's gradient is the output's, the same buffer.
 Activation residual_linear(Pass& pass, const Activation& residual_NO, const Activation& x_ND,
-                           const ParameterPtr& weight_OD);
+                           const Linear& linear);
 
 // x / root mean square(x) * weight. Saves x and one number a token.
 Activation rms_norm(Pass& pass, const Activation& x_ND, const ParameterPtr& weight_D,
                     double epsilon);
 
-// rms_norm(x) weight^T. Saves what rms_norm saves: the normalised x is computed again in backward.
+// linear(rms_norm(x)). Saves what rms_norm saves: the normalised x is computed again in backward.
 Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPtr& norm_weight_D,
-                           double epsilon, const ParameterPtr& weight_OD);
+                           double epsilon, const Linear& linear);
+
+// The RMSNorm of every query head and of every key head, of qkv_NE, which is consumed. Saves its
+// queries and keys and one number for each.
+Activation head_norms(Pass& pass, Activation qkv_NE, const AttentionHeads& heads,
+                      const ParameterPtr& query_weight_W, const ParameterPtr& key_weight_W,
+                      double epsilon);
 
 // Causal attention after the rotary embedding of queries and keys (see Kernels::attention), within
-// each document of the batch, or else each sequence.
+// each document of the batch, or else each sequence, and within heads.window.
 // qkv_NE is consumed. Returns [N, query * width]. Saves qkv, the output and the log-sum-exp of each
 // query.
 Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_length,
                             const AttentionHeads& heads, RotaryEmbedding& rotary);
 
-// residual + (silu(gate) * up) weight^T, gate and up being the halves of gate_up's columns. Saves
+// residual + linear(silu(gate) * up), gate and up being the halves of gate_up's columns. Saves
 // gate_up: the product is computed again in backward.
 Activation residual_swiglu_linear(Pass& pass, const Activation& residual_ND,
-                                  const Activation& gate_up_N2F, const ParameterPtr& weight_DF);
+                                  const Activation& gate_up_N2F, const Linear& linear);
 
 }  // namespace fsdp

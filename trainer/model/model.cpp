@@ -43,10 +43,15 @@ Module::Module(const ModuleSpec& spec) : name_(spec.name), is_block_(spec.is_blo
   }
 }
 
-const ParameterPtr& Module::parameter(const std::string& name) const {
+ParameterPtr Module::parameter(const std::string& name) const {
+  ParameterPtr found = find_parameter(name);
+  TORCH_CHECK(found, name_, " has no parameter '", name, "'");
+  return found;
+}
+
+ParameterPtr Module::find_parameter(const std::string& name) const {
   const auto found = std::ranges::find(parameters_, name, &Parameter::name);
-  TORCH_CHECK(found != parameters_.end(), name_, " has no parameter '", name, "'");
-  return *found;
+  return found == parameters_.end() ? ParameterPtr() : *found;
 }
 
 int64_t Model::parameter_count() const {

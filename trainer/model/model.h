@@ -106,8 +106,9 @@ class Module {
   virtual void forward(Pass& pass) = 0;
 
  protected:
-  // By its name in the ModuleSpec, which has it.
-  const ParameterPtr& parameter(const std::string& name) const;
+  // By its name in the ModuleSpec, which has it; null where it has none of that name.
+  ParameterPtr parameter(const std::string& name) const;
+  ParameterPtr find_parameter(const std::string& name) const;
 
   std::vector<ParameterPtr> parameters_;
   bool is_shared_ = false;

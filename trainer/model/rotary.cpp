@@ -2,16 +2,46 @@
 
 #include <ATen/ATen.h>
 
+#include <numbers>
+#include <stdexcept>
+
 #include "trainer/kernels/on_meta.h"
 
 namespace fsdp {
+
+namespace {
+
+// Llama 3.1's: whole turns in the original positions say how much of a frequency is divided, all of
+// it below low_freq_factor, nothing above high_freq_factor.
+at::Tensor llama3_scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
+  const at::Tensor turns =
+      frequencies * (scaling.original_max_position_embeddings / (2 * std::numbers::pi));
+  const double range = scaling.high_freq_factor - scaling.low_freq_factor;
+  const at::Tensor kept = ((turns - scaling.low_freq_factor) / range).clamp_(0, 1);
+  return frequencies * kept + frequencies / scaling.factor * (1 - kept);
+}
+
+at::Tensor scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
+  switch (scaling.type) {
+    case RopeType::kDefault:
+      return frequencies;
+    case RopeType::kLinear:
+      return frequencies / scaling.factor;
+    case RopeType::kLlama3:
+      return llama3_scaled(frequencies, scaling);
+  }
+  throw std::logic_error("rope_scaling.type");
+}
+
+}  // namespace
 
 // Computed on the CPU always, so that every device has the same ones.
 at::Tensor RotaryEmbedding::frequencies(const at::TensorOptions& options) const {
   const at::Device host = options.device().is_meta() ? options.device() : at::Device(at::kCPU);
   const at::Tensor exponents =
       counted(0, head_width_ / 2, options.device(host)).mul_(2).div_(head_width_);
-  return at::pow(theta_, exponents).reciprocal_().to(options.device());
+  const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_();
+  return scaled(frequencies, scaling_).to(options.device());
 }
 
 const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_length,
@@ -32,6 +62,19 @@ const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_len
   table_ = kernels.rotary_table(at::outer(positions, frequencies_), documents, buffer_type_,
                                 c10::typeMetaToScalarType(options.dtype()));
   return table_;
+}
+
+const DocumentsPtr& RotaryEmbedding::as_documents(int64_t tokens, int64_t sequence_length,
+                                                  at::Device device) {
+  const int64_t count = tokens / sequence_length;
+  const bool is_kept = sequences_ && sequences_->count() == count &&
+                       sequences_->longest == sequence_length &&
+                       sequences_->starts_on_device.device() == device;
+  if (!is_kept) {
+    const std::vector<int64_t> lengths(count, sequence_length);
+    sequences_ = make_documents(lengths, sequence_length, device);
+  }
+  return sequences_;
 }
 
 }  // namespace fsdp

@@ -130,10 +130,11 @@ at::Tensor attention_in_fp64(const at::Tensor& qkv, const at::Tensor& angles,
   const at::Tensor q = rotated(parts[0]);
   const at::Tensor k = rotated(parts[1]).repeat_interleave(group, 1);
   const at::Tensor v = parts[2].repeat_interleave(group, 1);
-  const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
+  const at::Tensor causal = at::ones({length, length}, at::kBool).tril();
+  const at::Tensor seen = heads.window > 0 ? causal.triu(1 - heads.window) : causal;
   const at::Tensor scores =
       (q.matmul(k.transpose(2, 3)) / std::sqrt(static_cast<double>(heads.width)))
-          .masked_fill(future, -std::numeric_limits<double>::infinity());
+          .masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
   return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({qkv.size(0), -1});
 }
 
@@ -183,12 +184,14 @@ void compare_attentions(Kernels& kernels, Comparison& comparison) {
   }
 }
 
-// Two rows of 100 tokens; documents of one token only.
+// Two rows of 100 tokens; documents of one token only. With a window and without.
 void compare_packed_attentions(Kernels& kernels, Comparison& comparison) {
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{37, 1, 62, 100}, std::vector<int64_t>(100, 1)}) {
     const DocumentsPtr documents = make_documents(lengths, 100, comparison.device());
-    for (const AttentionHeads& heads : kHeadsToCompare) {
+    for (AttentionHeads heads : kHeadsToCompare) {
+      compare_attention(kernels, comparison, heads, lengths, documents);
+      heads.window = 17;
       compare_attention(kernels, comparison, heads, lengths, documents);
     }
   }

@@ -95,9 +95,9 @@ TEST_CASE("Attention reaches its launch, and wrong tensors do not", "[transforme
   CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_backward",
                        te::join_and_rotate_back(q, k, k, angles, qkv));
   CHECK_REACHES_DEVICE("nvte_fused_attn_fwd",
-                       te::causal_attention(q, k, k, q, sums, nullptr, true));
+                       te::causal_attention(q, k, k, q, sums, nullptr, 0, true));
   CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
-                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, nullptr));
+                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, nullptr, 0));
 
   CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, q, q); }),
              Contains("should be [32, 768]"));
@@ -105,12 +105,12 @@ TEST_CASE("Attention reaches its launch, and wrong tensors do not", "[transforme
              Contains("should be [16, 64]"));
   CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, k, k.to(at::kFloat)); }),
              Contains("a tensor of Float should be of"));
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, k, sums, nullptr, true); }),
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, k, sums, nullptr, 0, true); }),
              Contains("should be [2, 16, 4, 64]"));
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums.squeeze(3), nullptr, true); }),
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums.squeeze(3), nullptr, 0, true); }),
              Contains("should be [2, 4, 16, 1]"));
   CHECK_THAT(
-      error_of([&] { te::causal_attention_backward(q, q, q, k, k, sums, q, q, q, nullptr); }),
+      error_of([&] { te::causal_attention_backward(q, q, q, k, k, sums, q, q, q, nullptr, 0); }),
       Contains("should be [2, 16, 2, 64]"));
 }
 
@@ -125,22 +125,25 @@ TEST_CASE("attention within documents reaches its launch, and wrong tensors do n
   const at::Tensor k = at::zeros({1, kTokens, kHeads.key_value, kHeads.width}, options(type));
   const at::Tensor sums = at::zeros({kTokens, kHeads.query, 1}, options(at::kFloat));
   const Documents* within = documents.get();
+  const int64_t window = GENERATE(0, 5);
 
   CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_forward", te::split_and_rotate(qkv, angles, q, k, k));
-  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd", te::causal_attention(q, k, k, q, sums, within, true));
+  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd",
+                       te::causal_attention(q, k, k, q, sums, within, window, true));
   CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
-                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, within));
+                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, within, window));
 
   CHECK_THAT(error_of([&] {
-               te::causal_attention(q, k, k, q, sums.permute({2, 1, 0}).unsqueeze(3), within, true);
+               te::causal_attention(q, k, k, q, sums.permute({2, 1, 0}).unsqueeze(3), within,
+                                    window, true);
              }),
              Contains("should be [32, 4, 1]"));
   const DocumentsPtr fewer = make_documents({9, 1, 6}, kSequenceLength, at::kCPU);
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, fewer.get(), true); }),
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, fewer.get(), window, true); }),
              Contains("should be [1, 16, 4, 64]"));
   Documents wide = *documents;
   wide.starts_on_device = wide.starts_on_device.to(at::kLong);
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, &wide, true); }),
+  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, &wide, window, true); }),
              Contains("a tensor of Long should be of Int"));
 }
 

@@ -46,6 +46,11 @@ at::Tensor textbook_attention(const at::Tensor& qkv_NE, const at::Tensor& positi
   return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({-1, heads.query * heads.width});
 }
 
+// What of a causal mask a query sees that sees `window` tokens, itself included; 0: all.
+at::Tensor windowed(const at::Tensor& mask_TT, int64_t window) {
+  return window == 0 ? mask_TT : mask_TT.triu(1 - window);
+}
+
 TEST_CASE("embedding gives and adds the gradient of its rows") {
   const at::Tensor ids = at::tensor({3, 1, 3, 0}, at::kLong);
   const ParameterPtr weight = random_parameter({5, 4}, kDouble);
@@ -63,12 +68,34 @@ TEST_CASE("embedding gives and adds the gradient of its rows") {
   CHECK(at::equal(weight->gradient.tensor, occurrences * 2));
 }
 
+// With a bias, or without.
+struct SomeLinear {
+  explicit SomeLinear(int64_t outputs, int64_t inputs)
+      : linear{.weight = random_parameter({outputs, inputs}, kDouble),
+               .bias = GENERATE(false, true) ? random_parameter({outputs}, kDouble) : nullptr} {}
+
+  // Behind what stands before them.
+  std::vector<ParameterPtr> parameters(std::vector<ParameterPtr> all = {}) const {
+    all.push_back(linear.weight);
+    if (linear.bias) all.push_back(linear.bias);
+    return all;
+  }
+  // Of parameters() as tensors.
+  static at::Tensor textbook(const at::Tensor& x, const Tensors& w, size_t first = 0) {
+    const at::Tensor product = x.matmul(w[first].t());
+    return w.size() > first + 1 ? product + w[first + 1] : product;
+  }
+
+  Linear linear;
+};
+
 TEST_CASE("residual_linear matches autograd") {
-  const ParameterPtr weight = random_parameter({7, 5}, kDouble);
+  const SomeLinear some(7, 5);
   check_gradients(
-      {at::randn({6, 7}, kDouble), at::randn({6, 5}, kDouble)}, {weight},
-      [&](Pass& pass, const auto& x) { return residual_linear(pass, x[0], x[1], weight); },
-      [](const Tensors& x, const Tensors& w) { return x[0] + x[1].matmul(w[0].t()); }, 1e-12);
+      {at::randn({6, 7}, kDouble), at::randn({6, 5}, kDouble)}, some.parameters(),
+      [&](Pass& pass, const auto& x) { return residual_linear(pass, x[0], x[1], some.linear); },
+      [](const Tensors& x, const Tensors& w) { return x[0] + SomeLinear::textbook(x[1], w); },
+      1e-12);
 }
 
 TEST_CASE("rms_norm matches autograd") {
@@ -81,34 +108,57 @@ TEST_CASE("rms_norm matches autograd") {
 
 TEST_CASE("rms_norm_linear matches autograd") {
   const ParameterPtr norm = random_parameter({8}, kDouble);
-  const ParameterPtr weight = random_parameter({5, 8}, kDouble);
+  const SomeLinear some(5, 8);
   check_gradients(
-      {at::randn({6, 8}, kDouble)}, {norm, weight},
-      [&](Pass& pass, const auto& x) { return rms_norm_linear(pass, x[0], norm, 0.1, weight); },
+      {at::randn({6, 8}, kDouble)}, some.parameters({norm}),
+      [&](Pass& pass, const auto& x) {
+        return rms_norm_linear(pass, x[0], norm, 0.1, some.linear);
+      },
       [](const Tensors& x, const Tensors& w) {
-        return textbook_rms_norm(x[0], w[0], 0.1).matmul(w[1].t());
+        return SomeLinear::textbook(textbook_rms_norm(x[0], w[0], 0.1), w, 1);
       },
       1e-12);
 }
 
 TEST_CASE("residual_swiglu_linear matches autograd") {
-  const ParameterPtr weight = random_parameter({4, 6}, kDouble);
+  const SomeLinear some(4, 6);
   check_gradients(
-      {at::randn({5, 4}, kDouble), at::randn({5, 12}, kDouble)}, {weight},
-      [&](Pass& pass, const auto& x) { return residual_swiglu_linear(pass, x[0], x[1], weight); },
+      {at::randn({5, 4}, kDouble), at::randn({5, 12}, kDouble)}, some.parameters(),
+      [&](Pass& pass, const auto& x) {
+        return residual_swiglu_linear(pass, x[0], x[1], some.linear);
+      },
       [](const Tensors& x, const Tensors& w) {
         const auto gate_up = x[1].chunk(2, 1);
-        return x[0] + (at::silu(gate_up[0]) * gate_up[1]).matmul(w[0].t());
+        return x[0] + SomeLinear::textbook(at::silu(gate_up[0]) * gate_up[1], w);
       },
       1e-12);
 }
 
-TEST_CASE("causal_attention matches autograd for any grouping of heads") {
+TEST_CASE("head_norms matches autograd, of one token too") {
+  const int64_t tokens = GENERATE(5, 1);
+  const AttentionHeads heads{.query = 4, .key_value = 2, .width = 6};
+  const ParameterPtr query = random_parameter({6}, kDouble);
+  const ParameterPtr key = random_parameter({6}, kDouble);
+  check_gradients(
+      {at::randn({tokens, 8 * 6}, kDouble)}, {query, key},
+      [&](Pass& pass, const auto& x) { return head_norms(pass, x[0], heads, query, key, 0.1); },
+      [&](const Tensors& x, const Tensors& w) {
+        const auto parts = x[0].view({tokens, 8, 6}).split_with_sizes({4, 2, 2}, 1);
+        return at::cat({textbook_rms_norm(parts[0], w[0], 0.1),
+                        textbook_rms_norm(parts[1], w[1], 0.1), parts[2]},
+                       1)
+            .flatten(1);
+      },
+      1e-12);
+}
+
+TEST_CASE("causal_attention matches autograd for any grouping of heads, in any window") {
   const int64_t key_value = GENERATE(4, 2, 1);
-  const AttentionHeads heads{.query = 4, .key_value = key_value, .width = 6};
+  const int64_t window = GENERATE(0, 1, 4, 8, 9, 10);
+  const AttentionHeads heads{.query = 4, .key_value = key_value, .width = 6, .window = window};
   const int64_t length = 9;
   const double theta = 100;
-  const at::Tensor causal = at::ones({length, length}, at::kBool).tril();
+  const at::Tensor causal = windowed(at::ones({length, length}, at::kBool).tril(), window);
   const at::Tensor qkv = at::randn({2 * length, (4 + 2 * key_value) * 6}, kDouble);
   RotaryEmbedding rotary(heads.width, theta, at::kFloat);
   check_gradients(
@@ -124,7 +174,8 @@ TEST_CASE("causal_attention matches autograd for any grouping of heads") {
 
 TEST_CASE("causal_attention within documents matches autograd with a mask of blocks") {
   const int64_t key_value = GENERATE(4, 2, 1);
-  const AttentionHeads heads{.query = 4, .key_value = key_value, .width = 6};
+  const int64_t window = GENERATE(0, 3);
+  const AttentionHeads heads{.query = 4, .key_value = key_value, .width = 6, .window = window};
   const double theta = 100;
   const int64_t length = 9;
   Batch batch;
@@ -133,7 +184,7 @@ TEST_CASE("causal_attention within documents matches autograd with a mask of blo
                                           at::arange(9), at::arange(1), at::arange(8)})
                                      .to(at::kDouble);
   const at::Tensor document_N = at::repeat_interleave(at::tensor({5, 1, 3, 9, 1, 8}, at::kLong));
-  const at::Tensor mask_NN = document_N.unsqueeze(1).eq(document_N).tril();
+  const at::Tensor mask_NN = windowed(document_N.unsqueeze(1).eq(document_N).tril(), window);
   RotaryEmbedding rotary(heads.width, theta, at::kFloat);
   check_gradients(
       {at::randn({3 * length, (4 + 2 * key_value) * 6}, kDouble)}, {},
@@ -186,7 +237,7 @@ TEST_CASE("a layer's value may be another buffer in backward") {
   const ParameterPtr weight = random_parameter({7, 5}, kDouble);
   LayerCall call;
   const Activation x = input(at::randn({2, 5}, kDouble));
-  const Activation y = residual_linear(call.pass, input(at::zeros({2, 7}, kDouble)), x, weight);
+  const Activation y = residual_linear(call.pass, input(at::zeros({2, 7}, kDouble)), x, {weight});
   const at::Tensor whole_again = weight->value.clone();
   weight->value.reset();
   weight->value = whole_again;
@@ -202,8 +253,8 @@ TEST_CASE("an activation that several layers read gets the sum of their gradient
   LayerCall call;
   const Activation residual = input(at::zeros({2, 7}, kDouble));
   const Activation x = input(at::randn({2, 5}, kDouble));
-  const Activation between = residual_linear(call.pass, residual, x, first);
-  const Activation y = residual_linear(call.pass, between, x, second);
+  const Activation between = residual_linear(call.pass, residual, x, {first});
+  const Activation y = residual_linear(call.pass, between, x, {second});
   const at::Tensor dy = at::randn_like(y.value);
   y.gradient->add(dy.clone());
   call.tape.run_backward();
@@ -217,7 +268,7 @@ TEST_CASE("a tape keeps what backward reads only where it records, and lets go o
     LayerCall call(mode);
     const at::Tensor x = at::randn({2, 5}, kDouble);
     const Activation y =
-        residual_linear(call.pass, input(at::zeros({2, 7}, kDouble)), input(x), weight);
+        residual_linear(call.pass, input(at::zeros({2, 7}, kDouble)), input(x), {weight});
     CHECK((y.gradient != nullptr) == (mode != Tape::Mode::kNoGradients));
     const auto kept = x.use_count();
     if (mode == Tape::Mode::kRecord) {
@@ -238,8 +289,8 @@ TEST_CASE("bf16 layers stay close to fp32") {
   const ParameterPtr weight = random_parameter({16, 32}, bf16);
   const ParameterPtr down = random_parameter({32, 8}, bf16);
   const auto layer = [&](Pass& pass, const std::vector<Activation>& x) {
-    const Activation gate_up = rms_norm_linear(pass, x[0], norm, 1e-5, weight);
-    return residual_swiglu_linear(pass, x[0], gate_up, down);
+    const Activation gate_up = rms_norm_linear(pass, x[0], norm, 1e-5, {weight});
+    return residual_swiglu_linear(pass, x[0], gate_up, {down});
   };
   const auto reference = [](const Tensors& x, const Tensors& w) {
     const auto wide = [](const at::Tensor& t) { return t.to(at::kFloat); };

@@ -1,4 +1,4 @@
-#include "trainer/model/llama.h"
+#include "trainer/model/decoder.h"
 
 #include "contract/families/family.h"
 #include "trainer/model/head.h"
@@ -36,13 +36,16 @@ class BlockModule : public Module {
         rotary_(std::move(rotary)),
         heads_{.query = config.num_attention_heads,
                .key_value = config.num_key_value_heads,
-               .width = config.head_width()},
+               .width = config.head_width(),
+               .window = config.sliding_window.value_or(0)},
         attention_norm_(parameter("attention_norm")),
-        query_key_value_(parameter("query_key_value")),
-        attention_output_(parameter("attention_output")),
+        query_key_value_(linear("query_key_value")),
+        query_norm_(find_parameter("query_norm")),
+        key_norm_(find_parameter("key_norm")),
+        attention_output_(linear("attention_output")),
         mlp_norm_(parameter("mlp_norm")),
-        gate_up_(parameter("gate_up")),
-        down_(parameter("down")) {}
+        gate_up_(linear("gate_up")),
+        down_(linear("down")) {}
 
   void forward(Pass& pass) override {
     const Activation x_ND = pass.take(kHidden);
@@ -51,12 +54,20 @@ class BlockModule : public Module {
   }
 
  private:
+  Linear linear(const std::string& name) const {
+    return {.weight = parameter(name), .bias = find_parameter(name + "_bias")};
+  }
+
   Activation attend(Pass& pass, const Activation& x_ND) {
     return recomputable(
         pass, CheckpointedPart::kAttention, x_ND, [this](Pass& pass, const Activation& x_ND) {
-          return causal_attention(
-              pass, rms_norm_linear(pass, x_ND, attention_norm_, epsilon_, query_key_value_),
-              pass.batch.input_ids_BT.size(1), heads_, *rotary_);
+          Activation qkv_NE =
+              rms_norm_linear(pass, x_ND, attention_norm_, epsilon_, query_key_value_);
+          if (query_norm_) {
+            qkv_NE = head_norms(pass, std::move(qkv_NE), heads_, query_norm_, key_norm_, epsilon_);
+          }
+          return causal_attention(pass, std::move(qkv_NE), pass.batch.input_ids_BT.size(1), heads_,
+                                  *rotary_);
         });
   }
 
@@ -71,11 +82,13 @@ class BlockModule : public Module {
   std::shared_ptr<RotaryEmbedding> rotary_;
   AttentionHeads heads_;
   ParameterPtr attention_norm_;
-  ParameterPtr query_key_value_;
-  ParameterPtr attention_output_;
+  Linear query_key_value_;
+  ParameterPtr query_norm_;  // null: heads are not normed
+  ParameterPtr key_norm_;
+  Linear attention_output_;
   ParameterPtr mlp_norm_;
-  ParameterPtr gate_up_;
-  ParameterPtr down_;
+  Linear gate_up_;
+  Linear down_;
 };
 
 class HeadModule : public Module {
@@ -107,11 +120,11 @@ class HeadModule : public Module {
 
 }  // namespace
 
-Model make_llama(const ModelConfig& config, at::ScalarType buffer_type) {
+Model make_decoder(const ModelConfig& config, at::ScalarType buffer_type) {
   Model model;
   ParameterPtr tied;
-  const auto rotary =
-      std::make_shared<RotaryEmbedding>(config.head_width(), config.rope_theta, buffer_type);
+  const auto rotary = std::make_shared<RotaryEmbedding>(config.head_width(), config.rope_theta,
+                                                        buffer_type, config.rope_scaling);
   for_each_module(config, [&](const ModuleSpec& spec) {
     if (model.modules.empty()) {
       auto embedding = std::make_unique<EmbeddingModule>(spec, config);
