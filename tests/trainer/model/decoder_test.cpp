@@ -166,7 +166,7 @@ class TextbookDecoder {
 
 TEST_CASE("a step of the modules equals autograd over the whole model") {
   const auto type = GENERATE(at::kDouble, at::kFloat);
-  const double tolerance = type == at::kDouble ? 1e-10 : 1e-5;
+  const double tolerance = type == at::kDouble ? 1e-10 : 5e-5;
   const at::TensorOptions options(type);
   const ModelConfig config = GENERATE(from_range(small_configs()));
   INFO(config.architecture);
@@ -209,7 +209,7 @@ Batch row_of(const Batch& batch, int64_t first, int64_t length) {
 
 TEST_CASE("packed documents give the losses and gradients of the same documents apart") {
   const auto type = GENERATE(at::kDouble, at::kFloat);
-  const double tolerance = type == at::kDouble ? 1e-12 : 2e-6;
+  const double tolerance = type == at::kDouble ? 1e-10 : 5e-5;
   const std::vector<int64_t> lengths = {3, 1, 3, 7, 6, 1};
   Batch packed;
   packed.input_ids_BT = at::randint(50, {3, 7}, at::kLong);
