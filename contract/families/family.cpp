@@ -8,6 +8,7 @@
 #include "contract/families/llama.h"
 #include "contract/families/mistral.h"
 #include "contract/families/qwen.h"
+#include "contract/families/t5.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -40,17 +41,17 @@ double numel_of(const ModuleSpec& module) {
   return count;
 }
 
-// Keys that the family does not take have their defaults.
-void check_keys(const ModelFamily& family, const ModelConfig& config) {
+// Calls visit(key, member, its default) for the keys that the family does not take.
+template <typename Config, typename Visit>
+void for_each_foreign_key(const ModelFamily& family, Config& config, Visit&& visit) {
   static const ModelConfig kDefault;
   std::vector<const void*> defaults;
   ModelConfig::visit_fields(
       kDefault, [&](const char*, const auto& member, auto&&...) { defaults.push_back(&member); });
   auto next = defaults.begin();
-  ModelConfig::visit_fields(config, [&]<typename T>(const char* key, const T& member, auto&&...) {
-    const bool is_default = member == *static_cast<const T*>(*next++);
-    if (is_default || takes_key(family, key)) return;
-    throw ConfigError("", key, "is no key of " + config.architecture + "; leave it out");
+  ModelConfig::visit_fields(config, [&]<typename T>(const char* key, T& member, auto&&...) {
+    const auto& by_default = *static_cast<const std::remove_const_t<T>*>(*next++);
+    if (!takes_key(family, key)) visit(key, member, by_default);
   });
 }
 
@@ -58,10 +59,7 @@ void check_keys(const ModelFamily& family, const ModelConfig& config) {
 
 std::span<const ModelFamily> families() {
   static const ModelFamily kFamilies[] = {
-      llama_family(),
-      mistral_family(),
-      qwen2_family(),
-      qwen3_family(),
+      llama_family(), mistral_family(), qwen2_family(), qwen3_family(), t5_family(),
   };
   return kFamilies;
 }
@@ -91,6 +89,10 @@ ModelConfig read_model_config(const HuggingFaceConfig& file) {
   }
   ModelConfig config = family->read_config(file);
   config.architecture = family->architecture;
+  // Which files may have besides.
+  for_each_foreign_key(*family, config, [](const char*, auto& member, const auto& by_default) {
+    member = by_default;
+  });
   try {
     check_model_config(config);
   } catch (const ConfigError& error) {
@@ -108,7 +110,11 @@ bool takes_key(const ModelFamily& family, std::string_view key) {
 
 void check_model_config(const ModelConfig& config) {
   const ModelFamily& family = family_of(config);
-  check_keys(family, config);
+  for_each_foreign_key(
+      family, config, [&](const char* key, const auto& member, const auto& by_default) {
+        if (member == by_default) return;
+        throw ConfigError("", key, "is no key of " + config.architecture + "; leave it out");
+      });
   family.check(config);
   if (const double count = parameter_count(config); count > kMostParameters) {
     throw ConfigError("", "",

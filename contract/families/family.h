@@ -17,7 +17,8 @@ inline constexpr int64_t kMostParameters = 1'000'000'000'000'000;
 
 // How a family computes, for the trainer (trainer/model/families.h).
 enum class ModelStructure {
-  kDecoder,  // see decoder.h
+  kDecoder,         // see decoder.h
+  kEncoderDecoder,  // see t5.h
 };
 
 struct ModelFamily {

@@ -8,7 +8,7 @@ namespace fsdp {
 using nlohmann::json;
 
 void HuggingFaceConfig::refuse(const std::string& key, const std::string& problem) const {
-  throw ConfigError(file_.string(), key, shortened(problem, kMostOfMessage));
+  throw ConfigError(file_.string(), name_in_file(key), shortened(problem, kMostOfMessage));
 }
 
 void HuggingFaceConfig::require(std::initializer_list<const char*> keys) const {
@@ -23,11 +23,29 @@ void HuggingFaceConfig::require_value(const char* key, const json& allowed) cons
   }
 }
 
+HuggingFaceConfig HuggingFaceConfig::renamed(std::map<std::string, std::string> names) const {
+  HuggingFaceConfig same = *this;
+  same.names_ = std::move(names);
+  return same;
+}
+
+std::string HuggingFaceConfig::name_in_file(const std::string& key) const {
+  const auto found = names_.find(key);
+  return found == names_.end() ? key : found->second;
+}
+
 template <typename T>
 void HuggingFaceConfig::read_value(const std::string& key, const json& value, const Range& range,
                                    T& member) const {
   if constexpr (is_optional<T>) {
     read_value(key, value, range, member.emplace());
+  } else if constexpr (NamedEnum<T>) {
+    const auto known =
+        value.is_string() ? enum_from_name<T>(value.get<std::string>()) : std::nullopt;
+    if (!known) {
+      refuse(key, value.dump() + " is not supported; allowed: " + json(enum_names(T{})).dump());
+    }
+    member = *known;
   } else {
     if constexpr (std::same_as<T, bool>) {
       if (!value.is_boolean()) refuse(key, value.dump() + " is not true or false");
@@ -57,20 +75,13 @@ void HuggingFaceConfig::read_keys(ModelConfig& config) const {
 void HuggingFaceConfig::read_rope_scaling(const std::string& key, const json& rope,
                                           RopeScaling& scaling) const {
   const json type = rope.value("rope_type", rope.value("type", json("default")));
-  const auto known =
-      type.is_string() ? enum_from_name<RopeType>(type.get<std::string>()) : std::nullopt;
-  if (!known) {
-    refuse(key + ".rope_type",
-           type.dump() +
-               " is not supported; allowed: \"default\" (no scaling), \"linear\", "
-               "\"llama3\"");
-  }
-  scaling.type = *known;
+  read_value(key + ".rope_type", type, any_value(), scaling.type);
   RopeScaling::visit_fields(
       scaling, [&]<typename T>(const char* name, T& member, const char*, const Range& range) {
         if constexpr (std::is_arithmetic_v<T>) {
-          const bool is_used = *known == RopeType::kLlama3 ||
-                               (*known == RopeType::kLinear && name == std::string_view("factor"));
+          const bool is_used =
+              scaling.type == RopeType::kLlama3 ||
+              (scaling.type == RopeType::kLinear && name == std::string_view("factor"));
           if (!is_used) return;
           const json value = rope.value(name, json());
           if (value.is_null()) refuse(key + '.' + name, "is missing");

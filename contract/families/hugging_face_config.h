@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "contract/families/model_config.h"
 
@@ -17,14 +19,20 @@ class HuggingFaceConfig {
   HuggingFaceConfig(std::filesystem::path file, nlohmann::json object)
       : file_(std::move(file)), object_(std::move(object)) {}
 
-  bool has(const char* key) const { return object_.contains(key); }
+  bool has(const std::string& key) const { return object_.contains(name_in_file(key)); }
   // null when absent.
-  nlohmann::json find(const char* key) const { return object_.value(key, nlohmann::json()); }
+  nlohmann::json find(const std::string& key) const {
+    return object_.value(name_in_file(key), nlohmann::json());
+  }
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
 
   void require(std::initializer_list<const char*> keys) const;
   // The key is absent, or has the one value that is supported.
   void require_value(const char* key, const nlohmann::json& allowed) const;
+
+  // The same file, read by ModelConfig's names for keys that the family names in its own way:
+  // ModelConfig's name -> the file's.
+  HuggingFaceConfig renamed(std::map<std::string, std::string> names) const;
 
   // Sets what the file has of ModelConfig's keys, within their ranges.
   void read_keys(ModelConfig& config) const;
@@ -39,8 +47,11 @@ class HuggingFaceConfig {
   void read_rope_scaling(const std::string& key, const nlohmann::json& rope,
                          RopeScaling& scaling) const;
 
+  std::string name_in_file(const std::string& key) const;
+
   std::filesystem::path file_;
   nlohmann::json object_;
+  std::map<std::string, std::string> names_;  // see renamed
 };
 
 }  // namespace fsdp

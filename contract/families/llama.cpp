@@ -36,7 +36,8 @@ std::vector<ModuleGroup> llama_modules(const ModelConfig& config) {
 ModelFamily llama_family() {
   return {.architecture = "LlamaForCausalLM",
           .structure = ModelStructure::kDecoder,
-          .own_keys = {"attention_bias", "mlp_bias", "rope_scaling"},
+          .own_keys = {"attention_bias", "mlp_bias", "initializer_range", "max_position_embeddings",
+                       "num_key_value_heads", "rope_scaling", "rope_theta"},
           .read_config = read_llama,
           .write_config = write_llama,
           .check = check_llama,

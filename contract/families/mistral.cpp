@@ -31,7 +31,8 @@ std::vector<ModuleGroup> mistral_modules(const ModelConfig& config) {
 ModelFamily mistral_family() {
   return {.architecture = "MistralForCausalLM",
           .structure = ModelStructure::kDecoder,
-          .own_keys = {"rope_scaling", "sliding_window"},
+          .own_keys = {"initializer_range", "max_position_embeddings", "num_key_value_heads",
+                       "rope_scaling", "rope_theta", "sliding_window"},
           .read_config = read_mistral,
           .write_config = write_mistral,
           .check = check_decoder,

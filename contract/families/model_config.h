@@ -12,6 +12,9 @@ namespace fsdp {
 // The architectures that can be trained, as text of which a key may hold one (see families()).
 Range known_architecture();
 
+enum class FeedForward { kRelu, kGatedGelu };
+constexpr auto enum_names(FeedForward) { return std::array{"relu"sv, "gated-gelu"sv}; }
+
 enum class RopeType { kDefault, kLinear, kLlama3 };
 constexpr auto enum_names(RopeType) { return std::array{"default"sv, "linear"sv, "llama3"sv}; }
 
@@ -65,6 +68,13 @@ struct ModelConfig {
   bool tie_word_embeddings = false;
   int64_t max_position_embeddings = 2048;
   double initializer_range = 0.02;
+  std::optional<int64_t> num_decoder_layers{};
+  FeedForward feed_forward_proj = FeedForward::kRelu;
+  int64_t relative_attention_num_buckets = 32;
+  int64_t relative_attention_max_distance = 128;
+  double dropout_rate = 0;
+  int64_t decoder_start_token_id = 0;
+  int64_t pad_token_id = 0;
 
   // Of one attention head.
   int64_t head_width() const { return head_dim.value_or(hidden_size / num_attention_heads); }
@@ -103,6 +113,20 @@ struct ModelConfig {
           from_to(1, 1e8));
     visit("initializer_range", self.initializer_range, "Standard deviation of random weights.",
           from_to(0, 1));
+    visit("num_decoder_layers", self.num_decoder_layers,
+          "T5: blocks of the decoder; absent: as many as num_hidden_layers.", from_to(1, 1e5));
+    visit("feed_forward_proj", self.feed_forward_proj,
+          "T5: what stands between the products of a block's last layer.", any_value());
+    visit("relative_attention_num_buckets", self.relative_attention_num_buckets,
+          "T5: kinds of distances between tokens that attention tells apart.", from_to(4, 1e6));
+    visit("relative_attention_max_distance", self.relative_attention_max_distance,
+          "T5: distances from here on are one kind.", from_to(2, 1e8));
+    visit("dropout_rate", self.dropout_rate,
+          "T5: which part of activations is dropped in training.", from_to_below(0, 1));
+    visit("decoder_start_token_id", self.decoder_start_token_id,
+          "T5: what the decoder reads first.", from_to(0, 1e8));
+    visit("pad_token_id", self.pad_token_id, "T5: what fills the rows of a batch.",
+          from_to(0, 1e8));
   }
 };
 

@@ -16,9 +16,7 @@ ModelConfig read_qwen(const HuggingFaceConfig& file, ModelConfig defaults) {
       file.refuse("layer_types", layer.dump() + " is not supported; allowed: \"full_attention\"");
     }
   }
-  ModelConfig config = read_decoder_config(file, std::move(defaults));
-  config.sliding_window.reset();  // which files give besides
-  return config;
+  return read_decoder_config(file, std::move(defaults));
 }
 
 ModelConfig read_qwen2(const HuggingFaceConfig& file) {
@@ -58,7 +56,8 @@ std::vector<ModuleGroup> qwen3_modules(const ModelConfig& config) {
 ModelFamily qwen2_family() {
   return {.architecture = "Qwen2ForCausalLM",
           .structure = ModelStructure::kDecoder,
-          .own_keys = {"rope_scaling"},
+          .own_keys = {"initializer_range", "max_position_embeddings", "num_key_value_heads",
+                       "rope_scaling", "rope_theta"},
           .read_config = read_qwen2,
           .write_config = write_qwen2,
           .check = check_decoder,
@@ -69,7 +68,8 @@ ModelFamily qwen2_family() {
 ModelFamily qwen3_family() {
   return {.architecture = "Qwen3ForCausalLM",
           .structure = ModelStructure::kDecoder,
-          .own_keys = {"attention_bias", "rope_scaling"},
+          .own_keys = {"attention_bias", "initializer_range", "max_position_embeddings",
+                       "num_key_value_heads", "rope_scaling", "rope_theta"},
           .read_config = read_qwen3,
           .write_config = write_qwen3,
           .check = check_decoder,

@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// But for those that exclude one of these, or cannot be with it: see the two below.
+// But for those that exclude one of these, or cannot be with it: see those below.
 RunSpec with_every_value_changed() {
   return applied(R"(
 model:
@@ -57,6 +57,15 @@ environment: ["NCCL_ALGO=Ring"]
 
 RunSpec with_another_architecture() {
   return applied("model.config: {architecture: MistralForCausalLM, sliding_window: 64}");
+}
+
+RunSpec with_an_encoder() {
+  return applied(R"(
+model.config: {architecture: T5ForConditionalGeneration, num_decoder_layers: 3,
+               feed_forward_proj: gated-gelu, relative_attention_num_buckets: 8,
+               relative_attention_max_distance: 20, dropout_rate: 0.1, decoder_start_token_id: 1,
+               pad_token_id: 2}
+)");
 }
 
 RunSpec with_the_others_changed() {
@@ -293,9 +302,9 @@ TEST_CASE("a layer says where it gives a key") {
 }
 
 TEST_CASE("a specification survives being written and read") {
-  for (const RunSpec& spec :
-       {resolved(RunSpec{}), resolved(with_every_value_changed()),
-        resolved(with_the_others_changed()), resolved(with_another_architecture())}) {
+  for (const RunSpec& spec : {resolved(RunSpec{}), resolved(with_every_value_changed()),
+                              resolved(with_the_others_changed()),
+                              resolved(with_another_architecture()), resolved(with_an_encoder())}) {
     const TemporaryFolder folder;
     CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))) == spec);
   }
@@ -314,14 +323,16 @@ TEST_CASE("the specifications of these tests leave no key as it is by default") 
   const std::vector<std::string> one = lines_of(to_yaml(with_every_value_changed()));
   const std::vector<std::string> other = lines_of(to_yaml(with_the_others_changed()));
   const std::vector<std::string> third = lines_of(to_yaml(with_another_architecture()));
+  const std::vector<std::string> fourth = lines_of(to_yaml(with_an_encoder()));
   REQUIRE(one.size() == by_default.size());
   REQUIRE(other.size() == by_default.size());
   REQUIRE(third.size() == by_default.size());
+  REQUIRE(fourth.size() == by_default.size());
   std::vector<std::string> unchanged;
   for (size_t i = 0; i < by_default.size(); ++i) {
     const bool is_section = by_default[i].ends_with(':');
     if (!is_section && by_default[i] == one[i] && by_default[i] == other[i] &&
-        by_default[i] == third[i]) {
+        by_default[i] == third[i] && by_default[i] == fourth[i]) {
       unchanged.push_back(by_default[i]);
     }
   }

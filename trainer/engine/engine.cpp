@@ -7,10 +7,6 @@
 namespace fsdp {
 namespace {
 
-at::Generator generator_of(const Batch& batch) {
-  return at::globalContext().defaultGenerator(batch.input_ids_BT.device());
-}
-
 // Below it operations are not recorded for autograd, as inside PyTorch's own operators.
 using WithoutAutograd = at::AutoDispatchBelowADInplaceOrView;
 
@@ -105,7 +101,6 @@ void Engine::forward_module(int module, int unit, const Batch& batch, Activation
     return;
   }
   kept.before = activations;
-  if (model_.modules[module]->is_random()) kept.random_state = generator_of(batch).get_state();
   Tape forgotten(Tape::Mode::kForget);
   run_module(module, unit, batch, forgotten, activations);
   kept.after = activations;
@@ -131,20 +126,11 @@ void Engine::backward_module(int module, int unit, const Batch& batch) {
                [&] { kept_[module].tape.run_backward(); });
 }
 
-// With the random numbers of its forward; what comes after draws as if nothing was repeated.
 void Engine::recompute(int module, int unit, const Batch& batch) {
   Kept& kept = kept_[module];
   kept.tape = Tape(Tape::Mode::kRecord);
   Activations activations = kept.before;
-  if (kept.random_state.defined()) {
-    at::Generator generator = generator_of(batch);
-    const at::Tensor outer_state = generator.get_state();
-    generator.set_state(std::exchange(kept.random_state, {}));
-    run_module(module, unit, batch, kept.tape, activations);
-    generator.set_state(outer_state);
-  } else {
-    run_module(module, unit, batch, kept.tape, activations);
-  }
+  run_module(module, unit, batch, kept.tape, activations);
   hand_over_gradients(kept.before, kept.after, activations);
   kept.before.clear();
   kept.after.clear();

@@ -46,10 +46,9 @@ class Engine {
   struct Kept {
     Tape tape{Tape::Mode::kNoGradients};
     // Of a module that is recomputed: the activations before and after its forward, the latter for
-    // their gradients, and the random numbers' state before it, where it draws any.
+    // their gradients.
     Activations before;
     Activations after;
-    at::Tensor random_state;
   };
 
   at::Tensor forward(const Batch& batch);

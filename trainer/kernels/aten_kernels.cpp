@@ -2,6 +2,7 @@
 
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
+#include "trainer/kernels/wide_type.h"
 
 // In libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
 namespace at::native {
@@ -30,11 +31,6 @@ bool has_mkldnn_matmul() {
 #else
   return false;
 #endif
-}
-
-// What narrower types are normalised in, and exponentiated.
-at::ScalarType wide_type(const at::Tensor& x) {
-  return at::isReducedFloatingType(x.scalar_type()) ? at::kFloat : x.scalar_type();
 }
 
 // x * factor * weight, rounded to the type of x after each, like Hugging Face's LlamaRMSNorm.
@@ -204,6 +200,29 @@ Kernels::SwigluGradients AtenKernels::swiglu_backward(at::Tensor dh_NF,
   dh_NF.mul_(up_NF);
   at::silu_backward_out(d_gate_NF, dh_NF, gate_NF);
   return {h_NF, d_gate_up_N2F};
+}
+
+at::Tensor AtenKernels::relu(const at::Tensor& x_NF) { return x_NF.clamp_min(0); }
+
+at::Tensor AtenKernels::relu_backward(at::Tensor dy_NF, const at::Tensor& x_NF) {
+  return dy_NF.masked_fill_(x_NF.le(0), 0);
+}
+
+at::Tensor AtenKernels::gated_gelu(const at::Tensor& gate_up_N2F) {
+  const int64_t width = gate_up_N2F.size(1) / 2;
+  at::Tensor h_NF = at::gelu(gate_up_N2F.narrow(1, 0, width), "tanh");
+  return h_NF.mul_(gate_up_N2F.narrow(1, width, width));
+}
+
+at::Tensor AtenKernels::gated_gelu_backward(const at::Tensor& dh_NF,
+                                            const at::Tensor& gate_up_N2F) {
+  const int64_t width = dh_NF.size(1);
+  const at::Tensor gate_NF = gate_up_N2F.narrow(1, 0, width);
+  const at::Tensor up_NF = gate_up_N2F.narrow(1, width, width);
+  at::Tensor d_gate_up_N2F = at::empty_like(gate_up_N2F);
+  d_gate_up_N2F.narrow(1, 0, width).copy_(at::gelu_backward(dh_NF * up_NF, gate_NF, "tanh"));
+  d_gate_up_N2F.narrow(1, width, width).copy_(at::gelu(gate_NF, "tanh").mul_(dh_NF));
+  return d_gate_up_N2F;
 }
 
 at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor& token_ids_N) {

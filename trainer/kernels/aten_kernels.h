@@ -32,6 +32,18 @@ class AtenKernels : public Kernels {
   at::Tensor attention_backward(const at::Tensor& dout, Attention forward,
                                 const AttentionHeads& heads, const RotaryTable& table) override;
 
+  Attention biased_attention(const BiasedAttention& call, bool for_backward) override;
+  BiasedAttentionGradients biased_attention_backward(const at::Tensor& dout,
+                                                     const Attention& forward,
+                                                     const BiasedAttention& call) override;
+
+  at::Tensor relu(const at::Tensor& x_NF) override;
+  at::Tensor relu_backward(at::Tensor dy_NF, const at::Tensor& x_NF) override;
+  at::Tensor gated_gelu(const at::Tensor& gate_up_N2F) override;
+  at::Tensor gated_gelu_backward(const at::Tensor& dh_NF, const at::Tensor& gate_up_N2F) override;
+
+  at::Tensor dropped(const at::Tensor& x, const Dropout& dropout) override;
+
   at::Tensor embedding(const at::Tensor& weight_VD, const at::Tensor& token_ids_N) override;
   void embedding_backward(const at::Tensor& dy_ND, const at::Tensor& token_ids_N,
                           GradientBuffer& dweight_VD) override;

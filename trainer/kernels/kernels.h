@@ -40,6 +40,11 @@ struct AttentionHeads {
   int64_t window = 0;
 };
 
+struct Dropout {
+  double probability = 0;  // below 1
+  uint64_t seed = 0;
+};
+
 // What of the rotary embedding a device reads, and of which tokens it is; made by
 // Kernels::rotary_table.
 struct RotaryTable {
@@ -113,6 +118,45 @@ class Kernels {
   // The gradient of qkv_NE. `forward` is consumed.
   virtual at::Tensor attention_backward(const at::Tensor& dout, Attention forward,
                                         const AttentionHeads& heads, const RotaryTable& table) = 0;
+
+  // The attention of T5 (Raffel et al. 2020): softmax(q k^T + bias) v of each head, not scaled.
+  struct BiasedAttention {
+    at::Tensor q_BTHW;
+    at::Tensor k_BSHW;
+    at::Tensor v_BSHW;
+    at::Tensor bias_HTS;  // undefined: none
+    at::Tensor
+        key_counts_B;  // int64, at least 1: keys from there on are not seen; undefined: all are
+    bool is_causal = false;  // query t sees keys up to t
+    Dropout dropout{};       // of the softmax
+  };
+  // out: [B * T, H * W].
+  virtual Attention biased_attention(const BiasedAttention& call, bool for_backward) = 0;
+  // In the types of q, k and v; that of the bias, where there is one, in fp32 (fp64 for fp64).
+  struct BiasedAttentionGradients {
+    at::Tensor dq_BTHW;
+    at::Tensor dk_BSHW;
+    at::Tensor dv_BSHW;
+    at::Tensor dbias_HTS;
+  };
+  virtual BiasedAttentionGradients biased_attention_backward(const at::Tensor& dout,
+                                                             const Attention& forward,
+                                                             const BiasedAttention& call) = 0;
+
+  // --- ReLU; GELU by tanh (Hendrycks and Gimpel 2016) times the second half of the columns ---
+
+  virtual at::Tensor relu(const at::Tensor& x_NF) = 0;
+  // dy_NF is consumed.
+  virtual at::Tensor relu_backward(at::Tensor dy_NF, const at::Tensor& x_NF) = 0;
+  virtual at::Tensor gated_gelu(const at::Tensor& gate_up_N2F) = 0;
+  virtual at::Tensor gated_gelu_backward(const at::Tensor& dh_NF,
+                                         const at::Tensor& gate_up_N2F) = 0;
+
+  // --- dropout (Srivastava et al. 2014) ---
+
+  // x with elements dropped, and the others scaled by 1 / (1 - probability); which ones follows
+  // from the seed and the shape alone. Its gradient is the same of dy.
+  virtual at::Tensor dropped(const at::Tensor& x, const Dropout& dropout) = 0;
 
   // --- embedding ---
 

@@ -102,14 +102,7 @@ class HeadModule : public Module {
 
   void forward(Pass& pass) override {
     const Activation h_ND = rms_norm(pass, pass.take(kHidden), norm_, epsilon_);
-    const at::Tensor labels_N = pass.batch.labels_BT.flatten();
-    const CrossEntropyOptions options{.loss_scale = pass.batch.loss_scale,
-                                      .gradient_scale = pass.batch.gradient_scale};
-    const at::Tensor loss =
-        pass.tape.wants_gradients()
-            ? linear_cross_entropy(pass, h_ND, labels_N, weight_, options)
-            : evaluate_cross_entropy(pass, h_ND.value, labels_N, weight_, options);
-    pass.activations[kLoss] = {.value = loss};
+    pass.activations[kLoss] = {.value = loss_of(pass, h_ND, weight_)};
   }
 
  private:

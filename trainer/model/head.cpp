@@ -106,4 +106,13 @@ at::Tensor evaluate_cross_entropy(Pass& pass, const at::Tensor& h_ND, const at::
   return at::stack({loss, right.to(at::kFloat)});
 }
 
+at::Tensor loss_of(Pass& pass, const Activation& h_ND, const ParameterPtr& weight_VD) {
+  const at::Tensor labels_N = pass.batch.labels_BT.flatten();
+  const CrossEntropyOptions options{.loss_scale = pass.batch.loss_scale,
+                                    .gradient_scale = pass.batch.gradient_scale};
+  return pass.tape.wants_gradients()
+             ? linear_cross_entropy(pass, h_ND, labels_N, weight_VD, options)
+             : evaluate_cross_entropy(pass, h_ND.value, labels_N, weight_VD, options);
+}
+
 }  // namespace fsdp

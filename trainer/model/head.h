@@ -26,4 +26,8 @@ at::Tensor evaluate_cross_entropy(Pass& pass, const at::Tensor& h_ND, const at::
                                   const ParameterPtr& weight_VD,
                                   const CrossEntropyOptions& options);
 
+// The loss of a batch's labels as the last module writes it (see Module::forward): one of the two
+// above.
+at::Tensor loss_of(Pass& pass, const Activation& h_ND, const ParameterPtr& weight_VD);
+
 }  // namespace fsdp

@@ -119,6 +119,36 @@ Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPt
   });
 }
 
+Activation linear(Pass& pass, const Activation& x_ND, const Linear& linear) {
+  Kernels& kernels = pass.kernels;
+  return pass.tape.record(product(kernels, x_ND.value, linear),
+                          [&kernels, x_ND = x_ND.saved(), linear](const at::Tensor& dy_NO) {
+                            const at::Tensor value_ND = x_ND.saved_value();
+                            write_gradients(kernels, dy_NO, value_ND, linear);
+                            const at::Tensor dx_ND = at::empty_like(value_ND);
+                            kernels.multiply(dx_ND, dy_NO, linear.weight->value);
+                            x_ND.gradient->add(dx_ND);
+                          });
+}
+
+Activation add(Pass& pass, const Activation& residual_ND, const Activation& x_ND) {
+  return pass.tape.record(
+      residual_ND.value + x_ND.value,
+      [residual = residual_ND.gradient, x = x_ND.gradient](const at::Tensor& dy_ND) {
+        x->add(dy_ND.clone());
+        residual->add(dy_ND);
+      });
+}
+
+Activation dropout(Pass& pass, const Activation& x_ND, const Dropout& dropout) {
+  if (dropout.probability == 0 || !pass.tape.wants_gradients()) return x_ND;
+  Kernels& kernels = pass.kernels;
+  return pass.tape.record(kernels.dropped(x_ND.value, dropout),
+                          [&kernels, x = x_ND.gradient, dropout](const at::Tensor& dy_ND) {
+                            x->add(kernels.dropped(dy_ND, dropout));
+                          });
+}
+
 Activation head_norms(Pass& pass, Activation qkv_NE, const AttentionHeads& heads,
                       const ParameterPtr& query_weight_W, const ParameterPtr& key_weight_W,
                       double epsilon) {

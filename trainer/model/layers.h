@@ -36,6 +36,16 @@ Activation rms_norm(Pass& pass, const Activation& x_ND, const ParameterPtr& weig
 Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPtr& norm_weight_D,
                            double epsilon, const Linear& linear);
 
+// linear(x). Saves x.
+Activation linear(Pass& pass, const Activation& x_ND, const Linear& linear);
+
+// residual + x. Saves nothing; the gradient of both is the output's.
+Activation add(Pass& pass, const Activation& residual_ND, const Activation& x_ND);
+
+// x with elements dropped (see Kernels::dropped), or x itself where nothing is dropped: without
+// gradients, or with a probability of 0. Saves nothing.
+Activation dropout(Pass& pass, const Activation& x_ND, const Dropout& dropout);
+
 // The RMSNorm of every query head and of every key head, of qkv_NE, which is consumed. Saves its
 // queries and keys and one number for each.
 Activation head_norms(Pass& pass, Activation qkv_NE, const AttentionHeads& heads,

@@ -59,6 +59,11 @@ struct Batch {
   // Null: every row is one document. Whoever makes the batch gives the last token of a document no
   // label, where that would be the first token of the next one.
   DocumentsPtr documents = nullptr;
+  // Of an encoder and a decoder: input_ids are the encoder's, these the decoder's, int64, as many
+  // as labels; and how many of each row's input_ids are not padding, int64.
+  at::Tensor decoder_input_ids_BT{};
+  at::Tensor input_counts_B{};
+  uint64_t seed = 0;  // what the micro-batch's dropout follows from
 };
 
 // The names of activations.
@@ -94,9 +99,6 @@ class Module {
   bool is_shared() const { return is_shared_; }
   // Whether activation checkpointing applies to it.
   bool is_block() const { return is_block_; }
-  // Whether its forward draws random numbers (dropout).
-  virtual bool is_random() const { return false; }
-
   // Reads and writes pass.activations.
   //
   // The last module writes kLoss, 0-dimensional and fp32: the sum over this micro-batch's labels

@@ -3,6 +3,7 @@
 
 #include "contract/families/family.h"
 #include "tests/trainer/model/gradient_check.h"
+#include "tests/trainer/model/model_step.h"
 #include "trainer/model/families.h"
 
 namespace fsdp {
@@ -40,15 +41,6 @@ std::vector<ModelConfig> small_configs() {
           qwen3};
 }
 
-void attach_parameters(Model& model, const at::TensorOptions& options) {
-  for (const auto& module : model.modules) {
-    for (const ParameterPtr& parameter : module->parameters()) {
-      parameter->value = at::randn(parameter->shape(), options).mul_(0.2);
-      parameter->gradient.tensor = at::full(parameter->shape(), std::nan(""), options);
-    }
-  }
-}
-
 Batch some_batch(at::Device device = at::kCPU) {
   Batch batch;
   batch.input_ids_BT = at::randint(50, {2, 7}, at::kLong).to(device);
@@ -57,43 +49,6 @@ Batch some_batch(at::Device device = at::kCPU) {
   batch.labels_BT = batch.labels_BT.to(device);
   batch.loss_scale = 1.0 / 11;
   return batch;
-}
-
-// The step as the engine takes it: a tape for each module. Returns what the last one wrote.
-at::Tensor forward_and_backward(Model& model, const Batch& batch,
-                                Tape::Mode mode = Tape::Mode::kRecord) {
-  AtenKernels kernels(at::kCPU);
-  Activations activations;
-  std::vector<Tape> tapes(model.modules.size(), Tape(mode));
-  for (size_t i = 0; i < model.modules.size(); ++i) {
-    Pass pass{kernels, batch, tapes[i], activations};
-    model.modules[i]->forward(pass);
-  }
-  for (size_t i = model.modules.size(); i-- > 0;) tapes[i].run_backward();
-  return activations.at(kLoss).value;
-}
-
-std::map<std::string, at::Tensor> by_name(
-    const Model& model, const std::function<at::Tensor(const Parameter&)>& tensor_of) {
-  std::map<std::string, at::Tensor> tensors;
-  for (const auto& module : model.modules) {
-    for (const ParameterPtr& parameter : module->parameters()) {
-      int64_t row = 0;
-      for (const NamedTensor& tensor : parameter->tensors()) {
-        tensors[tensor.name] = tensor_of(*parameter).narrow(0, row, tensor.shape[0]);
-        row += tensor.shape[0];
-      }
-    }
-  }
-  return tensors;
-}
-
-std::map<std::string, at::Tensor> values_of(const Model& model) {
-  return by_name(model, [](const Parameter& parameter) { return parameter.value; });
-}
-
-std::map<std::string, at::Tensor> gradients_of(const Model& model) {
-  return by_name(model, [](const Parameter& parameter) { return parameter.gradient.tensor; });
 }
 
 // A decoder in plain operations, from tensors by their checkpoint names.
@@ -231,11 +186,7 @@ TEST_CASE("packed documents give the losses and gradients of the same documents 
   }
   auto expected = gradients_of(model);
   for (auto& [name, gradient] : expected) gradient = gradient.clone();
-  for (const auto& module : model.modules) {
-    for (const ParameterPtr& parameter : module->parameters()) {
-      parameter->gradient.is_written = false;
-    }
-  }
+  forget_gradients(model);
 
   CHECK(relative_error(forward_and_backward(model, packed), loss) < 1e-6);
   for (const auto& [name, gradient] : gradients_of(model)) {

@@ -17,6 +17,7 @@ namespace fsdp {
 namespace {
 
 constexpr int64_t kVocabulary = 96;
+constexpr const char* kEncoderDecoder = "T5ForConditionalGeneration";
 
 RunSpec small_run() {
   RunSpec spec;
@@ -64,6 +65,19 @@ class CurrentOperation {
   static inline std::vector<std::string> names_;
 };
 
+Batch some_batch(const ModelConfig& config, at::Device device) {
+  const auto tokens = at::TensorOptions(at::kLong).device(device);
+  Batch batch{.input_ids_BT = at::zeros({2, 32}, tokens),
+              .labels_BT = at::zeros({2, 32}, tokens),
+              .loss_scale = 1.0 / 256};
+  if (config.architecture == kEncoderDecoder) {
+    batch.decoder_input_ids_BT = at::zeros({2, 20}, tokens);
+    batch.labels_BT = at::zeros({2, 20}, tokens);
+    batch.input_counts_B = at::full({2}, 30, tokens);
+  }
+  return batch;
+}
+
 // Of no lengths: every row is one document.
 using DocumentLengths = std::vector<int64_t>;
 
@@ -76,10 +90,7 @@ std::vector<Allocation> allocations(const RunSpec& spec, const DocumentLengths& 
   {
     TrainingStep step(spec, spec.model.config, backend, mesh, world,
                       [](const Parameter&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
-    const auto tokens = at::TensorOptions(at::kLong).device(backend.device());
-    const Batch batch{.input_ids_BT = at::zeros({2, 32}, tokens),
-                      .labels_BT = at::zeros({2, 32}, tokens),
-                      .loss_scale = 1.0 / 256};
+    const Batch batch = some_batch(spec.model.config, backend.device());
     std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
     const CurrentOperation operation;
     counter.set_observer([&](int64_t bytes) { log.push_back({bytes, operation.name()}); });
@@ -186,6 +197,30 @@ TEST_CASE("and with every offload, accumulation, checkpointing, wrap and way to 
       spec.optimizer.kind = kind;
       check_same_allocations(spec);
     }
+  }
+}
+
+TEST_CASE("and with an encoder, dropout and every part recomputed") {
+  for (RunSpec spec : runs_of_all_strategies()) {
+    spec.model.config = {.architecture = kEncoderDecoder,
+                         .num_hidden_layers = 2,
+                         .hidden_size = 64,
+                         .intermediate_size = 96,
+                         .num_attention_heads = 4,
+                         .head_dim = 20,
+                         .vocab_size = kVocabulary,
+                         .tie_word_embeddings = true,
+                         .dropout_rate = 0.1};
+    for (const CheckpointedPart part :
+         {CheckpointedPart::kBlock, CheckpointedPart::kMlp, CheckpointedPart::kAttention}) {
+      spec.activation_checkpointing = {.every = 1, .what = part};
+      check_same_allocations(spec);
+    }
+    spec.activation_checkpointing = {};
+    spec.batch.gradient_accumulation_steps = 2;
+    spec.precision.kind = PrecisionKind::kBf16Mixed;
+    spec.model.config.feed_forward_proj = FeedForward::kGatedGelu;
+    check_same_allocations(spec);
   }
 }
 

@@ -1,0 +1,205 @@
+#include "contract/families/t5.h"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// ModelConfig's names of what T5Config names in its own way.
+const std::map<std::string, std::string> kNames = {
+    {"hidden_size", "d_model"},           {"head_dim", "d_kv"},
+    {"intermediate_size", "d_ff"},        {"num_hidden_layers", "num_layers"},
+    {"num_attention_heads", "num_heads"}, {"rms_norm_eps", "layer_norm_epsilon"},
+};
+
+ModelConfig read_t5(const HuggingFaceConfig& file) {
+  ModelConfig config{.head_dim = 64,  // T5Config's defaults
+                     .rms_norm_eps = 1e-6,
+                     .tie_word_embeddings = true,
+                     .dropout_rate = 0.1};
+  const HuggingFaceConfig renamed = file.renamed(kNames);
+  renamed.require({"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                   "vocab_size"});
+  renamed.read_keys(config);
+  return config;
+}
+
+ordered_json write_t5(const ModelConfig& config) {
+  return {{"architectures", {config.architecture}},
+          {"model_type", "t5"},
+          {"is_encoder_decoder", true},
+          {"d_model", config.hidden_size},
+          {"d_kv", config.head_width()},
+          {"d_ff", config.intermediate_size},
+          {"num_layers", config.num_hidden_layers},
+          {"num_decoder_layers", config.num_decoder_layers.value_or(config.num_hidden_layers)},
+          {"num_heads", config.num_attention_heads},
+          {"vocab_size", config.vocab_size},
+          {"feed_forward_proj", name_of(config.feed_forward_proj)},
+          {"relative_attention_num_buckets", config.relative_attention_num_buckets},
+          {"relative_attention_max_distance", config.relative_attention_max_distance},
+          {"dropout_rate", config.dropout_rate},
+          {"layer_norm_epsilon", config.rms_norm_eps},
+          {"tie_word_embeddings", config.tie_word_embeddings},
+          {"decoder_start_token_id", config.decoder_start_token_id},
+          {"pad_token_id", config.pad_token_id}};
+}
+
+void check_t5(const ModelConfig& config) {
+  if (!config.head_dim && config.hidden_size % config.num_attention_heads != 0) {
+    throw ConfigError("", "num_attention_heads",
+                      std::to_string(config.num_attention_heads) + " does not divide hidden_size " +
+                          std::to_string(config.hidden_size) + "; give head_dim");
+  }
+  for (const auto& [key, id] : {std::pair{"decoder_start_token_id", config.decoder_start_token_id},
+                                std::pair{"pad_token_id", config.pad_token_id}}) {
+    if (id < config.vocab_size) continue;
+    throw ConfigError("", key,
+                      std::to_string(id) + " is not in the vocabulary; allowed: 0 to " +
+                          std::to_string(config.vocab_size - 1));
+  }
+  if (config.relative_attention_max_distance <= config.relative_attention_num_buckets / 2) {
+    throw ConfigError("", "relative_attention_max_distance",
+                      std::to_string(config.relative_attention_max_distance) +
+                          " is not above half of relative_attention_num_buckets " +
+                          std::to_string(config.relative_attention_num_buckets));
+  }
+}
+
+// Random weights as T5PreTrainedModel draws them, of that standard deviation.
+ParameterSpec weight_spec(std::string name, std::vector<NamedTensor> tensors,
+                          double standard_deviation) {
+  return {.name = std::move(name),
+          .tensors = std::move(tensors),
+          .standard_deviation = standard_deviation};
+}
+
+ParameterSpec norm_spec(const ModelConfig& config, std::string name, std::string module) {
+  return {.name = std::move(name),
+          .tensors = {{std::move(module) + ".weight", {config.hidden_size}}},
+          .initialization = Initialization::kOnes,
+          .role = ParameterRole::kNorm};
+}
+
+double inverse_root(double size) { return 1 / std::sqrt(size); }
+
+// `prefix`: of the parameters' names. `layer`: the layer's name in the checkpoint.
+void add_attention(ModuleSpec& block, const ModelConfig& config, const std::string& prefix,
+                   const std::string& layer, const std::string& attention) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t inner = config.num_attention_heads * config.head_width();
+  const auto width = static_cast<double>(hidden);
+  const std::string name = layer + '.' + attention + '.';
+  const std::string norm = prefix.empty() ? "attention_norm" : prefix + "norm";
+  const std::string output = prefix.empty() ? "attention_output" : prefix + "output";
+  block.parameters.push_back(norm_spec(config, norm, layer + ".layer_norm"));
+  block.parameters.push_back(weight_spec(prefix + "query", {{name + "q.weight", {inner, hidden}}},
+                                         inverse_root(width * config.head_width())));
+  block.parameters.push_back(
+      weight_spec(prefix + "key_value",
+                  {{name + "k.weight", {inner, hidden}}, {name + "v.weight", {inner, hidden}}},
+                  inverse_root(width)));
+  block.parameters.push_back(
+      weight_spec(output, {{name + "o.weight", {hidden, inner}}}, inverse_root(inner)));
+}
+
+void add_feed_forward(ModuleSpec& block, const ModelConfig& config, const std::string& layer) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t inner = config.intermediate_size;
+  const std::string name = layer + ".DenseReluDense.";
+  const bool is_gated = config.feed_forward_proj == FeedForward::kGatedGelu;
+  std::vector<NamedTensor> wi{{name + (is_gated ? "wi_0.weight" : "wi.weight"), {inner, hidden}}};
+  if (is_gated) wi.push_back({name + "wi_1.weight", {inner, hidden}});
+  block.parameters.push_back(norm_spec(config, "mlp_norm", layer + ".layer_norm"));
+  block.parameters.push_back(weight_spec("wi", std::move(wi), inverse_root(hidden)));
+  block.parameters.push_back(
+      weight_spec("wo", {{name + "wo.weight", {hidden, inner}}}, inverse_root(inner)));
+}
+
+ModuleSpec t5_block(const ModelConfig& config, const std::string& stack, int64_t index) {
+  const std::string name = stack + ".block." + std::to_string(index);
+  const std::string layer = name + ".layer.";
+  const bool is_decoder = stack == "decoder";
+  ModuleSpec block{.name = name, .is_block = true};
+  if (index == 0) {
+    ParameterSpec bias =
+        weight_spec("relative_bias",
+                    {{layer + "0.SelfAttention.relative_attention_bias.weight",
+                      {config.relative_attention_num_buckets, config.num_attention_heads}}},
+                    inverse_root(config.hidden_size));
+    bias.role = ParameterRole::kBias;
+    block.parameters.push_back(std::move(bias));
+  }
+  add_attention(block, config, "", layer + "0", "SelfAttention");
+  if (is_decoder) add_attention(block, config, "cross_", layer + "1", "EncDecAttention");
+  add_feed_forward(block, config, layer + (is_decoder ? "2" : "1"));
+  return block;
+}
+
+// The first block has a parameter more than the others.
+void add_blocks(std::vector<ModuleGroup>& groups, const ModelConfig& config,
+                const std::string& stack, int64_t count) {
+  groups.push_back({.module = [=](int64_t) { return t5_block(config, stack, 0); }});
+  if (count == 1) return;
+  groups.push_back({.count = count - 1,
+                    .module = [=](int64_t index) { return t5_block(config, stack, index + 1); }});
+}
+
+ModuleSpec t5_head(const ModelConfig& config) {
+  ModuleSpec module{.name = "lm_head",
+                    .parameters = {norm_spec(config, "norm", "decoder.final_layer_norm")}};
+  if (!config.tie_word_embeddings) {
+    module.parameters.push_back(
+        weight_spec("weight", {{"lm_head.weight", {config.vocab_size, config.hidden_size}}}, 1));
+  }
+  return module;
+}
+
+std::vector<ModuleGroup> t5_modules(const ModelConfig& config) {
+  std::vector<ModuleGroup> groups{{.module = [=](int64_t) {
+    return ModuleSpec{
+        .name = "shared",
+        .parameters = {weight_spec(
+            "weight", {{"shared.weight", {config.vocab_size, config.hidden_size}}}, 1)}};
+  }}};
+  add_blocks(groups, config, "encoder", config.num_hidden_layers);
+  groups.push_back({.module = [=](int64_t) {
+    return ModuleSpec{.name = "encoder.final_layer_norm",
+                      .parameters = {norm_spec(config, "weight", "encoder.final_layer_norm")}};
+  }});
+  add_blocks(groups, config, "decoder",
+             config.num_decoder_layers.value_or(config.num_hidden_layers));
+  groups.push_back({.module = [=](int64_t) { return t5_head(config); }});
+  return groups;
+}
+
+// The embedding under its other names; a table that early checkpoints have and nothing reads.
+bool may_be_left_by_t5(const ModelConfig& config, std::string_view tensor) {
+  return tensor == "encoder.embed_tokens.weight" || tensor == "decoder.embed_tokens.weight" ||
+         tensor.ends_with(".EncDecAttention.relative_attention_bias.weight") ||
+         (config.tie_word_embeddings && tensor == "lm_head.weight");
+}
+
+}  // namespace
+
+ModelFamily t5_family() {
+  return {.architecture = "T5ForConditionalGeneration",
+          .structure = ModelStructure::kEncoderDecoder,
+          .own_keys = {"num_decoder_layers", "feed_forward_proj", "relative_attention_num_buckets",
+                       "relative_attention_max_distance", "dropout_rate", "decoder_start_token_id",
+                       "pad_token_id"},
+          .read_config = read_t5,
+          .write_config = write_t5,
+          .check = check_t5,
+          .modules = t5_modules,
+          .may_be_left = may_be_left_by_t5};
+}
+
+}  // namespace fsdp

@@ -1,0 +1,27 @@
+#include <ATen/ATen.h>
+
+#include <mutex>
+
+#include "trainer/kernels/aten_kernels.h"
+#include "trainer/kernels/launch.h"
+
+namespace fsdp {
+
+// libtorch's own dropout draws as vectors that depend on where a tensor lies in memory; what
+// bernoulli_ draws for a tensor of its own depends on the seed and the number of elements.
+at::Tensor AtenKernels::dropped(const at::Tensor& x, const Dropout& dropout) {
+  at::Tensor y = at::empty(x.sizes(), x.options());
+  launch("dropout", {x}, {y}, [&] {
+    at::Generator generator = at::globalContext().defaultGenerator(x.device());
+    const at::Tensor is_kept = at::empty(x.sizes(), x.options().dtype(at::kBool));
+    {
+      const std::lock_guard lock(generator.mutex());
+      generator.set_current_seed(dropout.seed);
+    }
+    is_kept.bernoulli_(1 - dropout.probability, generator);
+    at::native_dropout_backward_out(y, x, is_kept, 1 / (1 - dropout.probability));
+  });
+  return y;
+}
+
+}  // namespace fsdp

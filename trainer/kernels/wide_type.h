@@ -1,0 +1,12 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace fsdp {
+
+// What sums over x are taken in: fp64 for fp64, else fp32.
+inline at::ScalarType wide_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+}  // namespace fsdp

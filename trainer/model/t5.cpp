@@ -1,0 +1,257 @@
+#include "trainer/model/t5.h"
+
+#include <cmath>
+
+#include "contract/families/family.h"
+#include "trainer/model/head.h"
+#include "trainer/model/recomputation.h"
+#include "trainer/model/t5_layers.h"
+
+// Shape suffixes: B rows, T tokens of one, N = B * T, D hidden_size, E packed heads, H heads.
+namespace fsdp {
+namespace {
+
+// Activations beside kHidden, which is the encoder's first and then the decoder's.
+constexpr const char* kDecoderInput = "decoder_input";
+constexpr const char* kEncoderOutput = "encoder_output";
+constexpr const char* kDistanceBias = "distance_bias";  // [H, T, T], of the stack under way
+
+// The dropouts of one module, each with random numbers of its own.
+class Dropouts {
+ public:
+  Dropouts(double probability, size_t module) : probability_(probability), module_(module) {}
+
+  // `place`: which one of the module, below 16.
+  Dropout at(const Pass& pass, uint64_t place) const {
+    // SplitMix64's finalizer (Steele, Lea & Flood 2014), so that neighbouring places have nothing
+    // in common.
+    uint64_t bits = pass.batch.seed + (module_ * 16 + place + 1) * 0x9e3779b97f4a7c15;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+    return {probability_, bits ^ (bits >> 31)};
+  }
+
+ private:
+  double probability_;
+  uint64_t module_;
+};
+
+class SharedEmbedding : public Module {
+ public:
+  SharedEmbedding(const ModuleSpec& spec, const ModelConfig& config)
+      : Module(spec), weight_(parameter("weight")), dropouts_(config.dropout_rate, 0) {
+    is_shared_ = config.tie_word_embeddings;
+  }
+
+  const ParameterPtr& weight() const { return weight_; }
+
+  void forward(Pass& pass) override {
+    pass.activations[kHidden] = embedded(pass, pass.batch.input_ids_BT, 0);
+    pass.activations[kDecoderInput] = embedded(pass, pass.batch.decoder_input_ids_BT, 1);
+  }
+
+ private:
+  Activation embedded(Pass& pass, const at::Tensor& token_ids_BT, uint64_t place) const {
+    return dropout(pass, embedding(pass, token_ids_BT.flatten(), weight_),
+                   dropouts_.at(pass, place));
+  }
+
+  ParameterPtr weight_;
+  Dropouts dropouts_;
+};
+
+class T5Block : public Module {
+ public:
+  T5Block(const ModuleSpec& spec, const ModelConfig& config, size_t index, bool is_decoder)
+      : Module(spec),
+        config_(config),
+        dropouts_(config.dropout_rate, index),
+        is_decoder_(is_decoder),
+        relative_bias_(find_parameter("relative_bias")),
+        self_{parameter("attention_norm"), parameter("query"), parameter("key_value"),
+              parameter("attention_output")},
+        mlp_norm_(parameter("mlp_norm")),
+        wi_(parameter("wi")),
+        wo_(parameter("wo")) {
+    if (is_decoder) {
+      cross_ = {parameter("cross_norm"), parameter("cross_query"), parameter("cross_key_value"),
+                parameter("cross_output")};
+    }
+  }
+
+  void forward(Pass& pass) override {
+    if (relative_bias_) write_distance_bias(pass);
+    Activation x_ND = attend_to_itself(pass, pass.take(kHidden));
+    if (is_decoder_) x_ND = attend_to_encoder(pass, x_ND);
+    pass.activations[kHidden] = feed_forward(pass, x_ND);
+  }
+
+ private:
+  struct Attention {
+    ParameterPtr norm;
+    ParameterPtr query;
+    ParameterPtr key_value;
+    ParameterPtr output;
+  };
+
+  void write_distance_bias(Pass& pass) {
+    const at::Tensor& tokens_BT =
+        is_decoder_ ? pass.batch.decoder_input_ids_BT : pass.batch.input_ids_BT;
+    const int64_t length = tokens_BT.size(1);
+    if (!kinds_.defined() || kinds_.numel() != length * length ||
+        kinds_.device() != tokens_BT.device()) {
+      kinds_ = tokens_BT.is_meta()
+                   ? at::empty({length * length}, tokens_BT.options())
+                   : distance_kinds(length, length, config_.relative_attention_num_buckets,
+                                    config_.relative_attention_max_distance, !is_decoder_)
+                         .to(tokens_BT.device());
+    }
+    pass.activations[kDistanceBias] = relative_bias(pass, kinds_, length, relative_bias_);
+  }
+
+  Activation attend_to_itself(Pass& pass, const Activation& x_ND) {
+    BiasedAttentionOptions options = attention_options(pass, 0);
+    options.is_causal = is_decoder_;
+    if (!is_decoder_) options.key_counts_B = pass.batch.input_counts_B;
+    const auto attend = [this, options, bias_HTT = pass.activations.at(kDistanceBias)](
+                            Pass& pass, const Activation& x_ND) {
+      const Activation normed_ND = rms_norm(pass, x_ND, self_.norm, config_.rms_norm_eps);
+      return biased_attention(pass, linear(pass, normed_ND, {self_.query}),
+                              linear(pass, normed_ND, {self_.key_value}), &bias_HTT, options);
+    };
+    const Activation out_NE = recomputable(pass, CheckpointedPart::kAttention, x_ND, attend);
+    return residual(pass, x_ND, out_NE, self_.output, 1);
+  }
+
+  Activation attend_to_encoder(Pass& pass, const Activation& x_ND) {
+    BiasedAttentionOptions options = attention_options(pass, 2);
+    options.key_counts_B = pass.batch.input_counts_B;
+    const auto attend = [this, options, encoded = pass.activations.at(kEncoderOutput)](
+                            Pass& pass, const Activation& x_ND) {
+      const Activation normed_ND = rms_norm(pass, x_ND, cross_.norm, config_.rms_norm_eps);
+      return biased_attention(pass, linear(pass, normed_ND, {cross_.query}),
+                              linear(pass, encoded, {cross_.key_value}), nullptr, options);
+    };
+    const Activation out_NE = recomputable(pass, CheckpointedPart::kAttention, x_ND, attend);
+    return residual(pass, x_ND, out_NE, cross_.output, 3);
+  }
+
+  Activation feed_forward(Pass& pass, const Activation& x_ND) {
+    const auto widen = [this](Pass& pass, const Activation& x_ND) {
+      return rms_norm_linear(pass, x_ND, mlp_norm_, config_.rms_norm_eps, {wi_});
+    };
+    const Activation inner = recomputable(pass, CheckpointedPart::kMlp, x_ND, widen);
+    const Activation h_NF =
+        dropout(pass, feed_forward_activation(pass, inner, config_.feed_forward_proj),
+                dropouts_.at(pass, 4));
+    return residual(pass, x_ND, h_NF, wo_, 5);
+  }
+
+  BiasedAttentionOptions attention_options(const Pass& pass, uint64_t place) const {
+    return {.rows = pass.batch.input_ids_BT.size(0),
+            .heads = config_.num_attention_heads,
+            .dropout = dropouts_.at(pass, place)};
+  }
+
+  // x + dropout(y weight^T)
+  Activation residual(Pass& pass, const Activation& x_ND, const Activation& y,
+                      const ParameterPtr& weight, uint64_t place) const {
+    if (config_.dropout_rate == 0 || !pass.tape.wants_gradients()) {
+      return residual_linear(pass, x_ND, y, {weight});
+    }
+    return add(pass, x_ND, dropout(pass, linear(pass, y, {weight}), dropouts_.at(pass, place)));
+  }
+
+  ModelConfig config_;
+  Dropouts dropouts_;
+  bool is_decoder_;
+  ParameterPtr relative_bias_;  // null but in a stack's first block
+  Attention self_;
+  Attention cross_{};
+  ParameterPtr mlp_norm_;
+  ParameterPtr wi_;
+  ParameterPtr wo_;
+  at::Tensor kinds_;  // of distances; kept while the length stays
+};
+
+class EncoderEnd : public Module {
+ public:
+  EncoderEnd(const ModuleSpec& spec, const ModelConfig& config, size_t index)
+      : Module(spec),
+        epsilon_(config.rms_norm_eps),
+        dropouts_(config.dropout_rate, index),
+        weight_(parameter("weight")) {}
+
+  void forward(Pass& pass) override {
+    pass.activations[kEncoderOutput] =
+        dropout(pass, rms_norm(pass, pass.take(kHidden), weight_, epsilon_), dropouts_.at(pass, 0));
+    pass.activations[kHidden] = pass.take(kDecoderInput);
+  }
+
+ private:
+  double epsilon_;
+  Dropouts dropouts_;
+  ParameterPtr weight_;
+};
+
+class T5Head : public Module {
+ public:
+  // `tied`: the embedding's weight, or null when the head has its own.
+  T5Head(const ModuleSpec& spec, const ModelConfig& config, size_t index, ParameterPtr tied)
+      : Module(spec),
+        epsilon_(config.rms_norm_eps),
+        scale_(tied ? 1 / std::sqrt(static_cast<double>(config.hidden_size)) : 1),
+        dropouts_(config.dropout_rate, index),
+        norm_(parameter("norm")),
+        weight_(tied ? std::move(tied) : parameter("weight")) {}
+
+  void forward(Pass& pass) override {
+    const Activation h_ND = scaled(
+        pass,
+        dropout(pass, rms_norm(pass, pass.take(kHidden), norm_, epsilon_), dropouts_.at(pass, 0)));
+    pass.activations[kLoss] = {.value = loss_of(pass, h_ND, weight_)};
+  }
+
+ private:
+  Activation scaled(Pass& pass, const Activation& x_ND) const {
+    if (scale_ == 1) return x_ND;
+    return pass.tape.record(
+        x_ND.value * scale_,
+        [x = x_ND.gradient, scale = scale_](const at::Tensor& dy_ND) { x->add(dy_ND * scale); });
+  }
+
+  double epsilon_;
+  double scale_;  // of what a tied head reads
+  Dropouts dropouts_;
+  ParameterPtr norm_;
+  ParameterPtr weight_;
+};
+
+}  // namespace
+
+Model make_t5(const ModelConfig& config) {
+  Model model;
+  ParameterPtr tied;
+  bool is_decoder = false;
+  for_each_module(config, [&](const ModuleSpec& spec) {
+    const size_t index = model.modules.size();
+    const auto add = [&](std::unique_ptr<Module> module) {
+      model.modules.push_back(std::move(module));
+    };
+    if (index == 0) {
+      auto embedding = std::make_unique<SharedEmbedding>(spec, config);
+      if (config.tie_word_embeddings) tied = embedding->weight();
+      add(std::move(embedding));
+    } else if (spec.is_block) {
+      add(std::make_unique<T5Block>(spec, config, index, is_decoder));
+    } else if (!is_decoder) {
+      add(std::make_unique<EncoderEnd>(spec, config, index));
+      is_decoder = true;
+    } else {
+      add(std::make_unique<T5Head>(spec, config, index, tied));
+    }
+  });
+  return model;
+}
+
+}  // namespace fsdp
