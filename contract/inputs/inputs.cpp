@@ -6,13 +6,13 @@
 #include <stdexcept>
 
 #include "contract/families/family.h"
-#include "contract/inputs/chess_games.h"
 #include "contract/files/input_file.h"
+#include "contract/inputs/chess_games.h"
 #include "contract/inputs/npy.h"
 #include "contract/inputs/safetensors.h"
-#include "contract/tokenizers/tokenizer.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
+#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
 namespace {
@@ -114,7 +114,11 @@ int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_siz
 }
 
 void check_tokenizer(const path& file, int64_t vocab_size) {
-  const int64_t pieces = Tokenizer(file).vocab_size();
+  const auto tokenizer = open_tokenizer(file);
+  if (!tokenizer->ends().begin || !tokenizer->ends().end) {
+    refuse_file(file, "has no pieces for the begin and the end of a sequence; train it with them");
+  }
+  const int64_t pieces = tokenizer->vocab_size();
   if (pieces > vocab_size) {
     refuse_file(file, "has " + std::to_string(pieces) + " pieces, but the model's vocabulary has " +
                           std::to_string(vocab_size) + " tokens; needed: vocab_size at least " +
@@ -155,7 +159,12 @@ std::vector<path> input_files(const RunSpec& spec) {
     files.insert(files.begin(), source / "config.json");
   }
   files.push_back(training_file(spec.data));
-  if (spec.data.kind == DataKind::kChess) files.push_back(tokenizer_file(spec.data));
+  if (spec.data.kind == DataKind::kChess) {
+    const path tokenizer = tokenizer_file(spec.data);
+    for (path& file : with_key("data.tokenizer", [&] { return tokenizer_files(tokenizer); })) {
+      files.push_back(std::move(file));
+    }
+  }
   if (!spec.evaluation.data.empty()) files.push_back(spec.evaluation.data);
   if (const path& checkpoint = spec.resume.path; !checkpoint.empty()) {
     for (path& file : with_key("resume", [&] { return checkpoint_files(checkpoint); })) {

@@ -16,17 +16,19 @@ void TokenDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
   std::copy(row_.begin() + 1, row_.end(), labels);
 }
 
-ChessDataSet::ChessDataSet(std::vector<ChessGame> games, Tokenizer tokenizer,
+ChessDataSet::ChessDataSet(std::vector<ChessGame> games, std::unique_ptr<Tokenizer> tokenizer,
                            int64_t sequence_length)
     : games_(std::move(games)),
       tokenizer_(std::move(tokenizer)),
       sequence_length_(sequence_length),
       tokens_(games_.size()) {}
 
-const std::vector<int>& ChessDataSet::tokens_of(int64_t row) {
-  std::vector<int>& tokens = tokens_[row];
+const std::vector<int32_t>& ChessDataSet::tokens_of(int64_t row) {
+  std::vector<int32_t>& tokens = tokens_[row];
   if (tokens.empty()) {
-    tokens = tokenizer_.encode(games_[row].moves + ' ' + games_[row].result);
+    tokens.push_back(*tokenizer_->ends().begin);
+    tokenizer_->encode(games_[row].moves + ' ' + games_[row].result, tokens);
+    tokens.push_back(*tokenizer_->ends().end);
     if (std::ssize(tokens) > sequence_length_ + 1) tokens.resize(sequence_length_ + 1);
   }
   return tokens;
@@ -35,9 +37,9 @@ const std::vector<int>& ChessDataSet::tokens_of(int64_t row) {
 int64_t ChessDataSet::label_count(int64_t row) { return std::ssize(tokens_of(row)) - 1; }
 
 void ChessDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
-  const std::vector<int>& tokens = tokens_of(row);
+  const std::vector<int32_t>& tokens = tokens_of(row);
   int64_t* const inputs_end = std::copy(tokens.begin(), tokens.end() - 1, input_ids);
-  std::fill(inputs_end, input_ids + sequence_length_, tokenizer_.end_id());
+  std::fill(inputs_end, input_ids + sequence_length_, *tokenizer_->ends().end);
   int64_t* const labels_end = std::copy(tokens.begin() + 1, tokens.end(), labels);
   std::fill(labels_end, labels + sequence_length_, kNoLabel);
 }
@@ -49,8 +51,8 @@ std::unique_ptr<DataSet> open_data_set(const DataSpec& data, const std::filesyst
     case DataKind::kTokens:
       return std::make_unique<TokenDataSet>(TokenArray(file));
     case DataKind::kChess:
-      return std::make_unique<ChessDataSet>(read_chess_games(file), Tokenizer(tokenizer_file(data)),
-                                            data.sequence_length);
+      return std::make_unique<ChessDataSet>(
+          read_chess_games(file), open_tokenizer(tokenizer_file(data)), data.sequence_length);
   }
   throw std::logic_error("data.kind");
 }

@@ -6,8 +6,8 @@
 
 #include "contract/inputs/chess_games.h"
 #include "contract/inputs/npy.h"
-#include "contract/tokenizers/tokenizer.h"
 #include "contract/spec/run_spec.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {
@@ -45,7 +45,8 @@ class TokenDataSet : public DataSet {
 // with the end token and kNoLabel. A game is tokenized when its row is first asked for.
 class ChessDataSet : public DataSet {
  public:
-  ChessDataSet(std::vector<ChessGame> games, Tokenizer tokenizer, int64_t sequence_length);
+  ChessDataSet(std::vector<ChessGame> games, std::unique_ptr<Tokenizer> tokenizer,
+               int64_t sequence_length);
 
   int64_t rows() const override { return static_cast<int64_t>(games_.size()); }
   int64_t sequence_length() const override { return sequence_length_; }
@@ -53,12 +54,12 @@ class ChessDataSet : public DataSet {
   void read_row(int64_t row, int64_t* input_ids, int64_t* labels) override;
 
  private:
-  const std::vector<int>& tokens_of(int64_t row);
+  const std::vector<int32_t>& tokens_of(int64_t row);
 
   std::vector<ChessGame> games_;
-  Tokenizer tokenizer_;
+  std::unique_ptr<Tokenizer> tokenizer_;
   int64_t sequence_length_;
-  std::vector<std::vector<int>> tokens_;  // empty: not tokenized yet
+  std::vector<std::vector<int32_t>> tokens_;  // empty: not tokenized yet
 };
 
 // The rows [first, last) of a data set.

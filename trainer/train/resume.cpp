@@ -5,6 +5,7 @@
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
 #include "contract/text/config_error.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 
 namespace fsdp {
@@ -140,7 +141,9 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world) {
     begin_start_up_part("reading " + training.string());
     digest = file_digest(training);
     if (spec.data.kind == DataKind::kChess) {
-      digest = text_digest(digest + file_digest(tokenizer_file(spec.data)));
+      for (const path& file : tokenizer_files(tokenizer_file(spec.data))) {
+        digest = text_digest(digest + file_digest(file));
+      }
     }
   }
   pause_start_up();

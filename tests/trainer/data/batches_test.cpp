@@ -40,7 +40,7 @@ TEST_CASE("loss_scale counts the labels of all ranks when games differ in length
                                      {"1. e4 e5 2. Nf3 Nc6 3. Bb5 a6", "CHECKMATE", "1-0"},
                                      {"", "ABANDONED", "0-1"},
                                      {"1. d4 d5 2. c4", "DRAW", "1/2-1/2"}};
-  const auto data = [&] { return ChessDataSet(games, Tokenizer(tokenizer_file({})), 12); };
+  const auto data = [&] { return ChessDataSet(games, open_tokenizer(tokenizer_file({})), 12); };
   ChessDataSet reference = data();
   int64_t labels = 0;
   std::set<int64_t> counts;

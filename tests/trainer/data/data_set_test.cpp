@@ -25,7 +25,7 @@ InputsAndLabels read(DataSet& data_set, int64_t row) {
 }
 
 ChessDataSet chess(const std::vector<ChessGame>& games, int64_t sequence_length) {
-  return ChessDataSet(games, Tokenizer(tokenizer_file({})), sequence_length);
+  return ChessDataSet(games, open_tokenizer(tokenizer_file({})), sequence_length);
 }
 
 TEST_CASE("labels of a token row are its tokens, one further") {
