@@ -140,8 +140,8 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world) {
     const path training = training_file(spec.data);
     begin_start_up_part("reading " + training.string());
     digest = file_digest(training);
-    if (spec.data.kind == DataKind::kChess) {
-      for (const path& file : tokenizer_files(tokenizer_file(spec.data))) {
+    if (needs_tokenizer(spec.data.kind)) {
+      for (const path& file : tokenizer_files(tokenizer_of(spec))) {
         digest = text_digest(digest + file_digest(file));
       }
     }
