@@ -73,12 +73,16 @@ void read_config(const path& file, FolderSettings& settings) {
   read_ends(root, settings);
   settings.adds_begin = flag(root.at("add_bos_token"));
   settings.adds_end = flag(root.at("add_eos_token"));
-  settings.is_legacy = flag(root.at("legacy"));
   if (const JsonPart extra = root.at("extra_ids"); !extra.is_null()) {
     settings.extra_ids = extra.token_id();
   }
   const JsonPart name = root.at("tokenizer_class");
   settings.is_t5 = !name.is_null() && name.text().starts_with("T5");
+  if (!name.is_null() && name.text().starts_with("Llama")) {
+    settings.metaspace.emplace();
+    settings.metaspace->prepend =
+        root.at("legacy").flag(false) ? Metaspace::Prepend::kAlways : Metaspace::Prepend::kFirst;
+  }
   read_added_tokens_decoder(root.at("added_tokens_decoder"), settings);
 }
 
@@ -152,6 +156,10 @@ FolderSettings read_folder_settings(const path& folder) {
 }
 
 void apply_settings(const FolderSettings& settings, BpeParts& parts) {
+  if (settings.metaspace && parts.rules.alphabet == Alphabet::kCharacters) {
+    parts.normalizations.clear();
+    parts.metaspace = settings.metaspace;
+  }
   int32_t next_id = 0;
   for (const auto& [piece, id] : parts.vocabulary) next_id = std::max(next_id, id + 1);
   for (const AddedToken& token : parts.added_tokens) next_id = std::max(next_id, token.id + 1);

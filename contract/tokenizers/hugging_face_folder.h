@@ -15,7 +15,9 @@ struct FolderSettings {
   std::filesystem::path file;  // tokenizer_config.json; empty when there is none
   std::optional<std::string> begin, end, padding;
   std::optional<bool> adds_begin, adds_end;
-  std::optional<bool> is_legacy;     // of SentencePiece: a space is put before every part of a text
+  // Of LLaMA's class, which overrules what a tokenizer.json or a SentencePiece model says: the
+  // space before a text, which one that begins with a space does not get.
+  std::optional<Metaspace> metaspace;
   std::optional<int32_t> extra_ids;  // of T5
   bool is_t5 = false;
   std::vector<AddedToken> added_tokens;

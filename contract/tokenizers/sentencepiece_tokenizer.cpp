@@ -30,7 +30,9 @@ class SentencePieceTokenizer : public Tokenizer {
     }
     vocab_size_ = processor_.GetPieceSize();
     const bool is_t5 = settings.is_t5 || file.filename() == "spiece.model";
-    prefixes_every_part_ = settings.is_legacy.value_or(is_t5);
+    prepend_ = settings.metaspace ? settings.metaspace->prepend
+               : is_t5            ? Metaspace::Prepend::kAlways
+                                  : Metaspace::Prepend::kFirst;
     add_tokens(settings, is_t5);
     read_ends(settings, is_t5);
     found_in_text_ = AddedTokens(added_tokens_);
@@ -110,7 +112,8 @@ class SentencePieceTokenizer : public Tokenizer {
     found_in_text_.split(
         text, with_special,
         [&](std::string_view part) {
-          append(is_first || prefixes_every_part_ ? processor_ : without_prefix(), part, ids);
+          const bool prepends = prepend_ == Metaspace::Prepend::kAlways || is_first;
+          append(prepends ? processor_ : without_prefix(), part, ids);
           is_first = false;
         },
         [&](int32_t id) {
@@ -145,7 +148,7 @@ class SentencePieceTokenizer : public Tokenizer {
   AddedTokens found_in_text_;
   Ends ends_;
   int64_t vocab_size_;
-  bool prefixes_every_part_ = false;
+  Metaspace::Prepend prepend_;
 };
 
 }  // namespace

@@ -159,7 +159,9 @@ void read_merges(const JsonPart& part, BpeParts& parts) {
       return found->second;
     };
     const auto [left, right] = read_pair(merges[rank]);
-    parts.merges.add(id_of(left), id_of(right),
+    const int32_t left_id = id_of(left);
+    const int32_t right_id = id_of(right);
+    parts.merges.add(left_id, right_id,
                      {.rank = static_cast<uint32_t>(rank), .id = id_of(left + right)});
   }
 }
