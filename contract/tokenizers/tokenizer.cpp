@@ -1,28 +1,46 @@
 #include "contract/tokenizers/tokenizer.h"
 
 #include "contract/files/input_file.h"
+#include "contract/tokenizers/bpe_tokenizer.h"
+#include "contract/tokenizers/hugging_face_folder.h"
 #include "contract/tokenizers/sentencepiece_tokenizer.h"
+#include "contract/tokenizers/tiktoken.h"
+#include "contract/tokenizers/tokenizer_json.h"
 
 namespace fsdp {
 namespace {
 
 using std::filesystem::path;
 
-path tokenizer_file_of(const path& place) {
+bool is_folder(const path& place) {
   std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) return place;
-  for (const char* const name : {"tokenizer.model", "spiece.model"}) {
-    if (input_exists(place / name)) return place / name;
+  return std::filesystem::is_directory(place, error);
+}
+
+std::unique_ptr<Tokenizer> open_file(const path& file, const FolderSettings& settings) {
+  const auto contents = map_input_file(file);
+  const std::string_view text = contents->text();
+  const bool is_json = file.extension() == ".json";
+  if (is_json || looks_like_tiktoken(text)) {
+    BpeParts parts = is_json ? read_tokenizer_json(file, text) : read_tiktoken(file, text);
+    apply_settings(settings, parts);
+    return std::make_unique<BpeTokenizer>(std::move(parts));
   }
-  refuse_file(place, "has no tokenizer; needed: tokenizer.model or spiece.model");
+  return open_sentencepiece(file, text, settings);
 }
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_tokenizer(const path& place) {
-  return open_sentencepiece(tokenizer_file_of(place));
+  if (!is_folder(place)) return open_file(place, {});
+  return open_file(tokenizer_file_of_folder(place), read_folder_settings(place));
 }
 
-std::vector<path> tokenizer_files(const path& place) { return {tokenizer_file_of(place)}; }
+std::vector<path> tokenizer_files(const path& place) {
+  if (!is_folder(place)) return {place};
+  std::vector<path> files{tokenizer_file_of_folder(place)};
+  for (path& file : settings_files(place)) files.push_back(std::move(file));
+  return files;
+}
 
 }  // namespace fsdp
