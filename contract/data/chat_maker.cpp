@@ -24,8 +24,8 @@ struct SpecialToken {
 };
 
 // Writes chats as the templates of the models do, equal to transformers' apply_chat_template. What
-// stands between two special tokens is tokenized at once; of what is trained on in part, the first
-// token that differs from those of the part before it is the first that is trained on.
+// stands between two special tokens is tokenized at once; of what is trained on in part, a token
+// that has any of the trained text is trained on.
 class ChatMaker : public DocumentMaker {
  public:
   ChatMaker(const DataSpec& data, const Tokenizer& tokenizer)
@@ -58,16 +58,19 @@ class ChatMaker : public DocumentMaker {
                 std::string_view trained = "") {
     text_ = after.text;
     text_ += untrained;
-    before_.clear();
-    tokenizer_.encode_with_special(text_, before_);
-    auto end_of_untrained = before_.end();
+    encode(text_, before_);
+    size_t untrained_count = before_.size();
     if (!trained.empty()) {
       text_ += trained;
-      ids_.clear();
-      tokenizer_.encode_with_special(text_, ids_);
-      end_of_untrained = std::ranges::mismatch(before_, ids_).in1;
+      encode(text_, ids_);
+      untrained_count = common_count(before_, ids_);
+      if (untrained_count < before_.size()) {  // where they meet, other tokens than apart
+        encode(trained, alone_);
+        const bool is_whole =
+            std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));
+        if (is_whole) untrained_count = ids_.size() - alone_.size();
+      }
     }
-    const auto untrained_count = static_cast<size_t>(end_of_untrained - before_.begin());
     const std::vector<int32_t>& ids = trained.empty() ? before_ : ids_;
     for (size_t i = 1; i < ids.size(); ++i) {
       out_->push_back(static_cast<uint32_t>(ids[i]) | (i < untrained_count ? 0 : kTrainedOn));
@@ -77,6 +80,15 @@ class ChatMaker : public DocumentMaker {
   [[noreturn]] void refuse(const std::string& problem) const { record_->refuse(problem); }
 
  private:
+  void encode(std::string_view text, std::vector<int32_t>& ids) const {
+    ids.clear();
+    tokenizer_.encode_with_special(text, ids);
+  }
+
+  static size_t common_count(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
+    return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  }
+
   const DataSpec& data_;
   const Tokenizer& tokenizer_;
   std::vector<Turn> turns_;
@@ -84,6 +96,7 @@ class ChatMaker : public DocumentMaker {
   Document* out_ = nullptr;
   std::vector<int32_t> ids_;
   std::vector<int32_t> before_;
+  std::vector<int32_t> alone_;
   std::string text_;
 };
 
