@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONTRACT = {"contract/text", "contract/record", "contract/files", "contract/families", "contract/spec",
-            "contract/tokenizers", "contract/inputs"}
+            "contract/tokenizers", "contract/data", "contract/inputs"}
 ALLOWED = {
     "contract/text": set(),
     "contract/record": {"contract/text"},
@@ -15,8 +15,10 @@ ALLOWED = {
     "contract/spec": {"contract/text", "contract/families"},
     "contract/files": {"contract/text", "contract/record"},
     "contract/tokenizers": {"contract/text", "contract/files"},
+    "contract/data": {"contract/text", "contract/record", "contract/files", "contract/spec",
+                      "contract/tokenizers"},
     "contract/inputs": {"contract/text", "contract/record", "contract/files", "contract/families",
-                        "contract/spec", "contract/tokenizers"},
+                        "contract/spec", "contract/tokenizers", "contract/data"},
     "trainer/comm": CONTRACT,
     "trainer/memory": set(),
     "trainer/kernels": {"trainer/memory"},

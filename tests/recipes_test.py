@@ -179,7 +179,7 @@ FAMILIES = re.findall(r'\.architecture = "(\w+)"',
                       "".join(code(file) for file in matches("contract/families/*.cpp")))
 OPTIMIZERS = enum_names(f"{SPEC}/training_spec.h", "OptimizerKind")
 SCHEDULES = enum_names(f"{SPEC}/training_spec.h", "ScheduleKind")
-DATA_KINDS = enum_names(f"{SPEC}/run_spec.h", "DataKind")
+DATA_KINDS = enum_names(f"{SPEC}/data_spec.h", "DataKind")
 REPORT_FORMATS = enum_names("runner/report/report.h", "Format")
 EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
 

@@ -55,6 +55,15 @@ MappedFile::~MappedFile() {
   if (data_) munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::forget(size_t offset, size_t count) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page;
+  const size_t end = (offset + count) / page * page;
+  if (begin < end) {
+    madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+  }
+}
+
 std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path) {
   begin_start_up_part("reading " + path.string());
   try {

@@ -24,6 +24,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
+  // Gives the memory of whole pages of these bytes back; who reads them again waits for the disk.
+  void forget(size_t offset, size_t count) const;
+
  private:
   const std::byte* data_ = nullptr;
   size_t size_ = 0;

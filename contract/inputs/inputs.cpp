@@ -5,10 +5,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "contract/data/prepare.h"
+#include "contract/data/token_files.h"
 #include "contract/families/family.h"
 #include "contract/files/input_file.h"
-#include "contract/inputs/chess_games.h"
-#include "contract/inputs/npy.h"
 #include "contract/inputs/safetensors.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
@@ -71,55 +71,12 @@ void check_weights(const path& folder, const ModelConfig& config) {
   }
 }
 
-void check_row_count(const path& file, int64_t rows, const RunSpec& spec) {
-  const int64_t held_out = held_out_rows(spec.evaluation, rows);
-  if (rows - held_out < total_batch(spec)) {
-    throw ConfigError(file.string(), spec.data.train.empty() ? "batch.total" : "data.train",
-                      "has " + std::to_string(rows) + " rows" +
-                          (held_out > 0 ? ", " + std::to_string(held_out) +
-                                              " of them held out by evaluation.fraction"
-                                        : "") +
-                          ", fewer than one step needs; needed: at least batch.total = " +
-                          std::to_string(total_batch(spec)));
-  }
-  planned_steps(spec, (rows - held_out) / total_batch(spec));
-}
-
-// Returns the number of rows.
-int64_t check_tokens(const path& file, const RunSpec& spec, int64_t vocab_size) {
-  const TokenArray tokens(file);
-  if (tokens.columns() != spec.data.sequence_length + 1) {
-    refuse_file(file, "has rows of " + std::to_string(tokens.columns()) +
-                          " tokens; needed: data.sequence_length + 1 = " +
-                          std::to_string(spec.data.sequence_length + 1));
-  }
-  const auto [minimum, maximum] = tokens.minimum_and_maximum();
-  if (minimum < 0 || maximum >= vocab_size) {
-    refuse_file(file, "holds the token " + std::to_string(minimum < 0 ? minimum : maximum) +
-                          ", but the model's vocabulary has " + std::to_string(vocab_size) +
-                          " tokens; allowed: 0 to " + std::to_string(vocab_size - 1));
-  }
-  return tokens.rows();
-}
-
-// Returns the number of rows.
+// Returns the number of documents.
 int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_size) {
-  switch (spec.data.kind) {
-    case DataKind::kTokens:
-      return check_tokens(file, spec, vocab_size);
-    case DataKind::kChess:
-      return std::ssize(read_chess_games(file));
+  if (!needs_tokenizer(spec.data.kind)) {
+    return open_token_file(file, spec.data.sequence_length, vocab_size)->count();
   }
-  throw std::logic_error("data.kind");
-}
-
-void check_tokenizer(const path& file, int64_t vocab_size) {
-  const int64_t pieces = Tokenizer(file).vocab_size();
-  if (pieces > vocab_size) {
-    refuse_file(file, "has " + std::to_string(pieces) + " pieces, but the model's vocabulary has " +
-                          std::to_string(vocab_size) + " tokens; needed: vocab_size at least " +
-                          std::to_string(pieces));
-  }
+  return count_documents(data_source(spec, file));
 }
 
 // A checkpoint's trainer.json and what it lists.
@@ -155,8 +112,13 @@ std::vector<path> input_files(const RunSpec& spec) {
     files.insert(files.begin(), source / "config.json");
   }
   files.push_back(training_file(spec.data));
-  if (spec.data.kind == DataKind::kChess) files.push_back(tokenizer_file(spec.data));
-  if (!spec.evaluation.data.empty()) files.push_back(spec.evaluation.data);
+  if (needs_tokenizer(spec.data.kind)) {
+    const path tokenizer = tokenizer_of(spec);
+    for (path& file : with_key("data.tokenizer", [&] { return tokenizer_files(tokenizer); })) {
+      files.push_back(std::move(file));
+    }
+  }
+  if (!spec.evaluation.data.empty()) files.push_back(validation_file(spec.evaluation.data));
   if (const path& checkpoint = spec.resume.path; !checkpoint.empty()) {
     for (path& file : with_key("resume", [&] { return checkpoint_files(checkpoint); })) {
       files.push_back(std::move(file));
@@ -165,24 +127,61 @@ std::vector<path> input_files(const RunSpec& spec) {
   return files;
 }
 
+void check_row_count(const path& file, int64_t documents, int64_t rows, const RunSpec& spec) {
+  if (documents == 0) refuse_file(file, "is an empty data set: it has no record");
+  const int64_t held_out = held_out_rows(spec.evaluation, documents);
+  if (rows < total_batch(spec)) {
+    const bool is_packed = spec.data.rows == RowFill::kPack;
+    throw ConfigError(
+        file.string(), spec.data.train.empty() ? "batch.total" : "data.train",
+        "has " + std::to_string(documents) + (is_packed ? " documents" : " rows") +
+            (held_out > 0
+                 ? ", " + std::to_string(held_out) + " of them held out by evaluation.fraction"
+                 : "") +
+            (is_packed ? ", which are packed into " + std::to_string(rows) + " rows" : "") +
+            ", fewer than one step needs; needed: at least batch.total = " +
+            std::to_string(total_batch(spec)));
+  }
+  planned_steps(spec, rows / total_batch(spec));
+}
+
+void check_tokenizer(const RunSpec& spec, int64_t vocab_size) {
+  const bool both_are_chosen = !spec.data.tokenizer.empty() || !spec.model.source.empty();
+  with_key(both_are_chosen ? "data.tokenizer" : "model.config.vocab_size", [&] {
+    const path file = tokenizer_of(spec);
+    const int64_t pieces = open_tokenizer(file)->vocab_size();
+    if (pieces <= vocab_size) return;
+    refuse_file(file, "has " + std::to_string(pieces) + " pieces, but the model's vocabulary has " +
+                          std::to_string(vocab_size) + " tokens; needed: vocab_size at least " +
+                          std::to_string(pieces));
+  });
+}
+
 void check_data(const RunSpec& spec, int64_t vocab_size) {
+  if (needs_tokenizer(spec.data.kind)) check_tokenizer(spec, vocab_size);
   with_key("data.train", [&] {
     const path file = training_file(spec.data);
-    check_row_count(file, check_data_file(file, spec, vocab_size), spec);
+    const int64_t documents = check_data_file(file, spec, vocab_size);
+    const int64_t trained = documents - held_out_rows(spec.evaluation, documents);
+    // How many rows they are packed into is known once they are prepared.
+    const bool is_packed = spec.data.rows == RowFill::kPack;
+    check_row_count(file, documents, is_packed ? std::max(trained, total_batch(spec)) : trained,
+                    spec);
   });
-  if (const path& file = spec.evaluation.data; !file.empty()) {
+  if (const path& data = spec.evaluation.data; !data.empty()) {
     with_key("evaluation.data", [&] {
+      const path file = validation_file(data);
       if (check_data_file(file, spec, vocab_size) == 0) refuse_file(file, "has no rows");
     });
-  }
-  if (spec.data.kind == DataKind::kChess) {
-    const bool both_are_chosen = !spec.data.tokenizer.empty() || !spec.model.source.empty();
-    with_key(both_are_chosen ? "data.tokenizer" : "model.config.vocab_size",
-             [&] { check_tokenizer(tokenizer_file(spec.data), vocab_size); });
   }
 }
 
 void check_inputs(const RunSpec& spec) {
+  check_model_inputs(spec);
+  check_data(spec, model_config(spec).vocab_size);
+}
+
+void check_model_inputs(const RunSpec& spec) {
   const ModelConfig config = model_config(spec);
   if (const path& source = spec.model.source; !source.empty()) {
     with_key("model.source", [&] { check_weights(source, config); });
@@ -193,7 +192,6 @@ void check_inputs(const RunSpec& spec) {
                           " is longer than the model's positions; allowed: at most " +
                           std::to_string(config.max_position_embeddings));
   }
-  check_data(spec, config.vocab_size);
   if (const path& folder = spec.resume.path; !folder.empty() && !with_key("resume", [&] {
         return input_exists(folder / kTrainerStateName);
       })) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/data/prepare.h"
 #include "contract/spec/run_spec.h"
 
 // The files that a run reads, and whether they fit its specification; without libtorch, so that the
@@ -17,18 +18,35 @@ ModelConfig read_hugging_face_config(const std::filesystem::path& folder);
 // The architecture that `spec` trains: of its source, else its config.
 ModelConfig model_config(const RunSpec& spec);
 
-// The training set and, for chess, the tokenizer: those that `data` names, else the shipped ones.
-// Throws ConfigError when a shipped file is not found.
+// Whether data of this kind is text, which a tokenizer makes documents of.
+bool needs_tokenizer(DataKind kind);
+
+// The training set that `data` names, else the shipped one; of a folder its train.npy or train.bin.
+// The validation set: of a folder its val.npy, val.bin, validation.npy or validation.bin.
+// The tokenizer: that of `data`, for chess else the shipped one, else the model's folder.
+// Throw ConfigError when a shipped file, or one of a folder, is not found.
 std::filesystem::path training_file(const DataSpec& data);
-std::filesystem::path tokenizer_file(const DataSpec& data);
+std::filesystem::path validation_file(const std::filesystem::path& data);
+std::filesystem::path tokenizer_of(const RunSpec& spec);
+
+// What the prepared file of the data file `file` is made of.
+DataSource data_source(const RunSpec& spec, const std::filesystem::path& file);
 
 // Every file the run reads, in a fixed order: a model's config and safetensors, the training set,
 // the tokenizer, the validation set, the files of the checkpoint that `resume` names.
 std::vector<std::filesystem::path> input_files(const RunSpec& spec);
 
-// The part of check_inputs that is about the training set, the validation set and the tokenizer,
-// for a model of `vocab_size` tokens.
+// The parts of check_inputs: of the model and the checkpoint that is resumed; of the training set,
+// the validation set and the tokenizer, for a model of `vocab_size` tokens, where every record is
+// read, and nothing tokenized.
+void check_model_inputs(const RunSpec& spec);
 void check_data(const RunSpec& spec, int64_t vocab_size);
+
+// Whether the `rows` that a training set's documents become, those held out left aside, are enough
+// for a step; whether the tokenizer fits the model. Throw ConfigError.
+void check_row_count(const std::filesystem::path& file, int64_t documents, int64_t rows,
+                     const RunSpec& spec);
+void check_tokenizer(const RunSpec& spec, int64_t vocab_size);
 
 // Throws ConfigError when a file is missing, corrupt, or does not fit: tensor names, shapes and
 // dtypes against the architecture, row length against sequence_length, tokens against the

@@ -99,6 +99,7 @@ struct StepDone {
   bool skipped = false;
   double step_time_ms = 0;
   int64_t tokens = 0;
+  int64_t unpadded_tokens = 0;
   int64_t label_count = 0;
   double learning_rate = 0;
   std::optional<double> gradient_norm;
@@ -119,7 +120,10 @@ struct StepDone {
           "Whether parameters were left as they are, because loss or gradients were not finite.",
           any_value());
     visit("step_time_ms", self.step_time_ms, "Time of the whole step.", any_value());
-    visit("tokens", self.tokens, "Tokens read by all ranks.", any_value());
+    visit("tokens", self.tokens, "Tokens read by all ranks, with those that fill sequences up.",
+          any_value());
+    visit("unpadded_tokens", self.unpadded_tokens,
+          "Tokens read by all ranks, without those that fill sequences up.", any_value());
     visit("label_count", self.label_count, "Unmasked labels of the global batch.", any_value());
     visit("learning_rate", self.learning_rate, "Learning rate of the step.", any_value());
     visit("gradient_norm", self.gradient_norm,

@@ -34,6 +34,17 @@ class RunPaths {
   std::filesystem::path folder_;
 };
 
+// The results that a run's folder is in, <results>/runs/<experiment>/<run>/.
+inline std::filesystem::path results_of_run(const std::filesystem::path& run_folder) {
+  return (run_folder / "../../..").lexically_normal();
+}
+
+// Where data is kept as tokens, in a folder of results or, for a trainer that is started by hand,
+// in the run's own.
+inline std::filesystem::path prepared_folder(const std::filesystem::path& folder) {
+  return folder / "prepared";
+}
+
 // The first number above those of all attempts that have a folder. Attempts may be there that no
 // database knows: started by hand, or before it was deleted.
 int first_free_attempt(const RunPaths& paths);

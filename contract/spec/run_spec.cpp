@@ -122,6 +122,23 @@ void check_evaluation(const RunSpec& spec) {
   }
 }
 
+void check_data_keys(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  if (data.kind == DataKind::kChess) return;
+  const std::string kind = "data.kind " + std::string(name_of(data.kind));
+  if (data.train.empty()) refuse("data.train", "is missing; " + kind + " needs a file");
+  if (data.kind == DataKind::kMessages && !data.format) {
+    refuse("data.format", "is missing; " + kind +
+                              " needs the format of the model's chats: llama2, llama3, chatml, "
+                              "mistral");
+  }
+  if (data.kind != DataKind::kTokens && data.tokenizer.empty() && spec.model.source.empty()) {
+    refuse("data.tokenizer", "is missing; " + kind +
+                                 " needs a tokenizer: its file or folder, or a model.source that "
+                                 "has one");
+  }
+}
+
 void derive_batch(BatchSpec& batch, int64_t ranks) {
   const int64_t micro_batch = batch.size_per_rank * ranks;
   if (batch.total && *batch.total % micro_batch != 0) {
@@ -200,9 +217,7 @@ RunSpec resolved(RunSpec spec) {
   derive_batch(spec.batch, spec.strategy.ranks);
   derive_steps(spec.train, *spec.batch.total);
   if (spec.train.steps) planned_steps(spec, 1);
-  if (spec.data.kind == DataKind::kTokens && spec.data.train.empty()) {
-    refuse("data.train", "is missing; data.kind tokens needs a .npy file");
-  }
+  check_data_keys(spec);
   if (spec.model.source.empty() &&
       spec.data.sequence_length > spec.model.config.max_position_embeddings) {
     refuse("data.sequence_length",

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "contract/spec/data_spec.h"
 #include "contract/spec/model_spec.h"
 #include "contract/spec/slurm_spec.h"
 #include "contract/spec/strategy_spec.h"
@@ -21,42 +22,15 @@ inline constexpr int64_t kMostSequencesPerStep = 1'000'000'000;
 inline constexpr int64_t kMostThreads = 4096;  // of a rank
 inline constexpr double kYear_s = 365.0 * 24 * 3600;
 
-enum class DataKind { kTokens, kChess };
 enum class DeviceKind { kAuto, kCpu, kCuda };
 enum class KernelSet { kAuto, kAten, kTransformerEngine };
 enum class Binding { kNuma, kNone };
 
-constexpr auto enum_names(DataKind) { return std::array{"tokens"sv, "chess"sv}; }
 constexpr auto enum_names(DeviceKind) { return std::array{"auto"sv, "cpu"sv, "cuda"sv}; }
 constexpr auto enum_names(KernelSet) {
   return std::array{"auto"sv, "aten"sv, "transformer_engine"sv};
 }
 constexpr auto enum_names(Binding) { return std::array{"numa"sv, "none"sv}; }
-
-struct DataSpec {
-  DataKind kind = DataKind::kChess;
-  std::filesystem::path train;
-  std::filesystem::path tokenizer;
-  int64_t sequence_length = 256;
-  bool shuffle = true;
-
-  bool operator==(const DataSpec&) const = default;
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("kind", self.kind,
-          "tokens: a .npy array [rows, sequence_length + 1] of int32 or int64; chess: a CSV of "
-          "games with columns Moves, Termination, Result, one game a row.",
-          any_value());
-    visit("train", self.train, "Training set; chess: the shipped games when absent.", any_value());
-    visit("tokenizer", self.tokenizer,
-          "SentencePiece model for chess; the shipped one when absent.", any_value());
-    visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
-          from_to(1, 1e8));
-    visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",
-          any_value());
-  }
-};
 
 struct BatchSpec {
   int64_t size_per_rank = 4;

@@ -176,6 +176,7 @@ struct EvaluationSpec {
   bool each_epoch = false;
   std::filesystem::path data;
   double fraction = 0.0;
+  std::optional<int64_t> split_seed;
   std::optional<int64_t> size_per_rank;
   std::optional<int64_t> batches;
 
@@ -189,8 +190,11 @@ struct EvaluationSpec {
           any_value(), Effect::kNotLosses);
     visit("data", self.data, "Validation set, like data.train.", any_value(), Effect::kNotLosses);
     visit("fraction", self.fraction,
-          "Part of the training set, its last rows, that is held out as validation set instead.",
+          "Part of the training set, its last documents, held out as validation set instead.",
           from_to_below(0, 1));
+    visit("split_seed", self.split_seed,
+          "The fraction is drawn at random from this seed instead, as PyTorch's random_split does.",
+          from_to(0, 4294967295));
     visit("size_per_rank", self.size_per_rank,
           "Sequences per rank and batch; absent: as in training.", from_to(1, 1e6),
           Effect::kNotLosses);

@@ -1,39 +1,46 @@
 #include "contract/tokenizers/tokenizer.h"
 
-#include <sentencepiece_processor.h>
-
-#include <stdexcept>
-#include <string>
-
 #include "contract/files/input_file.h"
+#include "contract/tokenizers/bpe_tokenizer.h"
+#include "contract/tokenizers/hugging_face_folder.h"
+#include "contract/tokenizers/sentencepiece_tokenizer.h"
+#include "contract/tokenizers/tiktoken.h"
+#include "contract/tokenizers/tokenizer_json.h"
 
 namespace fsdp {
+namespace {
 
-Tokenizer::Tokenizer(const std::filesystem::path& path)
-    : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
-  const auto status = processor_->LoadFromSerializedProto(map_input_file(path)->text());
-  if (!status.ok()) {
-    refuse_file(path, "is no SentencePiece model, or a damaged one (" + status.ToString() + ")");
-  }
-  if (processor_->bos_id() < 0 || processor_->eos_id() < 0) {
-    refuse_file(path, "has no pieces for the begin and the end of a sequence; train it with them");
-  }
+using std::filesystem::path;
+
+bool is_folder(const path& place) {
+  std::error_code error;
+  return std::filesystem::is_directory(place, error);
 }
 
-Tokenizer::~Tokenizer() = default;
-Tokenizer::Tokenizer(Tokenizer&&) = default;
+std::unique_ptr<Tokenizer> open_file(const path& file, const FolderSettings& settings) {
+  const auto contents = map_input_file(file);
+  const std::string_view text = contents->text();
+  const bool is_json = file.extension() == ".json";
+  if (is_json || looks_like_tiktoken(text)) {
+    BpeParts parts = is_json ? read_tokenizer_json(file, text) : read_tiktoken(file, text);
+    apply_settings(settings, parts);
+    return std::make_unique<BpeTokenizer>(std::move(parts));
+  }
+  return open_sentencepiece(file, text, settings);
+}
 
-int64_t Tokenizer::vocab_size() const { return processor_->GetPieceSize(); }
+}  // namespace
 
-int64_t Tokenizer::end_id() const { return processor_->eos_id(); }
+std::unique_ptr<Tokenizer> open_tokenizer(const path& place) {
+  if (!is_folder(place)) return open_file(place, {});
+  return open_file(tokenizer_file_of_folder(place), read_folder_settings(place));
+}
 
-std::vector<int> Tokenizer::encode(std::string_view text) const {
-  std::vector<int> ids;
-  const auto status = processor_->Encode(text, &ids);
-  if (!status.ok()) throw std::runtime_error("SentencePiece: " + status.ToString());
-  ids.insert(ids.begin(), processor_->bos_id());
-  ids.push_back(processor_->eos_id());
-  return ids;
+std::vector<path> tokenizer_files(const path& place) {
+  if (!is_folder(place)) return {place};
+  std::vector<path> files{tokenizer_file_of_folder(place)};
+  for (path& file : settings_files(place)) files.push_back(std::move(file));
+  return files;
 }
 
 }  // namespace fsdp

@@ -3,30 +3,46 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
-namespace sentencepiece {
-class SentencePieceProcessor;
-}
-
 namespace fsdp {
 
-// A SentencePiece model with pieces for the begin and the end of a sequence.
+// Text to token ids, equal to those of Hugging Face's tokenizers. Any number of threads may use one
+// tokenizer at a time.
 class Tokenizer {
  public:
-  // Throws ConfigError (place: the file).
-  explicit Tokenizer(const std::filesystem::path& path);
-  ~Tokenizer();
-  Tokenizer(Tokenizer&&);
+  // The tokens that a sequence begins or ends with and that fill it up, as far as the tokenizer's
+  // files name them, and whether transformers' encode(text) adds them.
+  struct Ends {
+    std::optional<int32_t> begin;
+    std::optional<int32_t> end;
+    std::optional<int32_t> padding;
+    bool adds_begin = false;
+    bool adds_end = false;
+  };
 
-  int64_t vocab_size() const;
-  int64_t end_id() const;
-  // Begin, the pieces of `text`, end.
-  std::vector<int> encode(std::string_view text) const;
+  virtual ~Tokenizer() = default;
 
- private:
-  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  // Every id is below it; tokens that were added to the vocabulary are included.
+  virtual int64_t vocab_size() const = 0;
+  // Appends the ids of `text`, which is UTF-8, without begin and end. Text that looks like a
+  // special token ("<|eot_id|>") is plain text.
+  virtual void encode(std::string_view text, std::vector<int32_t>& ids) const = 0;
+  // Appends the ids that transformers' encode(text, add_special_tokens=False) gives: special tokens
+  // in the text become their ids.
+  virtual void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const = 0;
+  // The id of a whole piece of the vocabulary, or of an added token.
+  virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
+  virtual const Ends& ends() const = 0;
 };
+
+// `path`: a SentencePiece model, or a Hugging Face folder that has one. Throws ConfigError (place:
+// the file).
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
+
+// The files that open_tokenizer reads, which are part of a run's identity.
+std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path);
 
 }  // namespace fsdp

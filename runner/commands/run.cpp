@@ -30,6 +30,7 @@
 #include "runner/store/results_database.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
+#include "runner/sweep/prepared_data.h"
 #include "runner/sweep/run_planner.h"
 
 namespace fsdp {
@@ -182,6 +183,22 @@ struct Preparation {
   Provenance provenance;
 };
 
+// Where the results cannot be written to, each run makes what it reads.
+void prepare_data(const std::vector<RunToLaunch>& runs, const std::filesystem::path& results,
+                  const FileDigest& digest, Progress& progress) {
+  std::vector<RunSpec> specs;
+  for (const RunToLaunch& run : runs) specs.push_back(run.spec);
+  try {
+    for (const PreparedData& data : prepare_data_of(specs, results, digest)) {
+      if (data.was_made) progress.say("tokenized " + summary_of(data));
+    }
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const std::exception& error) {
+    progress.warn(std::string("warning: what runs read is not tokenized ahead: ") + error.what());
+  }
+}
+
 // The results, made where there are none, and their log.
 Store& open_store(Preparation& prepared, const RunArguments& options) {
   if (!prepared.results) prepared.results.emplace(options.results);
@@ -239,6 +256,7 @@ ExitCode run(const RunArguments& options) {
       planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
                    std::move(prepared.chosen), std::move(prepared.left_out));
   check_checkpoints_are_free(store, options.results, runs);
+  prepare_data(runs, options.results, prepared.digest, progress);
   if (planner.with_result() > 0) {
     progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");

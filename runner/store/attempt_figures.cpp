@@ -81,6 +81,8 @@ void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone
     step.communication_time_ms = done.communication_time_ms;
   }
   step.tokens = done.tokens;
+  step.unpadded_tokens = done.unpadded_tokens;
+  step.label_count = done.label_count;
   ++step.rank_count;
 
   if (rank != 0) return;
@@ -181,10 +183,14 @@ void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
   std::vector<double> all_times;
   std::vector<double> all_communication_times;
   std::vector<double> all_tokens;
+  std::vector<double> all_unpadded_tokens;
+  std::vector<double> all_labels;
   for (const Step& step : steps_) {
     if (step.rank_count < attempt_.ranks) continue;
     all_times.push_back(step.step_time_ms);
     all_tokens.push_back(static_cast<double>(step.tokens));
+    all_unpadded_tokens.push_back(static_cast<double>(step.unpadded_tokens));
+    all_labels.push_back(static_cast<double>(step.label_count));
     if (step.communication_time_ms) all_communication_times.push_back(*step.communication_time_ms);
   }
   if (all_times.empty()) return;
@@ -202,8 +208,12 @@ void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
   summary.steps_per_second = 1000 / median;
   summary.micro_batches_per_second =
       *summary.steps_per_second * static_cast<double>(attempt_.gradient_accumulation_steps);
-  summary.tokens_per_second =
-      *summary.steps_per_second * quantile(without_warmup(all_tokens, warmup), 0.5);
+  const auto per_second = [&](std::vector<double>& counts) {
+    return *summary.steps_per_second * quantile(without_warmup(counts, warmup), 0.5);
+  };
+  summary.tokens_per_second = per_second(all_tokens);
+  summary.unpadded_tokens_per_second = per_second(all_unpadded_tokens);
+  summary.trained_tokens_per_second = per_second(all_labels);
   summary.tokens_per_second_per_rank =
       *summary.tokens_per_second / static_cast<double>(attempt_.ranks);
 }

@@ -59,6 +59,8 @@ class AttemptFigures {
     double step_time_ms = 0;                        // of the slowest rank
     std::optional<double> communication_time_ms{};  // of the same
     int64_t tokens = 0;
+    int64_t unpadded_tokens = 0;
+    int64_t label_count = 0;
     int64_t rank_count = 0;
   };
   // One device of one host; its samples come in order of time.

@@ -38,6 +38,8 @@ struct AttemptSummary {
   std::optional<double> micro_batches_per_second;
   std::optional<double> tokens_per_second;
   std::optional<double> tokens_per_second_per_rank;
+  std::optional<double> unpadded_tokens_per_second;
+  std::optional<double> trained_tokens_per_second;
   std::optional<int64_t> total_time_ms;
   std::optional<double> start_up_time_ms;
   std::optional<double> gpu_utilization_percent_mean;
@@ -84,17 +86,25 @@ struct AttemptSummary {
     visit("step_time_ms_p75", self.step_time_ms_p75,
           "Upper quartile of the time of a step, of its slowest rank.");
     visit("communication_time_ms_median", self.communication_time_ms_median,
-          "Median time in a step with a collective under way, of its slowest rank.", "communication\nms",
-          Better::kLess, Shown::kWhereKnown);
+          "Median time in a step with a collective under way, of its slowest rank.",
+          "communication\nms", Better::kLess, Shown::kWhereKnown);
     visit("steps_per_second", self.steps_per_second, "1000 / step_time_ms_median.", "steps/s",
           Better::kMore);
     visit("micro_batches_per_second", self.micro_batches_per_second,
           "steps_per_second x gradient_accumulation_steps.", "", Better::kMore);
     visit("tokens_per_second", self.tokens_per_second,
-          "Tokens of all ranks per second, at the median step time.", "tokens/s", Better::kMore);
+          "Tokens that all ranks read per second, those that fill sequences up included, at the "
+          "median step time.",
+          "tokens/s", Better::kMore);
     visit("tokens_per_second_per_rank", self.tokens_per_second_per_rank,
           Meaning{"tokens_per_second / ranks: what one GPU, or one process on the CPU, gets done.",
                   "", Better::kMore});
+    visit("unpadded_tokens_per_second", self.unpadded_tokens_per_second,
+          "Tokens that all ranks read per second, without those that fill sequences up.", "",
+          Better::kMore);
+    visit("trained_tokens_per_second", self.trained_tokens_per_second,
+          "Tokens that all ranks are trained on per second: the unmasked labels.", "",
+          Better::kMore);
     visit("total_time_ms", self.total_time_ms,
           "From the start of a rank's process to its last event, of the longest rank.",
           "total\ntime", Better::kLess);
@@ -115,8 +125,11 @@ struct AttemptSummary {
   static void visit_outcome(Self& self, Visitor& visit) {
     visit("steps", self.steps, "Optimizer steps that all ranks did in this attempt.", "steps");
     visit("loss_first", self.loss_first, "Loss of the run's first step.");
-    visit("loss_last", self.loss_last, "Loss of the last step; for people first -> last.", "loss",
-          Better::kLess);
+    visit(
+        "loss_last", self.loss_last,
+        "Loss of the last step, the mean over all unmasked tokens of the global batch; for people "
+        "first -> last.",
+        "loss", Better::kLess);
     visit("skipped_steps", self.skipped_steps, "Steps that left the parameters as they are.",
           "skipped\nsteps", Better::kLess);
     visit("non_finite_steps", self.non_finite_steps, "Steps whose loss was NaN or infinite.", "",

@@ -56,7 +56,7 @@ TEMPLATE_TEST_CASE("an event that is written is read as it was", "", RunStarted,
 
 TEST_CASE("keys may stand in any order, be unknown, and those of later versions missing") {
   const std::optional<Event> event = event_from_json_line(
-      R"({"tokens": 3, "of tomorrow": {"a": [1, 2]}, "time_unix_ms": 6, "loss": 2, "step": 9,
+      R"({"tokens": 3, "unpadded_tokens": 2, "of tomorrow": {"a": [1, 2]}, "time_unix_ms": 6, "loss": 2, "step": 9,
           "sequence": 5, "kind": "step", "version": 2, "gradient_norm": null, "step_time_ms": 1,
           "label_count": 3, "learning_rate": 0.1, "memory_allocated_bytes_forward": 1,
           "memory_reserved_bytes_forward": 1, "memory_allocated_bytes_max": 1,

@@ -1,8 +1,7 @@
 #include <functional>
 
-#include "contract/inputs/chess_games.h"
+#include "contract/data/npy.h"
 #include "contract/inputs/inputs.h"
-#include "contract/inputs/npy.h"
 #include "contract/inputs/safetensors.h"
 #include "contract/record/event.h"
 #include "contract/text/foreign_json.h"
@@ -83,14 +82,6 @@ TEST_CASE("links in a circle are refused by name, in every place of an input") {
              Contains(place) && Contains("'data.train'") && Contains("symbolic links"));
   CHECK_THAT(refusal_of("resume: " + place), Contains("'resume'") && Contains("symbolic links"));
   CHECK_THAT(refusal([&] { read_text_file(loop); }), Contains(place) && Contains("symbolic links"));
-}
-
-TEST_CASE("a record of a CSV that goes on without end is refused with its line") {
-  const TemporaryFolder folder;
-  const auto file = folder.write(
-      "games.csv", "Moves,Termination,Result\n\"" + std::string(2 << 20, 'e') + "\",Normal,1-0\n");
-  CHECK_THAT(refusal([&] { read_chess_games(file); }),
-             Contains(file.string() + ":2: a record of more than 1048576 bytes"));
 }
 
 TEST_CASE("what a document holds is shown in a message as far as it fits on a screen") {

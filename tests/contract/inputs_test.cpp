@@ -1,8 +1,8 @@
 #include "contract/inputs/inputs.h"
 
-#include "contract/inputs/chess_games.h"
 #include "contract/record/run_paths.h"
 #include "contract/tokenizers/tokenizer.h"
+#include "tests/contract/applied_overrides.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {
@@ -57,10 +57,9 @@ struct TokenRun {
     folder.write("config.json", kConfig);
     folder.write("model.safetensors", counting_safetensors(tensors_of_config()));
     spec.model.source = folder.path();
-    spec.data = {.kind = DataKind::kTokens,
-                 .train = folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, 5, 6, 7, 8, 15})),
-                 .tokenizer = {},
-                 .sequence_length = 4};
+    spec.data.kind = DataKind::kTokens;
+    spec.data.train = folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, 5, 6, 7, 8, 15}));
+    spec.data.sequence_length = 4;
     spec.batch.size_per_rank = 2;
     spec = resolved(spec);
   }
@@ -254,7 +253,7 @@ TEST_CASE("chess uses the shipped games and tokenizer unless others are named") 
 
 TEST_CASE("a chess tokenizer that does not fit is refused") {
   RunSpec spec = resolved({});
-  const auto shipped = tokenizer_file(spec.data);
+  const auto shipped = tokenizer_of(spec);
   spec.model.config.vocab_size = 100;
   CHECK_THAT(refusal([&] { check_inputs(spec); }),
              Contains("tokenizer.model: 'model.config.vocab_size': has 1024 pieces") &&
@@ -269,34 +268,56 @@ TEST_CASE("a chess tokenizer that does not fit is refused") {
   }
 }
 
-TEST_CASE("games are read from any CSV with their columns") {
+TEST_CASE("games that are none are refused with their line") {
   const TemporaryFolder folder;
-  const auto games =
-      read_chess_games(folder.write("games.csv",
-                                    "\xEF\xBB\xBFResult,Site,Moves,Termination\r\n"
-                                    "1-0,\"Riga, \"\"old\"\"\ntown\",1. e4 e5,CHECKMATE\r\n"
-                                    "\r\n"
-                                    "0-1,,\"1. d4\",RESIGNED"));
-  REQUIRE(games.size() == 2);
-  CHECK(games[0].moves == "1. e4 e5");
-  CHECK(games[0].termination == "CHECKMATE");
-  CHECK(games[0].result == "1-0");
-  CHECK(games[1].moves == "1. d4");
-  CHECK(games[1].termination == "RESIGNED");
-}
-
-TEST_CASE("a CSV that does not hold games is refused with its line") {
-  const TemporaryFolder folder;
+  RunSpec spec = resolved({});
   const auto message = [&](const std::string& text) {
-    return refusal([&] { read_chess_games(folder.write("games.csv", text)); });
+    spec.data.train = folder.write("games.csv", text);
+    return refusal([&] { check_inputs(spec); });
   };
   const std::string header = "Moves,Termination,Result\n";
-  CHECK_THAT(message(""), Contains("games.csv: is empty"));
-  CHECK_THAT(message("Moves,Result\n"), Contains("games.csv:1: has no column 'Termination'"));
-  CHECK_THAT(message(header + "\"a\nb\",c,d\na,b\n"), Contains("games.csv:4: has 2 fields"));
-  CHECK_THAT(message(header + "\"a,b,c\n"), Contains("games.csv:2: a quoted field without"));
-  CHECK_THAT(message(header + "\"a\"b,c,d\n"), Contains("text after a closing quote"));
-  CHECK_THAT(message(header + "a\"b,c,d\n"), Contains("a quote inside a field"));
+  CHECK_THAT(message(""), Contains("games.csv: 'data.train': is empty"));
+  CHECK_THAT(message(header), Contains("games.csv: 'data.train': is an empty data set"));
+  CHECK_THAT(message("Moves,Result\n1,2\n"),
+             Contains("games.csv:2") && Contains("no 'Termination'"));
+  CHECK_THAT(message(header + "\"a\nb\",c,d\na,b\n"),
+             Contains("games.csv:4") && Contains("has 2 fields"));
+}
+
+TEST_CASE("each kind of data names what it needs") {
+  const auto message = [](const std::string& keys) {
+    return refusal([&] { applied(keys + "\nbatch.size_per_rank: 1"); });
+  };
+  const auto needs = [](const RunSpec& spec) { return refusal([&] { resolved(spec); }); };
+  RunSpec spec;
+  spec.data.kind = DataKind::kMessages;
+  CHECK_THAT(needs(spec), Contains("'data.train': is missing; data.kind messages needs a file"));
+  spec.data.train = "/a.jsonl";
+  CHECK_THAT(needs(spec), Contains("'data.format': is missing"));
+  spec.data.format = ChatFormat::kLlama3;
+  CHECK_THAT(needs(spec), Contains("'data.tokenizer': is missing"));
+  CHECK_THAT(message("data.format: alpaca"), Contains("allowed: llama2, llama3, chatml, mistral"));
+  spec.data.tokenizer = tokenizer_of(RunSpec());
+  const TemporaryFolder folder;
+  spec.data.train = folder.write("a.jsonl", R"({"messages":[{"role":"user","content":"a"}]})");
+  CHECK_THAT(refusal([&] { check_inputs(resolved(spec)); }),
+             Contains("'data.tokenizer': has no token for <|start_header_id|>"));
+}
+
+TEST_CASE("a folder of tokens has a training and a validation file") {
+  TokenRun run;
+  const TemporaryFolder folder;
+  run.spec.data.train = folder.path();
+  run.spec.evaluation.data = folder.path();
+  CHECK_THAT(run.message(), Contains("is a folder without one of the files train.npy, train.bin"));
+  const auto tokens = bytes_of(std::vector<uint16_t>(100, 3));
+  const auto train = folder.write("train.bin", tokens);
+  CHECK_THAT(run.message(), Contains("val.npy, val.bin, validation.npy, validation.bin"));
+  const auto validation = folder.write("val.bin", tokens);
+  CHECK_NOTHROW(check_inputs(run.spec));
+  const auto files = input_files(run.spec);
+  CHECK(std::ranges::find(files, train) != files.end());
+  CHECK(std::ranges::find(files, validation) != files.end());
 }
 
 TEST_CASE("what a run resumes from is a checkpoint") {

@@ -16,7 +16,9 @@ RunSpec with_every_value_changed() {
   return applied(R"(
 model:
   source: llama
-data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false}
+data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false,
+       rows: pack, template: {with_input: "{input}\n{instruction}", without_input: "{instruction}"},
+       format: chatml, prefix: "tldr ", input_length: 100, target_length: 30}
 strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wrap: none,
            prefetch: 3, limit_all_gathers: false, offload: optimizer, accumulate: unsharded}
 batch: {size_per_rank: 2, total: 16}
@@ -29,7 +31,7 @@ schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps:
            step_size: 30, gamma: 0.5}
 train: {epochs: 5, max_steps: 50, seed: 9, deterministic: true, warmup_steps_excluded: 0,
         on_non_finite: skip, report_gradient_norm: true}
-evaluation: {every_steps: 10, each_epoch: true, data: v.npy, size_per_rank: 3, batches: 7}
+evaluation: {every_steps: 10, each_epoch: true, data: v.npy, split_seed: 42, size_per_rank: 3, batches: 7}
 checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
              single_file: true, keep: 2}
 resume: auto

@@ -207,6 +207,7 @@ class StubTrainer {
     done.loss = 5.0 / static_cast<double>(step);
     done.step_time_ms = 10;
     done.tokens = total_batch(spec_) * spec_.data.sequence_length;
+    done.unpadded_tokens = done.tokens;
     done.label_count = done.tokens;
     done.learning_rate = spec_.optimizer.learning_rate;
     done.memory_allocated_bytes_forward = 1 << 20;

@@ -6,7 +6,7 @@ import math
 INTEGERS = {
     "version", "sequence", "time_unix_ms", "step", "steps", "rank", "world_size", "local_rank",
     "process_id", "threads", "steps_planned", "parameter_count", "resumed_from_step", "tokens",
-    "label_count", "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
+    "unpadded_tokens", "label_count", "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
     "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code"
 }
 REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy"}
@@ -22,7 +22,8 @@ KINDS = {
 }
 # Of which 0 would be taken for a figure that was measured.
 REQUIRED = {
-    "step": ("step", "step_time_ms", "tokens", "label_count", "learning_rate",
+    "step": ("step", "step_time_ms", "tokens", "unpadded_tokens", "label_count",
+             "learning_rate",
              "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
              "memory_allocated_bytes_max", "memory_reserved_bytes_max"),
     "evaluation": ("step", "label_count", "evaluation_time_ms"),

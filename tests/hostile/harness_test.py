@@ -73,7 +73,7 @@ def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
 
 
 STEP = (b'{"version":1,"kind":"step","sequence":%d,"time_unix_ms":1,"step":%d,"loss":1.5,'
-        b'"step_time_ms":1,"tokens":1,"label_count":1,"learning_rate":1,'
+        b'"step_time_ms":1,"tokens":1,"unpadded_tokens":1,"label_count":1,"learning_rate":1,'
         b'"memory_allocated_bytes_forward":1,"memory_reserved_bytes_forward":1,'
         b'"memory_allocated_bytes_max":1,"memory_reserved_bytes_max":1}\n')
 END = b'{"version":1,"kind":"run_finished","sequence":%d,"time_unix_ms":1,"steps":2}\n'

@@ -9,18 +9,22 @@
 
 namespace fsdp {
 
-// What one rank trains on in one step.
+// What one rank trains on in one step, and how much all ranks do.
 struct StepBatches {
   std::vector<Batch> micro_batches;  // size_per_rank rows each
-  int64_t label_count = 0;           // of the global batch
+  int64_t tokens = 0;                // that the models read, filling included
+  int64_t unpadded_tokens = 0;       // without it
+  int64_t label_count = 0;           // that are trained on
 };
 
-// Loads rows to `device`, in that order.
+// Loads rows to `device`, in that order: as wide as the data set's sequences, with data.rows
+// pad_to_longest as its longest row.
 Batch load_rows(DataSet& data_set, const std::vector<int64_t>& rows, at::Device device);
 
 // Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each one's loss_scale is
-// 1 / the global batch's label count, which every rank counts for itself. For CUDA the copies are
-// queued on the current stream from pinned memory. `spec` is resolved; `sampler` is its.
+// 1 / the global batch's label count, which every rank counts for itself (0 where nothing is
+// trained on). For CUDA the copies are queued on the current stream from pinned memory. `spec` is
+// resolved; `sampler` is its.
 StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
                       const RunSpec& spec, at::Device device);
 

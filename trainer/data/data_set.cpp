@@ -1,72 +1,70 @@
 #include "trainer/data/data_set.h"
 
 #include <algorithm>
+#include <span>
 
-#include "contract/inputs/inputs.h"
-#include "contract/text/config_error.h"
+#include "trainer/model/model.h"
 
 namespace fsdp {
 
-TokenDataSet::TokenDataSet(TokenArray tokens)
-    : tokens_(std::move(tokens)), row_(static_cast<size_t>(tokens_.columns())) {}
-
-void TokenDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
-  tokens_.read_row(row, row_.data());
-  std::copy(row_.begin(), row_.end() - 1, input_ids);
-  std::copy(row_.begin() + 1, row_.end(), labels);
-}
-
-ChessDataSet::ChessDataSet(std::vector<ChessGame> games, Tokenizer tokenizer,
-                           int64_t sequence_length)
-    : games_(std::move(games)),
-      tokenizer_(std::move(tokenizer)),
-      sequence_length_(sequence_length),
-      tokens_(games_.size()) {}
-
-const std::vector<int>& ChessDataSet::tokens_of(int64_t row) {
-  std::vector<int>& tokens = tokens_[row];
-  if (tokens.empty()) {
-    tokens = tokenizer_.encode(games_[row].moves + ' ' + games_[row].result);
-    if (std::ssize(tokens) > sequence_length_ + 1) tokens.resize(sequence_length_ + 1);
+DataSet::DataSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
+                 const DataSpec& data)
+    : documents_(std::move(documents)),
+      numbers_(std::move(numbers)),
+      sequence_length_(data.sequence_length),
+      fill_(data.rows) {
+  int64_t free = 0;
+  for (int64_t i = 0; i < std::ssize(numbers_); ++i) {
+    if (fill_ != RowFill::kPack || i == 0 || length_of(i) > free) {
+      first_of_row_.push_back(i);
+      free = sequence_length_;
+    }
+    free -= length_of(i);
   }
-  return tokens;
+  first_of_row_.push_back(std::ssize(numbers_));
 }
 
-int64_t ChessDataSet::label_count(int64_t row) { return std::ssize(tokens_of(row)) - 1; }
-
-void ChessDataSet::read_row(int64_t row, int64_t* input_ids, int64_t* labels) {
-  const std::vector<int>& tokens = tokens_of(row);
-  int64_t* const inputs_end = std::copy(tokens.begin(), tokens.end() - 1, input_ids);
-  std::fill(inputs_end, input_ids + sequence_length_, tokenizer_.end_id());
-  int64_t* const labels_end = std::copy(tokens.begin() + 1, tokens.end(), labels);
-  std::fill(labels_end, labels + sequence_length_, kNoLabel);
+int64_t DataSet::length_of(int64_t index) const {
+  return std::clamp<int64_t>(documents_->length(numbers_[index]) - 1, 0, sequence_length_);
 }
 
-namespace {
+void DataSet::read(int64_t index) {
+  documents_->read(numbers_[index], document_);
+  const auto kept = static_cast<size_t>(sequence_length_ + 1);
+  if (document_.size() > kept) document_.resize(kept);
+}
 
-std::unique_ptr<DataSet> open_data_set(const DataSpec& data, const std::filesystem::path& file) {
-  switch (data.kind) {
-    case DataKind::kTokens:
-      return std::make_unique<TokenDataSet>(TokenArray(file));
-    case DataKind::kChess:
-      return std::make_unique<ChessDataSet>(read_chess_games(file), Tokenizer(tokenizer_file(data)),
-                                            data.sequence_length);
+RowSize DataSet::size_of(int64_t row) {
+  RowSize size;
+  for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
+    read(i);
+    size.tokens += length_of(i);
+    size.labels +=
+        std::ranges::count_if(std::span(document_).subspan(std::min<size_t>(1, document_.size())),
+                              [](uint32_t token) { return (token & kTrainedOn) != 0; });
   }
-  throw std::logic_error("data.kind");
+  return size;
 }
 
-}  // namespace
-
-DataSets::DataSets(const RunSpec& spec, int64_t vocab_size) {
-  check_data(spec, vocab_size);
-  training_ = open_data_set(spec.data, training_file(spec.data));
-  held_out_ = held_out_rows(spec.evaluation, training_->rows());
-  if (!spec.evaluation.data.empty()) validation_ = open_data_set(spec.data, spec.evaluation.data);
+std::vector<int64_t> DataSet::document_lengths(int64_t row) const {
+  std::vector<int64_t> lengths;
+  for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
+    if (length_of(i) > 0) lengths.push_back(length_of(i));
+  }
+  return lengths;
 }
 
-RowRange DataSets::validation() const {
-  if (validation_) return {validation_.get(), 0, validation_->rows()};
-  return {training_.get(), training_->rows() - held_out_, training_->rows()};
+void DataSet::read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels) {
+  std::fill(input_ids, input_ids + width, documents_->padding_id());
+  std::fill(labels, labels + width, kNoLabel);
+  for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
+    read(i);
+    for (int64_t t = 0; t < length_of(i); ++t) {
+      *input_ids++ = token_id(document_[t]);
+      const uint32_t next = document_[t + 1];
+      *labels++ = (next & kTrainedOn) != 0 ? token_id(next) : kNoLabel;
+    }
+  }
 }
 
 }  // namespace fsdp

@@ -4,87 +4,49 @@
 #include <memory>
 #include <vector>
 
-#include "contract/inputs/chess_games.h"
-#include "contract/inputs/npy.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "contract/data/document.h"
 #include "contract/spec/run_spec.h"
-#include "trainer/model/model.h"
 
+// How documents become the sequences that a model is trained on.
 namespace fsdp {
 
-// The rows that a model is trained on, each T = sequence_length() tokens and their labels. Not
-// thread-safe: rows may be made on first use.
+// What a row holds.
+struct RowSize {
+  int64_t tokens = 0;  // that the model reads, without those that only fill it up
+  int64_t labels = 0;  // that it is trained on
+};
+
+// Rows of T = sequence_length() tokens. A document of n tokens takes n - 1 places of a row: the
+// model reads all but its last token, and says all but its first. One that is longer than T + 1 is
+// cut. With data.rows pack a row holds as many of the next documents as fit whole; else one.
+// Not thread-safe.
 class DataSet {
  public:
-  virtual ~DataSet() = default;
+  // The rows of those of `documents` that `numbers` names, in this order.
+  DataSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
+          const DataSpec& data);
 
-  virtual int64_t rows() const = 0;
-  virtual int64_t sequence_length() const = 0;
-  // How many labels of the row are not kNoLabel.
-  virtual int64_t label_count(int64_t row) = 0;
-  // Writes T input ids and T labels; labels[t] is the token that follows input_ids[t].
-  virtual void read_row(int64_t row, int64_t* input_ids, int64_t* labels) = 0;
-};
+  int64_t rows() const { return std::ssize(first_of_row_) - 1; }
+  int64_t sequence_length() const { return sequence_length_; }
+  RowFill fill() const { return fill_; }
 
-// A .npy array of T + 1 tokens a row, each of which is trained on.
-class TokenDataSet : public DataSet {
- public:
-  explicit TokenDataSet(TokenArray tokens);
-
-  int64_t rows() const override { return tokens_.rows(); }
-  int64_t sequence_length() const override { return tokens_.columns() - 1; }
-  int64_t label_count(int64_t) override { return sequence_length(); }
-  void read_row(int64_t row, int64_t* input_ids, int64_t* labels) override;
+  RowSize size_of(int64_t row);
+  // The places that each document of the row takes.
+  std::vector<int64_t> document_lengths(int64_t row) const;
+  // Writes `width` input ids and labels, with kNoLabel where nothing is trained on: at least what
+  // the row's documents take. labels[t] is the token that follows input_ids[t].
+  void read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels);
 
  private:
-  TokenArray tokens_;
-  std::vector<int64_t> row_;
-};
+  int64_t length_of(int64_t index) const;  // of a document in the row
+  void read(int64_t index);                // into document_, cut
 
-// One game a row: "<moves> <result>" between the begin and end tokens, cut to T + 1 tokens, padded
-// with the end token and kNoLabel. A game is tokenized when its row is first asked for.
-class ChessDataSet : public DataSet {
- public:
-  ChessDataSet(std::vector<ChessGame> games, Tokenizer tokenizer, int64_t sequence_length);
-
-  int64_t rows() const override { return static_cast<int64_t>(games_.size()); }
-  int64_t sequence_length() const override { return sequence_length_; }
-  int64_t label_count(int64_t row) override;
-  void read_row(int64_t row, int64_t* input_ids, int64_t* labels) override;
-
- private:
-  const std::vector<int>& tokens_of(int64_t row);
-
-  std::vector<ChessGame> games_;
-  Tokenizer tokenizer_;
+  std::shared_ptr<const DocumentFile> documents_;
+  std::vector<int64_t> numbers_;
+  std::vector<int64_t> first_of_row_;  // indices into numbers_, and their number
   int64_t sequence_length_;
-  std::vector<std::vector<int>> tokens_;  // empty: not tokenized yet
-};
-
-// The rows [first, last) of a data set.
-struct RowRange {
-  DataSet* data_set = nullptr;
-  int64_t first = 0;
-  int64_t last = 0;
-
-  int64_t size() const { return last - first; }
-};
-
-// What a run reads.
-class DataSets {
- public:
-  // The sets that `spec` names. Throws ConfigError when a file is not what it should be, and when
-  // the model's vocabulary of `vocab_size` tokens is too small for a tokenizer's.
-  DataSets(const RunSpec& spec, int64_t vocab_size);
-
-  RowRange training() const { return {training_.get(), 0, training_->rows() - held_out_}; }
-  // Empty when the run has no validation set.
-  RowRange validation() const;
-
- private:
-  std::unique_ptr<DataSet> training_;
-  std::unique_ptr<DataSet> validation_;  // null: the rows held out of the training set
-  int64_t held_out_;
+  RowFill fill_;
+  Document document_;
 };
 
 }  // namespace fsdp

@@ -8,7 +8,7 @@
 
 namespace fsdp {
 
-Evaluation::Evaluation(const RunSpec& spec, RowRange set, ProcessGroup& world, at::Device device)
+Evaluation::Evaluation(const RunSpec& spec, DataSet* set, ProcessGroup& world, at::Device device)
     : spec_(spec.evaluation),
       size_per_rank_(spec.evaluation.size_per_rank.value_or(spec.batch.size_per_rank)),
       set_(set),
@@ -22,14 +22,14 @@ bool Evaluation::is_due(int64_t step, int64_t steps_per_epoch) const {
 
 // Ranks take part in every batch: where rows have run out, with one that has no labels.
 Batch Evaluation::load_batch(int64_t batch, int64_t& label_count) {
-  const int64_t first = set_.first + (batch * world_.size() + world_.rank()) * size_per_rank_;
+  const int64_t first = (batch * world_.size() + world_.rank()) * size_per_rank_;
   std::vector<int64_t> rows;
-  for (int64_t row = first; row < std::min(first + size_per_rank_, set_.last); ++row) {
+  for (int64_t row = first; row < std::min(first + size_per_rank_, set_->rows()); ++row) {
     rows.push_back(row);
-    label_count += set_.data_set->label_count(row);
+    label_count += set_->size_of(row).labels;
   }
-  if (!rows.empty()) return load_rows(*set_.data_set, rows, device_);
-  Batch empty = load_rows(*set_.data_set, {set_.first}, device_);
+  if (!rows.empty()) return load_rows(*set_, rows, device_);
+  Batch empty = load_rows(*set_, {0}, device_);
   empty.labels_BT.fill_(kNoLabel);
   return empty;
 }
@@ -38,7 +38,7 @@ EvaluationDone Evaluation::run(TrainingStep& training, int64_t step) {
   const StepClock clock(device_);
   const auto begin = clock.mark();
   const int64_t rows_per_batch = world_.size() * size_per_rank_;
-  const int64_t all_batches = (set_.size() + rows_per_batch - 1) / rows_per_batch;
+  const int64_t all_batches = (set_->rows() + rows_per_batch - 1) / rows_per_batch;
   const int64_t batches = std::min(spec_.batches.value_or(all_batches), all_batches);
   at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble).device(device_));
   int64_t label_count = 0;

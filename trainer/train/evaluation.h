@@ -11,8 +11,8 @@ namespace fsdp {
 // Loss and token accuracy on a validation set, over all ranks and weighted by their labels.
 class Evaluation {
  public:
-  // `set` may be empty when the run wants no evaluations.
-  Evaluation(const RunSpec& spec, RowRange set, ProcessGroup& world, at::Device device);
+  // `set` may be null when the run wants no evaluations.
+  Evaluation(const RunSpec& spec, DataSet* set, ProcessGroup& world, at::Device device);
 
   // Whether one follows step `step`, from 1.
   bool is_due(int64_t step, int64_t steps_per_epoch) const;
@@ -26,7 +26,7 @@ class Evaluation {
 
   EvaluationSpec spec_;
   int64_t size_per_rank_;
-  RowRange set_;
+  DataSet* set_;
   ProcessGroup& world_;
   at::Device device_;
 };

@@ -5,6 +5,7 @@
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
 #include "contract/text/config_error.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 
 namespace fsdp {
@@ -139,8 +140,10 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world) {
     const path training = training_file(spec.data);
     begin_start_up_part("reading " + training.string());
     digest = file_digest(training);
-    if (spec.data.kind == DataKind::kChess) {
-      digest = text_digest(digest + file_digest(tokenizer_file(spec.data)));
+    if (needs_tokenizer(spec.data.kind)) {
+      for (const path& file : tokenizer_files(tokenizer_of(spec))) {
+        digest = text_digest(digest + file_digest(file));
+      }
     }
   }
   pause_start_up();

@@ -74,7 +74,7 @@ ExitCode RankRun::run() {
   const RunSpec spec = read_run_spec(spec_file_);
   watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
-  check_inputs(spec);
+  check_model_inputs(spec);
 
   if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");

@@ -62,11 +62,11 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       backend_(backend),
       group_(group),
       events_(events),
-      data_(spec, model_config(spec).vocab_size),
-      sampler_(data_.training().size(), total_batch(spec), spec.data.shuffle, spec.train.seed),
-      steps_per_epoch_(steps_per_epoch(data_.training().size(), total_batch(spec))),
+      data_(spec, model_config(spec).vocab_size, paths.folder()),
+      sampler_(data_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed),
+      steps_per_epoch_(steps_per_epoch(data_.training().rows(), total_batch(spec))),
       steps_planned_(planned_steps(spec, steps_per_epoch_)),
-      data_order_(data_order(spec, data_.training().size(), group)),
+      data_order_(data_order(spec, data_.training().rows(), group)),
       resumed_(open_resumed_checkpoint(spec, paths, data_order_, group)),
       mesh_(make_mesh(spec, group)),
       step_(spec, begin_building(spec), backend, mesh_, group,
@@ -124,8 +124,8 @@ Trainer::Report Trainer::do_step(int64_t step) {
   MemoryProbe& memory = backend_.memory();
   memory.reset_peaks();
   group_.clock().start();
-  StepBatches batches = load_step(*data_.training().data_set, sampler_, step - 1, group_.rank(),
-                                  spec_, backend_.device());
+  StepBatches batches =
+      load_step(data_.training(), sampler_, step - 1, group_.rank(), spec_, backend_.device());
   report.event.learning_rate = schedule_.learning_rate(step);
   const TrainingStep::Result result = step_.run(
       step, batches.micro_batches, report.event.learning_rate, stop_requested() ? 1.0 : 0.0, [&] {
@@ -143,7 +143,8 @@ Trainer::Report Trainer::do_step(int64_t step) {
                                 at::TensorOptions(at::kFloat).pinned_memory(statistics.is_cuda()));
   report.statistics.copy_(statistics, /*non_blocking=*/true);
   report.event.step = step;
-  report.event.tokens = total_batch(spec_) * spec_.data.sequence_length;
+  report.event.tokens = batches.tokens;
+  report.event.unpadded_tokens = batches.unpadded_tokens;
   report.event.label_count = batches.label_count;
   if (step_.scaler()) report.event.gradient_scale = result.gradient_scale;
   report.event.memory_allocated_bytes_max = memory.allocated_bytes_max();

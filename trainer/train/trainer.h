@@ -11,6 +11,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/data/batches.h"
+#include "trainer/data/data_sets.h"
 #include "trainer/step/training_step.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/evaluation.h"

@@ -53,7 +53,7 @@ SENSIBLE = {
     "resume": ["auto", "no/such/folder"],
     "data.sequence_length": [8, 16, 17],
     "data.shuffle": [True, False],
-    "data.kind": ["tokens", "chess"],
+    "data.kind": ["tokens", "chess", "text", "instructions", "messages", "wikihow"],
     "data.train": ["sweep/tokens.npy"],
     "model.config.hidden_size": [16, 32],
     "model.config.num_hidden_layers": [1, 2],

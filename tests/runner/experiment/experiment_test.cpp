@@ -170,7 +170,7 @@ TEST_CASE("a contradiction between layers names the one that came last") {
       "= 3; the nearest that do: 15 and 18 (in 'B')");
   CHECK_THAT(message(text, {.set = {"batch.total=9"}}), Catch::StartsWith("--set batch.total=9: "));
   CHECK(message("experiment: lab\nbase: {data.kind: tokens}") ==
-        "lab.yaml:2:19: 'data.train': is missing; data.kind tokens needs a .npy file (in 'lab')");
+        "lab.yaml:2:19: 'data.train': is missing; data.kind tokens needs a file (in 'lab')");
 }
 
 TEST_CASE("a malformed experiment names the place and what is allowed") {

@@ -153,8 +153,9 @@ TEST_CASE("what people read of a figure follows from the unit in its name") {
 TEST_CASE("the reference of columns says what each is and which direction is better") {
   const std::string reference = columns_reference();
   CHECK_THAT(reference,
-             Catch::Contains("* tokens_per_second\n      Tokens of all ranks per second, "
-                             "at the median step time. More is better.\n"));
+             Catch::Contains("* tokens_per_second\n      Tokens that all ranks read per second, "
+                             "those that fill sequences up included, at the median step time. "
+                             "More is better.\n"));
   CHECK_THAT(reference, Catch::Contains("+ energy_joules\n") && Catch::Contains("  loss_first\n"));
 }
 

@@ -20,6 +20,8 @@ std::vector<StepDone> steps_of(const StepsOfRank& rank) {
     done.step = rank.first_step + std::ssize(steps) - 1;
     done.step_time_ms = step_time_ms;
     done.tokens = 600;
+    done.unpadded_tokens = 450;
+    done.label_count = 300;
     done.loss = 5.0 - static_cast<double>(steps.size());
     done.memory_allocated_bytes_forward = rank.memory_bytes / 2;
     done.memory_allocated_bytes_max = rank.memory_bytes;
@@ -69,6 +71,8 @@ TEST_CASE("step times are those of the slowest rank, without the warm-up") {
   CHECK(summary.micro_batches_per_second.value() == Approx(4000.0 / 30));
   CHECK(summary.tokens_per_second.value() == Approx(600 * 1000.0 / 30));
   CHECK(summary.tokens_per_second_per_rank.value() == Approx(600 * 1000.0 / 30 / 2));
+  CHECK(summary.unpadded_tokens_per_second.value() == Approx(450 * 1000.0 / 30));
+  CHECK(summary.trained_tokens_per_second.value() == Approx(300 * 1000.0 / 30));
   CHECK(summary.memory_allocated_bytes_max == 90);
   CHECK(summary.memory_allocated_bytes_min == 70);
   CHECK(summary.memory_reserved_bytes_max == 180);

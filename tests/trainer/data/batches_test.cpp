@@ -1,9 +1,9 @@
 #include "trainer/data/batches.h"
 
-#include <set>
+#include <algorithm>
+#include <catch2/catch.hpp>
 
-#include "contract/inputs/inputs.h"
-#include "tests/contract/input_fixtures.h"
+#include "tests/trainer/data/listed_documents.h"
 
 namespace fsdp {
 namespace {
@@ -17,52 +17,80 @@ RunSpec spec_of(int64_t ranks, int64_t size_per_rank, int64_t total) {
   return resolved(spec);
 }
 
+using TokenLists = std::vector<std::vector<int64_t>>;
+
 TEST_CASE("each rank gets its rows as micro-batches, in order") {
-  const TemporaryFolder folder;
-  std::vector<int32_t> tokens;  // row r holds 10 r, 10 r + 1, 10 r + 2
-  for (int32_t row = 0; row < 16; ++row) {
-    for (int32_t column = 0; column < 3; ++column) tokens.push_back(10 * row + column);
+  TokenLists documents;  // row r holds 10 r, 10 r + 1, 10 r + 2
+  for (int64_t row = 1; row <= 16; ++row) {
+    documents.push_back({-10 * row, -10 * row - 1, -10 * row - 2});
   }
-  TokenDataSet data_set(TokenArray(folder.write("tokens.npy", npy_of(16, 3, tokens))));
+  DataSet data_set = listed(documents, 2, RowFill::kPad);
   Sampler sampler(16, 8, /*shuffle=*/false, 1);
   // Step 1, rank 1 of 2, micro-batches of 2: rows 12, 13 and 14, 15.
   const StepBatches step = load_step(data_set, sampler, 1, 1, spec_of(2, 2, 8), at::kCPU);
   CHECK(step.label_count == 16);
+  CHECK(step.tokens == 16);
   REQUIRE(step.micro_batches.size() == 2);
   const Batch& second = step.micro_batches[1];
-  CHECK(second.input_ids_BT.equal(at::tensor({140, 141, 150, 151}, at::kLong).view({2, 2})));
-  CHECK(second.labels_BT.equal(at::tensor({141, 142, 151, 152}, at::kLong).view({2, 2})));
+  CHECK(second.input_ids_BT.equal(at::tensor({150, 151, 160, 161}, at::kLong).view({2, 2})));
+  CHECK(second.labels_BT.equal(at::tensor({151, 152, 161, 162}, at::kLong).view({2, 2})));
   CHECK(second.loss_scale == 1.0 / 16);
+  CHECK(second.documents == nullptr);
 }
 
-TEST_CASE("loss_scale counts the labels of all ranks when games differ in length") {
-  const std::vector<ChessGame> games{{"1. e4", "DRAW", "1/2-1/2"},
-                                     {"1. e4 e5 2. Nf3 Nc6 3. Bb5 a6", "CHECKMATE", "1-0"},
-                                     {"", "ABANDONED", "0-1"},
-                                     {"1. d4 d5 2. c4", "DRAW", "1/2-1/2"}};
-  const auto data = [&] { return ChessDataSet(games, Tokenizer(tokenizer_file({})), 12); };
-  ChessDataSet reference = data();
-  int64_t labels = 0;
-  std::set<int64_t> counts;
-  for (int64_t row = 0; row < 4; ++row) {
-    labels += reference.label_count(row);
-    counts.insert(reference.label_count(row));
-  }
-  REQUIRE(counts.size() > 2);  // unequal padding
+// Of very different lengths, and trained on in part.
+const TokenLists kUneven{
+    {1, -2}, {-3, -4, -5, -6, -7, -8, -9, -10, -11}, {12, 13, 14, 15}, {16, 17, 18, -19}};
 
+TEST_CASE("every label of a step weighs the same, however uneven the ranks' shares are") {
+  const RowFill fill = GENERATE(RowFill::kPad, RowFill::kPadToLongest, RowFill::kPack);
   for (const int64_t ranks : {1, 2, 4}) {
     double sum = 0;
+    int64_t tokens = 0;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      ChessDataSet own = data();
-      Sampler sampler(4, 4, /*shuffle=*/true, 5);
-      const StepBatches step = load_step(own, sampler, 0, rank, spec_of(ranks, 1, 4), at::kCPU);
-      CHECK(step.label_count == labels);
+      DataSet own = listed(kUneven, 8, fill);
+      const int64_t total = std::min<int64_t>(4, own.rows() / ranks * ranks);
+      if (total == 0) continue;
+      Sampler sampler(own.rows(), total, /*shuffle=*/true, 5);
+      const StepBatches step = load_step(own, sampler, 0, rank, spec_of(ranks, 1, total), at::kCPU);
       for (const Batch& batch : step.micro_batches) {
-        sum += batch.loss_scale * batch.labels_BT.ne(kNoLabel).sum().item<double>();
+        const auto labels = batch.labels_BT.ne(kNoLabel).sum().item<int64_t>();
+        sum += batch.loss_scale * static_cast<double>(labels);
+        tokens += batch.input_ids_BT.numel();
       }
+      if (rank == ranks - 1) CHECK(tokens == step.tokens);
     }
-    CHECK(sum == Approx(1.0));  // every label of the step weighs 1 / labels, once
+    if (tokens > 0) CHECK(sum == Approx(1.0));
   }
+}
+
+TEST_CASE("a step counts what is read, what fills nothing up, and what is trained on") {
+  const auto counts = [](RowFill fill, int64_t size_per_rank, int64_t total) {
+    DataSet data_set = listed(kUneven, 8, fill);
+    Sampler sampler(data_set.rows(), total, /*shuffle=*/false, 1);
+    const StepBatches step =
+        load_step(data_set, sampler, 0, 0, spec_of(1, size_per_rank, total), at::kCPU);
+    return std::vector<int64_t>{step.tokens, step.unpadded_tokens, step.label_count};
+  };
+  CHECK(counts(RowFill::kPad, 2, 4) == std::vector<int64_t>{32, 15, 10});
+  CHECK(counts(RowFill::kPadToLongest, 2, 4) == std::vector<int64_t>{2 * 8 + 2 * 3, 15, 10});
+  CHECK(counts(RowFill::kPadToLongest, 1, 4) == std::vector<int64_t>{15, 15, 10});
+  CHECK(counts(RowFill::kPack, 1, 3) == std::vector<int64_t>{24, 15, 10});
+}
+
+TEST_CASE("packed rows say where their documents begin, what fills them up being one too") {
+  DataSet data_set = listed(kUneven, 8, RowFill::kPack);
+  const Batch batch = load_rows(data_set, {0, 2}, at::kCPU);
+  REQUIRE(batch.documents != nullptr);
+  CHECK(batch.documents->starts == std::vector<int64_t>{0, 1, 8, 11, 14, 16});
+}
+
+TEST_CASE("a step that trains on nothing has a loss of 0, not of 0 / 0") {
+  DataSet data_set = listed({{1, 2, 3}, {4, 5}}, 4, RowFill::kPad);
+  Sampler sampler(2, 2, false, 1);
+  const StepBatches step = load_step(data_set, sampler, 0, 0, spec_of(1, 2, 2), at::kCPU);
+  CHECK(step.label_count == 0);
+  CHECK(step.micro_batches[0].loss_scale == 0.0);
 }
 
 }  // namespace

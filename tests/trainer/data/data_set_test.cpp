@@ -3,9 +3,13 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <set>
 
 #include "contract/inputs/inputs.h"
 #include "tests/contract/input_fixtures.h"
+#include "tests/trainer/data/listed_documents.h"
+#include "trainer/data/data_sets.h"
+#include "trainer/model/model.h"
 
 namespace fsdp {
 namespace {
@@ -18,74 +22,135 @@ struct InputsAndLabels {
 };
 
 InputsAndLabels read(DataSet& data_set, int64_t row) {
-  const auto T = static_cast<size_t>(data_set.sequence_length());
-  InputsAndLabels result{Row(T, -1), Row(T, -1)};
-  data_set.read_row(row, result.input_ids.data(), result.labels.data());
+  const int64_t T = data_set.sequence_length();
+  InputsAndLabels result{Row(static_cast<size_t>(T), -1), Row(static_cast<size_t>(T), -1)};
+  data_set.read_row(row, T, result.input_ids.data(), result.labels.data());
   return result;
 }
 
-ChessDataSet chess(const std::vector<ChessGame>& games, int64_t sequence_length) {
-  return ChessDataSet(games, Tokenizer(tokenizer_file({})), sequence_length);
+constexpr int64_t kNone = kNoLabel;
+
+TEST_CASE("a padded row holds one document, and labels only what is trained on") {
+  DataSet data_set = listed({{1, 2, -3, -4}, {5}, {-6, -7, -8, -9, -10, -11}}, 4, RowFill::kPad);
+  REQUIRE(data_set.rows() == 3);
+  CHECK(read(data_set, 0).input_ids == Row{1, 2, 3, kPadding});
+  CHECK(read(data_set, 0).labels == Row{kNone, 3, 4, kNone});
+  CHECK(data_set.size_of(0).tokens == 3);
+  CHECK(data_set.size_of(0).labels == 2);
+  CHECK(read(data_set, 1).input_ids == Row(4, kPadding));
+  CHECK(data_set.size_of(1).labels == 0);
+  CHECK(read(data_set, 2).input_ids == Row{6, 7, 8, 9});  // cut
+  CHECK(read(data_set, 2).labels == Row{7, 8, 9, 10});
+  CHECK(data_set.size_of(2).labels == 4);
 }
 
-TEST_CASE("labels of a token row are its tokens, one further") {
-  const TemporaryFolder folder;
-  TokenDataSet data_set(TokenArray(folder.write("t.npy", npy_of(2, 4, {1, 2, 3, 4, 5, 6, 7, 8}))));
-  CHECK(data_set.rows() == 2);
-  CHECK(data_set.sequence_length() == 3);
-  CHECK(data_set.label_count(1) == 3);
-  const auto [input_ids, labels] = read(data_set, 1);
-  CHECK(input_ids == Row{5, 6, 7});
-  CHECK(labels == Row{6, 7, 8});
+TEST_CASE("documents are packed in order, each whole, and none labels the next one's begin") {
+  DataSet data_set =
+      listed({{-1, -2, -3}, {-4, -5}, {-6, -7, -8}, {9, -10}, {-11, -12, -13, -14, -15, -16}}, 5,
+             RowFill::kPack);
+  REQUIRE(data_set.rows() == 2 + 1);
+  CHECK(read(data_set, 0).input_ids == Row{1, 2, 4, 6, 7});
+  CHECK(read(data_set, 0).labels == Row{2, 3, 5, 7, 8});
+  CHECK(data_set.document_lengths(0) == Row{2, 1, 2});
+  CHECK(data_set.size_of(0).tokens == 5);
+  CHECK(read(data_set, 1).input_ids == Row{9, kPadding, kPadding, kPadding, kPadding});
+  CHECK(data_set.document_lengths(1) == Row{1});
+  CHECK(read(data_set, 2).labels == Row{12, 13, 14, 15, 16});
+  CHECK(data_set.size_of(2).labels == 5);
 }
 
-TEST_CASE("a chess row decodes to the game's moves and result between begin and end") {
-  const std::string text = "1. e4 e5 2. Nf3 Nc6 3. Bb5 a6";
-  ChessDataSet data_set = chess({{text, "DRAW", "1/2-1/2"}}, 64);
+TEST_CASE("packing loses and doubles nothing, whatever the lengths") {
+  std::vector<std::vector<int64_t>> documents;
+  int64_t next = 1;
+  for (int64_t i = 0; i < 200; ++i) {
+    auto& document = documents.emplace_back();
+    for (int64_t k = 0; k <= i * 7 % 16; ++k) document.push_back(-next++);
+  }
+  DataSet data_set = listed(documents, 20, RowFill::kPack);
+  std::set<int64_t> seen;
+  int64_t labels = 0;
+  for (int64_t row = 0; row < data_set.rows(); ++row) {
+    for (const int64_t label : read(data_set, row).labels) {
+      if (label == kNoLabel) continue;
+      CHECK(seen.insert(label).second);
+      ++labels;
+    }
+  }
+  int64_t expected = 0;
+  for (const auto& document : documents) expected += std::ssize(document) - 1;
+  CHECK(labels == expected);
+}
+
+struct ChessRun {
+  TemporaryFolder folder;
+  RunSpec spec = resolved({});
+};
+
+TEST_CASE("the shipped games make a data set, whose rows decode to moves and result") {
+  ChessRun run;
+  run.spec.data.sequence_length = 512;
+  run.spec.model.config.max_position_embeddings = 512;
+  run.spec.evaluation.fraction = 0.01;
+  const DataSets data_sets(run.spec, 1024, run.folder.path());
+  DataSet& data_set = data_sets.training();
+  CHECK(data_set.rows() > 1000);
+  REQUIRE(data_sets.validation() != nullptr);
+  CHECK(data_sets.validation()->rows() ==
+        held_out_rows(run.spec.evaluation, data_set.rows() + data_sets.validation()->rows()));
   const auto [input_ids, labels] = read(data_set, 0);
+  const int64_t count = data_set.size_of(0).labels;
+  REQUIRE(count < 512);
   sentencepiece::SentencePieceProcessor processor;
-  REQUIRE(processor.Load(tokenizer_file({}).string()).ok());
-
-  const int64_t count = data_set.label_count(0);
-  REQUIRE(count < 64);
+  REQUIRE(processor.Load(tokenizer_of(run.spec).string()).ok());
   CHECK(input_ids[0] == processor.bos_id());
   CHECK(labels[count - 1] == processor.eos_id());
   std::string decoded;
   REQUIRE(processor.Decode(std::vector<int>(labels.begin(), labels.begin() + count - 1), &decoded)
               .ok());
-  CHECK(decoded == text + " 1/2-1/2");
-  for (int64_t t = 0; t < 64; ++t) {
-    CHECK(labels[t] >= (t < count ? 0 : kNoLabel));
-    if (t + 1 < count) CHECK(labels[t] == input_ids[t + 1]);
-    if (t >= count) CHECK(input_ids[t] == processor.eos_id());
-    if (t >= count) CHECK(labels[t] == kNoLabel);
+  CHECK(decoded.starts_with("1. "));
+  CHECK((decoded.ends_with(" 1-0") || decoded.ends_with(" 0-1") || decoded.ends_with(" 1/2-1/2")));
+  for (int64_t t = count; t < 512; ++t) {
+    CHECK(input_ids[t] == processor.eos_id());
+    CHECK(labels[t] == kNoLabel);
   }
 }
 
-TEST_CASE("a long game is cut to the sequence, and the end is then no label") {
-  const ChessGame game{"1. e4 e5 2. Nf3 Nc6 3. Bb5 a6", "DRAW", "1/2-1/2"};
-  ChessDataSet whole = chess({game}, 64);
-  ChessDataSet cut = chess({game}, 5);
-  CHECK(cut.label_count(0) == 5);
-  const auto [input_ids, labels] = read(cut, 0);
-  const auto [whole_input_ids, whole_labels] = read(whole, 0);
-  CHECK(input_ids == Row(whole_input_ids.begin(), whole_input_ids.begin() + 5));
-  CHECK(labels == Row(whole_labels.begin(), whole_labels.begin() + 5));
-}
-
-TEST_CASE("the shipped games make a data set of the tokenizer's vocabulary") {
-  const DataSets data_sets(resolved({}), 1024);
-  DataSet* const data_set = data_sets.training().data_set;
-  CHECK(data_set->rows() > 1000);
-  CHECK(data_set->sequence_length() == 256);
-  const auto [input_ids, labels] = read(*data_set, data_set->rows() - 1);
-  CHECK(std::ranges::count_if(labels, [](int64_t label) { return label != kNoLabel; }) ==
-        data_set->label_count(data_set->rows() - 1));
-  CHECK(std::ranges::all_of(input_ids, [](int64_t id) { return id >= 0 && id < 1024; }));
+TEST_CASE("a split by seed is that of PyTorch's random_split") {
+  const TemporaryFolder folder;
+  RunSpec spec;
+  spec.data.kind = DataKind::kTokens;
+  spec.data.sequence_length = 1;
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 10; ++i) tokens.insert(tokens.end(), {i, i});
+  spec.data.train = folder.write("t.npy", npy_of(10, 2, tokens));
+  spec.evaluation.fraction = 0.3;
+  spec.evaluation.split_seed = 42;
+  spec = resolved(spec);
+  const DataSets data_sets(spec, 16, folder.path());
+  const auto rows_of = [](DataSet& data_set) {
+    Row rows;
+    for (int64_t row = 0; row < data_set.rows(); ++row) {
+      rows.push_back(read(data_set, row).input_ids[0]);
+    }
+    return rows;
+  };
+  // torch.randperm(10, generator=torch.Generator().manual_seed(42))
+  CHECK(rows_of(data_sets.training()) == Row{2, 6, 1, 8, 4, 5, 0});
+  CHECK(rows_of(*data_sets.validation()) == Row{9, 3, 7});
 }
 
 TEST_CASE("a data set that does not fit the model is refused") {
-  CHECK_THROWS_AS(DataSets(resolved({}), 1023), ConfigError);
+  ChessRun run;
+  CHECK_THROWS_AS(DataSets(run.spec, 1023, run.folder.path()), ConfigError);
+}
+
+TEST_CASE("a packed data set of too few rows is refused") {
+  ChessRun run;
+  run.spec.data.rows = RowFill::kPack;
+  run.spec.data.train = run.folder.write(
+      "g.csv", "Moves,Termination,Result\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n");
+  CHECK_THAT(refusal([&] { DataSets(run.spec, 1024, run.folder.path()); }),
+             Catch::Contains("has 4 documents, which are packed into 1 rows"));
 }
 
 }  // namespace

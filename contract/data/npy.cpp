@@ -1,4 +1,4 @@
-#include "contract/inputs/npy.h"
+#include "contract/data/npy.h"
 
 #include <algorithm>
 #include <cstring>

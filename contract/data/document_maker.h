@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+
+#include "contract/data/document.h"
+#include "contract/data/records.h"
+#include "contract/spec/data_spec.h"
+#include "contract/tokenizers/tokenizer.h"
+
+// How the kinds of data make documents of records.
+namespace fsdp {
+
+class DocumentMaker {
+ public:
+  virtual ~DocumentMaker() = default;
+  // Appends the document of `record` to `out`. Throws ConfigError (place: file:line) when the
+  // record lacks something.
+  virtual void append(const Record& record, Document& out) = 0;
+};
+
+// For one thread; `data` and `tokenizer` outlive it. Throws ConfigError (place: empty, key:
+// data.tokenizer) when the tokenizer lacks a token that the kind needs.
+std::unique_ptr<DocumentMaker> make_document_maker(const DataSpec& data,
+                                                   const Tokenizer& tokenizer);
+
+// The same for data.kind messages.
+std::unique_ptr<DocumentMaker> make_chat_maker(const DataSpec& data, const Tokenizer& tokenizer);
+
+// The id that `token` has. Throws ConfigError (key: data.tokenizer) when it has none.
+int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,
+                     const DataSpec& data);
+
+inline void append_tokens(const std::vector<int32_t>& ids, uint32_t flag, Document& out) {
+  for (const int32_t id : ids) out.push_back(static_cast<uint32_t>(id) | flag);
+}
+
+}  // namespace fsdp

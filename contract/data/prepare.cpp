@@ -1,0 +1,139 @@
+#include "contract/data/prepare.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+
+#include "contract/data/document_maker.h"
+#include "contract/data/prepare_pipeline.h"
+#include "contract/record/digest.h"
+#include "contract/text/config_error.h"
+#include "contract/text/json.h"
+#include "contract/tokenizers/tokenizer.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+constexpr std::chrono::milliseconds kAskAgainAfter{100};
+
+// What of the section `data` decides how records become tokens.
+std::string settings_of(const DataSpec& data) {
+  static const std::set<std::string_view> kOthers{"train", "tokenizer", "sequence_length",
+                                                  "shuffle", "rows"};
+  JsonObject settings;
+  DataSpec::visit_fields(data, [&](const char* name, const auto& member, auto&&...) {
+    if (!kOthers.contains(name)) settings.add(name, member);
+  });
+  return settings.text();
+}
+
+// A lock of all prepared files of a folder.
+class PreparedLock {
+ public:
+  PreparedLock(const path& folder, const PrepareOptions& options) {
+    const path file = folder / ".lock";
+    descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    while (descriptor_ < 0 || flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      if (descriptor_ < 0 || (errno != EWOULDBLOCK && errno != EINTR)) {
+        const int error = errno;
+        if (descriptor_ >= 0) close(descriptor_);
+        throw std::system_error(error, std::generic_category(), file.string());
+      }
+      options.on_progress(0, 0);
+      std::this_thread::sleep_for(kAskAgainAfter);
+    }
+  }
+  ~PreparedLock() { close(descriptor_); }
+  PreparedLock(const PreparedLock&) = delete;
+  PreparedLock& operator=(const PreparedLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+std::optional<PreparedFile> opened(const path& file) {
+  if (!input_exists(file)) return std::nullopt;
+  try {
+    return PreparedFile(file);
+  } catch (const ConfigError&) {  // damaged: it is made again
+    return std::nullopt;
+  }
+}
+
+int64_t padding_id_of(const Tokenizer& tokenizer) {
+  const Tokenizer::Ends& ends = tokenizer.ends();
+  return ends.padding.value_or(ends.end.value_or(0));
+}
+
+// Has the ends of another one, and makes no tokens.
+class NoTokens : public Tokenizer {
+ public:
+  explicit NoTokens(const Tokenizer& other) : other_(other) {}
+
+  int64_t vocab_size() const override { return other_.vocab_size(); }
+  void encode(std::string_view, std::vector<int32_t>&) const override {}
+  void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override {
+    if (text.size() < kLongestToken) other_.encode_with_special(text, ids);
+  }
+  std::optional<int32_t> id_of(std::string_view token) const override {
+    return other_.id_of(token);
+  }
+  const Ends& ends() const override { return other_.ends(); }
+
+ private:
+  static constexpr size_t kLongestToken = 24;  // of chats
+  const Tokenizer& other_;
+};
+
+}  // namespace
+
+std::string prepared_name(const DataSource& source, const FileDigestOf& digest_of) {
+  std::string text = std::to_string(kPreparedVersion) + '\n' + settings_of(source.data) + '\n' +
+                     source.file.extension().string() + '\n' + digest_of(source.file);
+  for (const path& file : tokenizer_files(source.tokenizer)) {
+    text += '\n' + file.filename().string() + ' ' + digest_of(file);
+  }
+  return text_digest(text).substr(0, 16) + ".tokens";
+}
+
+PreparedFile prepared_file(const DataSource& source, const path& folder, const std::string& name,
+                           const PrepareOptions& options, bool* was_made) {
+  const path file = folder / name;
+  if (auto prepared = opened(file)) return std::move(*prepared);
+  std::filesystem::create_directories(folder);
+  const PreparedLock lock(folder, options);
+  if (auto prepared = opened(file)) return std::move(*prepared);
+  const auto tokenizer = open_tokenizer(source.tokenizer);
+  PreparedWriter writer(file, padding_id_of(*tokenizer));
+  write_documents(source, *tokenizer, writer, options);
+  writer.finish();
+  if (was_made != nullptr) *was_made = true;
+  return PreparedFile(file);
+}
+
+int64_t count_documents(const DataSource& source) {
+  const auto tokenizer = open_tokenizer(source.tokenizer);
+  const NoTokens none(*tokenizer);
+  RecordFile file(source.file);
+  Record record(file);
+  const auto maker = make_document_maker(source.data, none);
+  RawRecord raw;
+  Document document;
+  int64_t count = 0;
+  for (; file.next(raw); ++count) {
+    file.forget_before(raw);
+    record.parse(raw);
+    document.clear();
+    maker->append(record, document);
+  }
+  return count;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "contract/data/prepared_file.h"
+#include "contract/spec/data_spec.h"
+
+// Makes prepared files.
+namespace fsdp {
+
+using FileDigestOf = std::function<std::string(const std::filesystem::path&)>;
+
+// What a prepared file is made of.
+struct DataSource {
+  std::filesystem::path file;
+  std::filesystem::path tokenizer;
+  DataSpec data;
+};
+
+// "<16 digits>.tokens", from the contents of the source's files and the settings that decide its
+// tokens.
+std::string prepared_name(const DataSource& source, const FileDigestOf& digest_of);
+
+struct PrepareOptions {
+  int threads = 0;  // 0: as many as there are processors
+  // Called now and then while this takes long, on the calling thread: bytes of the data file that
+  // are read, and all of them; 0 of 0 while another process makes the file.
+  std::function<void(int64_t read_bytes, int64_t all_bytes)> on_progress = [](int64_t, int64_t) {};
+};
+
+// Opens the file `name` of `source` in `folder`, or makes it there, where it is missing or damaged.
+// Of any number of processes that ask, one makes it. Throws ConfigError for what is wrong with the
+// source, std::runtime_error when the folder cannot be written to. Says in `was_made` whether this
+// call made it.
+PreparedFile prepared_file(const DataSource& source, const std::filesystem::path& folder,
+                           const std::string& name, const PrepareOptions& options = {},
+                           bool* was_made = nullptr);
+
+// How many documents the file has, of which it reads every record. Throws ConfigError as
+// prepared_file.
+int64_t count_documents(const DataSource& source);
+
+}  // namespace fsdp

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "contract/data/prepare.h"
+#include "contract/tokenizers/tokenizer.h"
+
+namespace fsdp {
+
+// Writes the documents of the source's records in their order. Threads take batches of records in
+// turn; what each holds is bounded. Throws what the first record that is wrong throws.
+void write_documents(const DataSource& source, const Tokenizer& tokenizer, PreparedWriter& writer,
+                     const PrepareOptions& options);
+
+}  // namespace fsdp

@@ -1,0 +1,162 @@
+#include "contract/data/records.h"
+
+#include <algorithm>
+
+#include "contract/data/csv_fields.h"
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+[[noreturn]] void refuse_line(const std::filesystem::path& file, int64_t line,
+                              const std::string& problem) {
+  throw ConfigError(file.string() + ":" + std::to_string(line), "", problem);
+}
+
+RecordFormat format_of(const std::filesystem::path& path, std::string_view text) {
+  const std::string extension = path.extension();
+  if (extension == ".csv") return RecordFormat::kCsv;
+  if (extension == ".jsonl" || extension == ".ndjson") return RecordFormat::kJsonLines;
+  if (extension == ".txt") return RecordFormat::kText;
+  if (text.starts_with("PAR1") || extension == ".parquet") {
+    refuse_file(path,
+                "is Parquet, which is not read; convert it: "
+                "pandas.read_parquet(...).to_json(..., orient='records', lines=True)");
+  }
+  const size_t begin = std::min(text.find_first_not_of(kWhiteSpace), text.size());
+  if (text.substr(begin).starts_with('[')) return RecordFormat::kJsonArray;
+  if (extension == ".json" || text.substr(begin).starts_with('{')) return RecordFormat::kJsonLines;
+  return RecordFormat::kCsv;
+}
+
+// How long the JSON value is that `text` begins with, an object; npos: it does not end.
+size_t object_length(std::string_view text) {
+  int64_t depth = 0;
+  bool is_quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_quoted) {
+      if (c == '\\') ++i;
+      is_quoted = c != '"';
+    } else if (c == '"') {
+      is_quoted = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '}' || c == ']') && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
+const std::string kTooLong = "a record of more than " + std::to_string(kMostRecordBytes) + " bytes";
+
+}  // namespace
+
+RecordFile::RecordFile(const std::filesystem::path& path)
+    : path_(path), file_(map_input_file(path)), rest_(file_->text()) {
+  if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte order mark
+  format_ = format_of(path, rest_);
+  RawRecord header;
+  if (format_ == RecordFormat::kCsv) {
+    if (!next_of_csv(header)) refuse_file(path, "is empty; needed: a line with its columns' names");
+    const std::string problem = split_csv_record(header.bytes, header_);
+    if (!problem.empty()) refuse_line(path_, header.line, problem);
+  } else if (format_ == RecordFormat::kJsonArray) {
+    skip_white_space();
+    take(1);
+  }
+}
+
+bool RecordFile::next(RawRecord& record) {
+  switch (format_) {
+    case RecordFormat::kCsv:
+      return next_of_csv(record);
+    case RecordFormat::kJsonArray:
+      return next_of_array(record);
+    case RecordFormat::kJsonLines:
+    case RecordFormat::kText:
+      return next_line(record);
+  }
+  return false;
+}
+
+void RecordFile::take(size_t bytes) {
+  line_ += std::ranges::count(rest_.substr(0, bytes), '\n');
+  rest_.remove_prefix(bytes);
+}
+
+void RecordFile::skip_white_space() {
+  take(std::min(rest_.find_first_not_of(kWhiteSpace), rest_.size()));
+}
+
+bool RecordFile::next_of_csv(RawRecord& record) {
+  while (!rest_.empty()) {
+    const size_t length = csv_record_length(rest_, kMostRecordBytes);
+    if (length == std::string_view::npos) {
+      refuse_line(path_, line_,
+                  rest_.size() > kMostRecordBytes ? kTooLong + "; is a quote not closed?"
+                                                  : "a quoted field without its closing quote");
+    }
+    record = {.bytes = rest_.substr(0, length), .line = line_};
+    take(length);
+    if (record.bytes.find_first_not_of("\r\n") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+bool RecordFile::next_of_array(RawRecord& record) {
+  if (is_at_end_) return false;
+  skip_white_space();
+  if (rest_.starts_with(']')) {
+    take(1);
+    skip_white_space();
+    if (!rest_.empty()) refuse_line(path_, line_, "text behind the end of the array");
+    is_at_end_ = true;
+    return false;
+  }
+  if (rest_.empty()) refuse_line(path_, line_, "the array does not end; the file is cut short");
+  if (has_elements_) {
+    if (!rest_.starts_with(',')) refuse_line(path_, line_, "no comma between two records");
+    take(1);
+    skip_white_space();
+  }
+  if (!rest_.starts_with('{')) refuse_line(path_, line_, "an element that is no JSON object");
+  const size_t length = object_length(rest_.substr(0, kMostRecordBytes));
+  if (length == std::string_view::npos) {
+    refuse_line(path_, line_,
+                rest_.size() > kMostRecordBytes
+                    ? kTooLong
+                    : "a record that does not end; the file is cut short");
+  }
+  record = {.bytes = rest_.substr(0, length), .line = line_};
+  take(length);
+  has_elements_ = true;
+  return true;
+}
+
+bool RecordFile::next_line(RawRecord& record) {
+  while (!rest_.empty()) {
+    const size_t length = std::min(rest_.find('\n'), rest_.size() - 1) + 1;
+    if (length > kMostRecordBytes) refuse_line(path_, line_, kTooLong);
+    record = {.bytes = rest_.substr(0, length), .line = line_};
+    take(length);
+    while (record.bytes.ends_with('\n') || record.bytes.ends_with('\r')) {
+      record.bytes.remove_suffix(1);
+    }
+    if (record.bytes.find_first_not_of(kWhiteSpace) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+void RecordFile::forget_before(const RawRecord& record) {
+  constexpr size_t kStep = 8 << 20;
+  const auto bytes = static_cast<size_t>(record.bytes.data() - file_->text().data());
+  if (bytes < forgotten_bytes_ + kStep) return;
+  file_->forget(forgotten_bytes_, bytes - forgotten_bytes_);
+  forgotten_bytes_ = bytes;
+}
+
+}  // namespace fsdp

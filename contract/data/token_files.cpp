@@ -1,0 +1,107 @@
+#include "contract/data/token_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "contract/data/npy.h"
+#include "contract/record/start_up.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+void check_tokens(const path& file, int64_t minimum, int64_t maximum, int64_t vocab_size) {
+  if (minimum >= 0 && maximum < vocab_size) return;
+  refuse_file(file, "holds the token " + std::to_string(minimum < 0 ? minimum : maximum) +
+                        ", but the model's vocabulary has " + std::to_string(vocab_size) +
+                        " tokens; allowed: 0 to " + std::to_string(vocab_size - 1));
+}
+
+class ArrayRows : public DocumentFile {
+ public:
+  ArrayRows(const path& file, int64_t sequence_length, int64_t vocab_size) : tokens_(file) {
+    if (tokens_.columns() != sequence_length + 1) {
+      refuse_file(file, "has rows of " + std::to_string(tokens_.columns()) +
+                            " tokens; needed: data.sequence_length + 1 = " +
+                            std::to_string(sequence_length + 1));
+    }
+    const auto [minimum, maximum] = tokens_.minimum_and_maximum();
+    check_tokens(file, minimum, maximum, vocab_size);
+  }
+
+  int64_t count() const override { return tokens_.rows(); }
+  int64_t length(int64_t) const override { return tokens_.columns(); }
+  int64_t padding_id() const override { return 0; }
+  void read(int64_t document, Document& out) const override {
+    std::vector<int64_t> row(static_cast<size_t>(tokens_.columns()));
+    tokens_.read_row(document, row.data());
+    out.resize(row.size());
+    std::ranges::transform(row, out.begin(),
+                           [](int64_t id) { return static_cast<uint32_t>(id) | kTrainedOn; });
+  }
+
+ private:
+  TokenArray tokens_;
+};
+
+template <typename Item>
+class FlatTokens : public DocumentFile {
+ public:
+  FlatTokens(const path& file, int64_t sequence_length, int64_t vocab_size)
+      : file_(map_input_file(file)), sequence_length_(sequence_length) {
+    const size_t bytes = file_->bytes().size();
+    if (bytes % sizeof(Item) != 0) {
+      refuse_file(file, "holds " + std::to_string(bytes) + " bytes, which are no whole tokens of " +
+                            std::to_string(sizeof(Item)) + " bytes; it is cut short, or no .bin");
+    }
+    token_count_ = static_cast<int64_t>(bytes / sizeof(Item));
+    constexpr int64_t kBlock = 1 << 24;
+    Item largest = 0;
+    for (int64_t i = 0; i < token_count_; ++i) {
+      largest = std::max(largest, token(i));
+      if (i % kBlock == kBlock - 1) continue_start_up_part();
+    }
+    check_tokens(file, 0, largest, vocab_size);
+  }
+
+  int64_t count() const override {
+    return std::max<int64_t>(0, token_count_ - 1) / sequence_length_;
+  }
+  int64_t length(int64_t) const override { return sequence_length_ + 1; }
+  int64_t padding_id() const override { return 0; }
+  void read(int64_t document, Document& out) const override {
+    out.resize(static_cast<size_t>(sequence_length_ + 1));
+    for (int64_t i = 0; i <= sequence_length_; ++i) {
+      out[static_cast<size_t>(i)] = token(document * sequence_length_ + i) | kTrainedOn;
+    }
+  }
+
+ private:
+  Item token(int64_t index) const {
+    Item item;
+    std::memcpy(&item, file_->bytes().data() + index * sizeof(Item), sizeof(Item));
+    return item;
+  }
+
+  std::shared_ptr<const MappedFile> file_;
+  int64_t sequence_length_;
+  int64_t token_count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DocumentFile> open_token_file(const path& file, int64_t sequence_length,
+                                              int64_t vocab_size) {
+  constexpr int64_t kMostOfUint16 = 65'536;
+  if (file.extension() != ".bin") {
+    return std::make_unique<ArrayRows>(file, sequence_length, vocab_size);
+  }
+  if (vocab_size > kMostOfUint16) {
+    return std::make_unique<FlatTokens<uint32_t>>(file, sequence_length, vocab_size);
+  }
+  return std::make_unique<FlatTokens<uint16_t>>(file, sequence_length, vocab_size);
+}
+
+}  // namespace fsdp

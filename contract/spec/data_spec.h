@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "contract/text/fields.h"
+
+// The section `data` of a run.
+namespace fsdp {
+
+enum class DataKind { kTokens, kChess, kText, kInstructions, kMessages, kWikihow };
+enum class RowFill { kPad, kPadToLongest, kPack };
+enum class ChatFormat { kLlama2, kLlama3, kChatml, kMistral };
+
+constexpr auto enum_names(DataKind) {
+  return std::array{"tokens"sv, "chess"sv, "text"sv, "instructions"sv, "messages"sv, "wikihow"sv};
+}
+constexpr auto enum_names(RowFill) { return std::array{"pad"sv, "pad_to_longest"sv, "pack"sv}; }
+constexpr auto enum_names(ChatFormat) {
+  return std::array{"llama2"sv, "llama3"sv, "chatml"sv, "mistral"sv};
+}
+
+// The prompt of `data.kind: instructions`; the defaults are Stanford Alpaca's.
+struct TemplateSpec {
+  std::string with_input =
+      "Below is an instruction that describes a task, paired with an input that provides further "
+      "context. Write a response that appropriately completes the request.\n\n"
+      "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:";
+  std::string without_input =
+      "Below is an instruction that describes a task. Write a response that appropriately "
+      "completes the request.\n\n### Instruction:\n{instruction}\n\n### Response:";
+
+  bool operator==(const TemplateSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("with_input", self.with_input,
+          "Prompt of a record with an input; {instruction} and {input} stand for the record's.",
+          any_value());
+    visit("without_input", self.without_input,
+          "Prompt of a record whose input is missing or empty; {instruction} stands for the "
+          "record's.",
+          any_value());
+  }
+};
+
+struct DataSpec {
+  DataKind kind = DataKind::kChess;
+  std::filesystem::path train;
+  std::filesystem::path tokenizer;
+  int64_t sequence_length = 256;
+  bool shuffle = true;
+  RowFill rows = RowFill::kPad;
+  TemplateSpec prompt;
+  std::optional<ChatFormat> format;
+  std::string prefix = "summarize: ";
+  int64_t input_length = 512;
+  int64_t target_length = 150;
+
+  bool operator==(const DataSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit(
+        "kind", self.kind,
+        "tokens: token ids, a .npy array [rows, sequence_length + 1] or a flat .bin; chess: games "
+        "with columns Moves, Termination, Result; text: a column text, or lines of .txt; "
+        "instructions: instruction, input, output, trained on the output; messages: chats, "
+        "trained on the assistant's turns; wikihow: headline and text, for summaries.",
+        any_value());
+    visit("train", self.train, "Training set; chess: the shipped games when absent.", any_value());
+    visit("tokenizer", self.tokenizer,
+          "Tokenizer's file or folder; absent: the shipped one for chess, else model.source's.",
+          any_value());
+    visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
+          from_to(1, 1e8));
+    visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",
+          any_value());
+    visit("rows", self.rows,
+          "How documents become sequences. pad: one each, filled up to sequence_length; "
+          "pad_to_longest: only to the longest of the micro-batch; pack: as many as fit, without "
+          "attention across them.",
+          any_value());
+    visit("template", self.prompt, "The prompt of kind instructions.", any_value());
+    visit("format", self.format, "How kind messages writes a chat for the model.", any_value());
+    visit("prefix", self.prefix, "What kind wikihow puts before an article.", any_value());
+    visit("input_length", self.input_length, "Most tokens of kind wikihow's articles.",
+          from_to(1, 1e6));
+    visit("target_length", self.target_length, "Most tokens of kind wikihow's summaries.",
+          from_to(1, 1e6));
+  }
+};
+
+}  // namespace fsdp

@@ -1,0 +1,76 @@
+#include "contract/tokenizers/added_tokens.h"
+
+#include <algorithm>
+
+#include "contract/tokenizers/characters.h"
+
+namespace fsdp {
+namespace {
+
+bool is_apart(std::string_view text, size_t begin, size_t end) {
+  const bool joins_left = begin > 0 && is_word_character(last_character(text.substr(0, begin)));
+  const bool joins_right =
+      end < text.size() && is_word_character(first_character(text.substr(end)));
+  return !joins_left && !joins_right;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), nodes_(1) {
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    size_t at = 0;
+    for (const char byte : tokens_[i].text) {
+      const auto& children = nodes_[at].children;
+      const auto found = std::ranges::find(children, byte, &std::pair<char, int32_t>::first);
+      if (found != children.end()) {
+        at = static_cast<size_t>(found->second);
+      } else {
+        nodes_[at].children.emplace_back(byte, static_cast<int32_t>(nodes_.size()));
+        at = nodes_.size();
+        nodes_.emplace_back();
+      }
+    }
+    nodes_[at].token = static_cast<int32_t>(i);
+    begins_[static_cast<unsigned char>(tokens_[i].text.front())] = true;
+  }
+}
+
+const AddedToken* AddedTokens::longest_at(std::string_view text) const {
+  const AddedToken* longest = nullptr;
+  size_t at = 0;
+  for (const char byte : text) {
+    const auto& children = nodes_[at].children;
+    const auto found = std::ranges::find(children, byte, &std::pair<char, int32_t>::first);
+    if (found == children.end()) break;
+    at = static_cast<size_t>(found->second);
+    if (nodes_[at].token >= 0) longest = &tokens_[static_cast<size_t>(nodes_[at].token)];
+  }
+  return longest;
+}
+
+void AddedTokens::split(std::string_view text, bool with_special,
+                        const std::function<void(std::string_view)>& on_text,
+                        const std::function<void(int32_t)>& on_token) const {
+  size_t done = 0;
+  for (size_t at = 0; at < text.size();) {
+    const AddedToken* const token =
+        begins_[static_cast<unsigned char>(text[at])] ? longest_at(text.substr(at)) : nullptr;
+    if (!token) {
+      ++at;
+      continue;
+    }
+    size_t begin = at;
+    size_t end = at + token->text.size();
+    at = end;
+    if (token->is_special && !with_special) continue;
+    if (token->is_whole_word && !is_apart(text, begin, end)) continue;
+    if (token->takes_left) begin = done + without_space_at_end(text.substr(done, begin - done));
+    if (token->takes_right) end += space_at_begin(text.substr(end));
+    if (begin > done) on_text(text.substr(done, begin - done));
+    on_token(token->id);
+    done = at = end;
+  }
+  if (done < text.size()) on_text(text.substr(done));
+}
+
+}  // namespace fsdp

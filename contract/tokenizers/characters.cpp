@@ -1,0 +1,94 @@
+#include "contract/tokenizers/characters.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+
+namespace fsdp {
+namespace {
+
+// Up to here every character is its own normalization form C.
+constexpr unsigned char kFirstByteOf0300 = 0xCC;
+
+const utf8proc_uint8_t* bytes_of(std::string_view text) {
+  return reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+}
+
+size_t begin_of_last(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+bool is_space(int32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+}  // namespace
+
+int32_t first_character(std::string_view text) {
+  utf8proc_int32_t character = -1;
+  utf8proc_iterate(bytes_of(text), static_cast<utf8proc_ssize_t>(text.size()), &character);
+  return character;
+}
+
+int32_t last_character(std::string_view text) {
+  return first_character(text.substr(begin_of_last(text)));
+}
+
+bool is_word_character(int32_t character) {
+  switch (utf8proc_category(character)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+size_t space_at_begin(std::string_view text) {
+  size_t bytes = 0;
+  while (bytes < text.size()) {
+    utf8proc_int32_t character = -1;
+    const auto length = utf8proc_iterate(
+        bytes_of(text) + bytes, static_cast<utf8proc_ssize_t>(text.size() - bytes), &character);
+    if (length <= 0 || !is_space(character)) break;
+    bytes += static_cast<size_t>(length);
+  }
+  return bytes;
+}
+
+size_t without_space_at_end(std::string_view text) {
+  while (!text.empty() && is_space(last_character(text)))
+    text = text.substr(0, begin_of_last(text));
+  return text.size();
+}
+
+std::string nfc(std::string_view text) {
+  const bool is_simple = std::ranges::all_of(
+      text, [](char byte) { return static_cast<unsigned char>(byte) < kFirstByteOf0300; });
+  if (is_simple) return std::string(text);
+  utf8proc_uint8_t* composed = nullptr;
+  const auto size =
+      utf8proc_map(bytes_of(text), static_cast<utf8proc_ssize_t>(text.size()), &composed,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
+  if (size < 0) throw std::runtime_error(std::string("NFC: ") + utf8proc_errmsg(size));
+  return {reinterpret_cast<const char*>(composed), static_cast<size_t>(size)};
+}
+
+}  // namespace fsdp

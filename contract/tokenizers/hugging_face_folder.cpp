@@ -1,0 +1,200 @@
+#include "contract/tokenizers/hugging_face_folder.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "contract/files/input_file.h"
+#include "contract/tokenizers/byte_level.h"
+#include "contract/tokenizers/json_part.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+constexpr const char* kConfig = "tokenizer_config.json";
+constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
+constexpr const char* kAddedTokens = "added_tokens.json";
+constexpr size_t kWhereModelIsTold = 1 << 20;
+
+// A token as a text, or as an object that has it as `content`; null: there is none.
+std::optional<std::string> token_text(const JsonPart& part) {
+  if (part.is_null()) return std::nullopt;
+  return part.value().is_object() ? part.at("content").text() : part.text();
+}
+
+void read_ends(const JsonPart& root, FolderSettings& settings) {
+  const auto read = [&](const char* name, std::optional<std::string>& token) {
+    if (auto text = token_text(root.at(name))) token = std::move(text);
+  };
+  read("bos_token", settings.begin);
+  read("eos_token", settings.end);
+  read("pad_token", settings.padding);
+}
+
+void add_token(AddedToken token, FolderSettings& settings) {
+  if (std::ranges::find(settings.added_tokens, token.text, &AddedToken::text) ==
+      settings.added_tokens.end()) {
+    settings.added_tokens.push_back(std::move(token));
+  }
+}
+
+void read_added_tokens_decoder(const JsonPart& part, FolderSettings& settings) {
+  if (part.is_null()) return;
+  if (!part.value().is_object()) part.refuse_value("an object of ids and tokens");
+  for (const auto& [id, value] : part.value().items()) {
+    const JsonPart each = part.at(id);
+    AddedToken token;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token.id);
+    if (error != std::errc() || end != id.data() + id.size() || token.id < 0 ||
+        token.id >= kMostTokens) {
+      each.refuse("is no id; allowed: 0 to " + std::to_string(kMostTokens - 1));
+    }
+    token.text = each.at("content").text();
+    if (token.text.empty()) each.at("content").refuse("is an empty text");
+    token.is_special = each.at("special").flag(false);
+    token.is_normalized = each.at("normalized").flag(!token.is_special);
+    token.takes_left = each.at("lstrip").flag(false);
+    token.takes_right = each.at("rstrip").flag(false);
+    token.is_whole_word = each.at("single_word").flag(false);
+    add_token(std::move(token), settings);
+  }
+}
+
+std::optional<bool> flag(const JsonPart& part) {
+  if (part.is_null()) return std::nullopt;
+  return part.flag(false);
+}
+
+void read_config(const path& file, FolderSettings& settings) {
+  const nlohmann::json document = parse_json_object(file, map_input_file(file)->text());
+  const JsonPart root(file, document);
+  settings.file = file;
+  read_ends(root, settings);
+  settings.adds_begin = flag(root.at("add_bos_token"));
+  settings.adds_end = flag(root.at("add_eos_token"));
+  if (const JsonPart extra = root.at("extra_ids"); !extra.is_null()) {
+    settings.extra_ids = extra.token_id();
+  }
+  const JsonPart name = root.at("tokenizer_class");
+  settings.is_t5 = !name.is_null() && name.text().starts_with("T5");
+  if (!name.is_null() && name.text().starts_with("Llama")) {
+    settings.metaspace.emplace();
+    settings.metaspace->prepend =
+        root.at("legacy").flag(false) ? Metaspace::Prepend::kAlways : Metaspace::Prepend::kFirst;
+  }
+  read_added_tokens_decoder(root.at("added_tokens_decoder"), settings);
+}
+
+void read_added_tokens(const path& file, FolderSettings& settings) {
+  const nlohmann::json document = parse_json_object(file, map_input_file(file)->text());
+  const JsonPart root(file, document);
+  for (const auto& [text, id] : document.items()) {
+    AddedToken token;
+    token.text = text;
+    token.id = root.at(text).token_id();
+    if (text.empty()) root.refuse("has an empty text");
+    token.is_special = text == settings.begin || text == settings.end || text == settings.padding;
+    token.is_normalized = !token.is_special;
+    add_token(std::move(token), settings);
+  }
+}
+
+// Whether tokenizer.json says that its model is Unigram, which a SentencePiece model beside it
+// holds as well.
+bool is_unigram(const path& file) {
+  const auto contents = map_input_file(file);
+  // An object's keys may stand in any order, but tokenizers writes a model's type first.
+  const std::string_view text = contents->text();
+  const size_t model = text.find("\"model\"");
+  if (model == std::string_view::npos) return false;
+  const std::string_view begin = text.substr(model, kWhereModelIsTold);
+  const size_t type = begin.find("\"type\"");
+  return type != std::string_view::npos &&
+         begin.substr(type, 32).find("\"Unigram\"") != std::string_view::npos;
+}
+
+}  // namespace
+
+path tokenizer_file_of_folder(const path& folder) {
+  path sentencepiece;
+  for (const char* const name : {"tokenizer.model", "spiece.model"}) {
+    if (sentencepiece.empty() && input_exists(folder / name)) sentencepiece = folder / name;
+  }
+  const path json = folder / "tokenizer.json";
+  if (input_exists(json) && (sentencepiece.empty() || !is_unigram(json))) return json;
+  if (!sentencepiece.empty()) return sentencepiece;
+  refuse_file(folder, "has no tokenizer; needed: tokenizer.json, tokenizer.model or spiece.model");
+}
+
+std::vector<path> settings_files(const path& folder) {
+  std::vector<path> files;
+  for (const char* const name : {kConfig, kSpecialTokensMap, kAddedTokens}) {
+    if (input_exists(folder / name)) files.push_back(folder / name);
+  }
+  return files;
+}
+
+FolderSettings read_folder_settings(const path& folder) {
+  FolderSettings settings;
+  for (const path& file : settings_files(folder)) {
+    if (file.filename() == kConfig) {
+      read_config(file, settings);
+    } else if (file.filename() == kSpecialTokensMap) {
+      const nlohmann::json document = parse_json_object(file, map_input_file(file)->text());
+      FolderSettings map;
+      read_ends(JsonPart(file, document), map);
+      // Where both name one, tokenizer_config.json holds.
+      if (!settings.begin) settings.begin = map.begin;
+      if (!settings.end) settings.end = map.end;
+      if (!settings.padding) settings.padding = map.padding;
+    } else {
+      read_added_tokens(file, settings);
+    }
+  }
+  return settings;
+}
+
+void apply_settings(const FolderSettings& settings, BpeParts& parts) {
+  if (settings.metaspace && parts.rules.alphabet == Alphabet::kCharacters) {
+    parts.normalizations.clear();
+    parts.metaspace = settings.metaspace;
+  }
+  int32_t next_id = 0;
+  for (const auto& [piece, id] : parts.vocabulary) next_id = std::max(next_id, id + 1);
+  for (const AddedToken& token : parts.added_tokens) next_id = std::max(next_id, token.id + 1);
+  const auto find = [&](const std::string& text) -> std::optional<int32_t> {
+    const auto added = std::ranges::find(parts.added_tokens, text, &AddedToken::text);
+    if (added != parts.added_tokens.end()) return added->id;
+    const auto bytes =
+        parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(text) : std::optional(text);
+    const auto piece = bytes ? parts.vocabulary.find(*bytes) : parts.vocabulary.end();
+    if (piece == parts.vocabulary.end()) return std::nullopt;
+    return piece->second;
+  };
+  for (const AddedToken& token : settings.added_tokens) {
+    const auto found = find(token.text);
+    const auto known = std::ranges::find(parts.added_tokens, token.text, &AddedToken::text);
+    if (known != parts.added_tokens.end()) continue;
+    AddedToken added = token;
+    added.id = found.value_or(next_id);
+    next_id = std::max(next_id, added.id + 1);
+    parts.added_tokens.push_back(std::move(added));
+  }
+  // A token that is nowhere gets the next id, as transformers adds it.
+  const auto id_of = [&](const std::string& text) {
+    if (const auto found = find(text)) return *found;
+    AddedToken token{.text = text, .id = next_id++, .is_special = true};
+    parts.added_tokens.push_back(token);
+    return token.id;
+  };
+  if (settings.begin) parts.ends.begin = id_of(*settings.begin);
+  if (settings.end) parts.ends.end = id_of(*settings.end);
+  if (settings.padding) parts.ends.padding = id_of(*settings.padding);
+  if (settings.adds_begin || settings.adds_end) {
+    parts.ends.adds_begin = settings.adds_begin.value_or(false) && parts.ends.begin;
+    parts.ends.adds_end = settings.adds_end.value_or(false) && parts.ends.end;
+  }
+}
+
+}  // namespace fsdp

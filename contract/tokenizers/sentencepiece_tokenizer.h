@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+#include "contract/tokenizers/hugging_face_folder.h"
+#include "contract/tokenizers/tokenizer.h"
+
+namespace fsdp {
+
+// The SentencePiece model whose file holds `contents`: with T5's sentinels where the settings or
+// the file's name, spiece.model, say that it is T5's. Throws ConfigError (place: the file).
+std::unique_ptr<Tokenizer> open_sentencepiece(const std::filesystem::path& file,
+                                              std::string_view contents,
+                                              const FolderSettings& settings);
+
+}  // namespace fsdp

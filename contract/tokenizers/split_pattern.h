@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct pcre2_real_code_8;
+struct pcre2_real_match_data_8;
+struct pcre2_real_match_context_8;
+struct pcre2_real_jit_stack_8;
+
+namespace fsdp {
+
+// A regular expression that splits text to words, as tokenizers (Oniguruma) and tiktoken (Rust)
+// read it: \s is what Unicode calls White_Space, \p{...} a class of characters.
+class SplitPattern {
+ public:
+  // What matching needs, for one thread and any pattern.
+  class Scratch {
+   public:
+    Scratch();
+    ~Scratch();
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+   private:
+    friend class SplitPattern;
+    pcre2_real_match_data_8* match_;
+    pcre2_real_match_context_8* context_;
+    pcre2_real_jit_stack_8* stack_;
+  };
+
+  struct Match {
+    size_t begin, end;
+  };
+
+  // Throws std::invalid_argument when it is no regular expression, or is one that the two would
+  // read in different ways.
+  explicit SplitPattern(std::string_view pattern);
+
+  // The first match in text[offset, ...) that is not empty; `text` is UTF-8 and `offset` between
+  // two characters. Throws std::runtime_error where the pattern tries too many ways to match.
+  std::optional<Match> find(std::string_view text, size_t offset, Scratch& scratch) const;
+
+ private:
+  std::shared_ptr<pcre2_real_code_8> code_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "contract/tokenizers/bpe_tokenizer.h"
+
+namespace fsdp {
+
+// Reads the text of a tokenizer.json whose model is BPE. Throws ConfigError (place: the file) for
+// parts that are not supported, with their key, and for what is damaged.
+BpeParts read_tokenizer_json(const std::filesystem::path& file, std::string_view text);
+
+}  // namespace fsdp

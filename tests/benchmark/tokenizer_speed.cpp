@@ -1,0 +1,62 @@
+#include <sentencepiece_processor.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "contract/files/input_file.h"
+#include "contract/tokenizers/tokenizer.h"
+
+// How long one thread takes for the texts of a file, one a line. Run by tokenizer_speed.py:
+//
+//     tokenizer_speed TOKENIZER TEXTS [sentencepiece]
+//
+// prints seconds and tokens for each line feed on standard input; with `sentencepiece`, those of the
+// library called directly.
+namespace {
+
+template <typename Encode>
+void answer(const std::vector<std::string_view>& texts, Encode encode) {
+  while (std::getchar() == '\n') {
+    const auto begin = std::chrono::steady_clock::now();
+    size_t tokens = 0;
+    for (const std::string_view text : texts) tokens += encode(text);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    std::printf("%.6f %zu\n", elapsed.count(), tokens);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  const auto file = fsdp::map_input_file(arguments[2]);
+  std::vector<std::string_view> texts;
+  for (std::string_view rest = file->text(); !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size() - 1);
+    texts.push_back(rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+  }
+  if (count > 3) {
+    sentencepiece::SentencePieceProcessor processor;
+    processor.LoadOrDie(arguments[1]);
+    std::vector<int> ids;
+    answer(texts, [&](std::string_view text) {
+      processor.Encode(text, &ids).IgnoreError();
+      return ids.size();
+    });
+  } else {
+    const auto tokenizer = fsdp::open_tokenizer(arguments[1]);
+    std::vector<int32_t> ids;
+    answer(texts, [&](std::string_view text) {
+      ids.clear();
+      tokenizer->encode_with_special(text, ids);
+      return ids.size();
+    });
+  }
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,111 @@
+#include "contract/data/records.h"
+#include "tests/contract/input_fixtures.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Contains;
+using Texts = std::vector<std::string>;
+
+// The texts in `column` of all records.
+Texts texts_of(const std::filesystem::path& file, const std::string& column) {
+  RecordFile records(file);
+  Record record(records);
+  RawRecord raw;
+  Texts texts;
+  while (records.next(raw)) {
+    record.parse(raw);
+    texts.emplace_back(record.text(column));
+  }
+  CHECK_FALSE(records.next(raw));  // it stays at its end
+  return texts;
+}
+
+TEST_CASE("records are read from CSV, a JSON array, JSON lines and lines of text") {
+  const TemporaryFolder folder;
+  const Texts expected{"one", "two \"quoted\"\nlines", "é,"};
+  CHECK(
+      texts_of(folder.write("a.csv",
+                            "\xEF\xBB\xBFid,text\r\n1,one\r\n\r\n2,\"two \"\"quoted\"\"\nlines\"\n"
+                            "3,\"\xC3\xA9,\""),
+               "text") == expected);
+  CHECK(texts_of(
+            folder.write("a.json",
+                         " [ {\"text\": \"one\", \"more\": [{\"]\": \"}\"}]},\n"
+                         "{\"text\":\"two \\\"quoted\\\"\\nlines\"} , {\"text\":\"\\u00e9,\"}]\n"),
+            "text") == expected);
+  CHECK(texts_of(folder.write("a.jsonl",
+                              "{\"text\":\"one\"}\n\n{\"text\":\"two \\\"quoted\\\"\\nlines\"}\r\n"
+                              "{\"text\":\"\xC3\xA9,\"}"),
+                 "text") == expected);
+  CHECK(texts_of(folder.write("a.txt", "one\n\n  \ntwo\r\nthree"), "text") ==
+        Texts{"one", "two", "three"});
+  CHECK(texts_of(folder.write("empty.json", "[]"), "text").empty());
+  CHECK(texts_of(folder.write("empty.jsonl", ""), "text").empty());
+}
+
+TEST_CASE("games are read from any CSV with their columns") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("games.csv",
+                                 "\xEF\xBB\xBFResult,Site,Moves,Termination\r\n"
+                                 "1-0,\"Riga, \"\"old\"\"\ntown\",1. e4 e5,CHECKMATE\r\n"
+                                 "\r\n"
+                                 "0-1,,\"1. d4\",RESIGNED");
+  CHECK(texts_of(file, "Moves") == Texts{"1. e4 e5", "1. d4"});
+  CHECK(texts_of(file, "Termination") == Texts{"CHECKMATE", "RESIGNED"});
+  CHECK(texts_of(file, "Site") == Texts{"Riga, \"old\"\ntown", ""});
+}
+
+TEST_CASE("a file that does not hold records is refused with its line") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& name, const std::string& text) {
+    return refusal([&] { texts_of(folder.write(name, text), "text"); });
+  };
+  CHECK_THAT(message("a.csv", ""), Contains("a.csv: is empty"));
+  CHECK_THAT(message("a.csv", "Text\nx\n"), Contains("a.csv:2: has no 'text'"));
+  CHECK_THAT(message("a.csv", "text,b\n\"a\nb\",c\nd\n"),
+             Contains("a.csv:4: has 1 fields; needed: 2"));
+  CHECK_THAT(message("a.csv", "text,b\n\"a,b\n"), Contains("a.csv:2: a quoted field without"));
+  CHECK_THAT(message("a.csv", "text,b\n\"a\"b,c\n"), Contains("text after a closing quote"));
+  CHECK_THAT(message("a.csv", "text,b\na\"b\"c,d\n"), Contains("a quote inside a field"));
+  CHECK_THAT(message("a.csv", "text\nfine\n\xFF\xFE\n"),
+             Contains("a.csv:3: holds bytes that are not"));
+  CHECK_THAT(message("a.txt", "fine\n\xFF\xFE\n"),
+             Contains("a.txt:2: holds bytes that are not UTF-8"));
+  CHECK_THAT(message("a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"\xFF\"}\n"),
+             Contains("a.jsonl:2: holds bytes that are not UTF-8"));
+  CHECK_THAT(message("a.jsonl", "{\"text\":\"a\"}\n{\"text\":\n"),
+             Contains("a.jsonl:2: is not JSON"));
+  CHECK_THAT(message("a.jsonl", "[1]\n"), Contains("a.jsonl:1: is no JSON object"));
+  CHECK_THAT(message("a.jsonl", "{\"text\": 5}\n"), Contains("something else than text in 'text'"));
+  CHECK_THAT(message("a.jsonl", "{\"text\": null}\n"), Contains("a.jsonl:1: has no 'text'"));
+  CHECK_THAT(message("a.json", "[{\"text\":\"a\"},\n{\"text\":\"b\""),
+             Contains("a.json:2: a record that does not end"));
+  CHECK_THAT(message("a.json", "[{\"text\":\"a\"},\n"),
+             Contains("an element that is no JSON object"));
+  CHECK_THAT(message("a.json", "[{\"text\":\"a\"}\n"), Contains("the array does not end"));
+  CHECK_THAT(message("a.json", "[{\"text\":\"a\"}\n{\"text\":\"b\"}]"),
+             Contains("a.json:2: no comma"));
+  CHECK_THAT(message("a.json", "[{\"text\":\"a\"}]\nmore"),
+             Contains("a.json:2: text behind the end"));
+  CHECK_THAT(message("a.parquet", "PAR1"), Contains("is Parquet, which is not read"));
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  CHECK_THAT(message("a.jsonl", "{\"text\":" + deep + "}"), Contains("a.jsonl:1: is not JSON"));
+}
+
+TEST_CASE("a record that goes on without end is refused with its line") {
+  const TemporaryFolder folder;
+  const std::string much((16 << 20) + 1, 'e');
+  const auto message = [&](const std::string& name, const std::string& text) {
+    return refusal([&] { texts_of(folder.write(name, text), "text"); });
+  };
+  CHECK_THAT(message("games.csv", "text\n\"" + much + "\"\n"),
+             Contains("games.csv:2: a record of more than 16777216 bytes"));
+  CHECK_THAT(message("a.jsonl", "\n{\"text\":\"" + much + "\"}"),
+             Contains("a.jsonl:2: a record of more"));
+  CHECK_THAT(message("a.json", "[{\"text\":\"" + much + "\"}]"),
+             Contains("a.json:1: a record of more"));
+}
+
+}  // namespace
+}  // namespace fsdp

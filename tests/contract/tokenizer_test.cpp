@@ -1,0 +1,290 @@
+#include "contract/tokenizers/tokenizer.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "contract/inputs/inputs.h"
+#include "tests/contract/input_fixtures.h"
+
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+using Ids = std::vector<int32_t>;
+
+// GPT-2's letters for the bytes of printing ASCII, a space and a line feed, and some merges.
+nlohmann::json byte_level_json() {
+  nlohmann::json vocabulary;
+  for (char c = '!'; c <= '~'; ++c) vocabulary[std::string(1, c)] = vocabulary.size();
+  vocabulary["Ġ"] = vocabulary.size();
+  vocabulary["Ċ"] = vocabulary.size();
+  for (const char* const piece : {"ab", "abab", "Ġa", "bc"}) vocabulary[piece] = vocabulary.size();
+  const auto end_of_text = static_cast<int64_t>(vocabulary.size());
+  return {
+      {"added_tokens", {{{"id", end_of_text}, {"content", "<|end|>"}, {"special", true}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+      {"post_processor", nullptr},
+      {"model",
+       {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", {"a b", "ab ab", "b c", {"Ġ", "a"}}}}}};
+}
+
+struct TokenizerFile {
+  TemporaryFolder folder;
+  nlohmann::json json = byte_level_json();
+
+  std::filesystem::path write() const { return folder.write("tokenizer.json", json.dump()); }
+  std::unique_ptr<Tokenizer> open() const { return open_tokenizer(write()); }
+  std::string refused() const {
+    return refusal([&] { open(); });
+  }
+};
+
+Ids encoded(const Tokenizer& tokenizer, std::string_view text) {
+  Ids ids;
+  tokenizer.encode(text, ids);
+  return ids;
+}
+
+Ids encoded_with_special(const Tokenizer& tokenizer, std::string_view text) {
+  Ids ids;
+  tokenizer.encode_with_special(text, ids);
+  return ids;
+}
+
+std::string base64(const std::string& bytes) {
+  static constexpr char kLetters[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      bits = bits << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0);
+    }
+    for (size_t j = 0; j < 4; ++j) {
+      text += i + j > bytes.size() ? '=' : kLetters[bits >> (18 - 6 * j) & 63];
+    }
+  }
+  return text;
+}
+
+// All bytes, then all pairs of bytes, then triples: as many pieces as Llama 3 has.
+std::string tiktoken_text(int64_t pieces = 128'000) {
+  std::string text;
+  for (int64_t rank = 0; rank < pieces; ++rank) {
+    std::string piece;
+    const int64_t value = rank < 256 ? rank : rank < 65'792 ? rank - 256 : rank - 65'792;
+    if (rank >= 65'792) piece += static_cast<char>(value >> 16);
+    if (rank >= 256) piece += static_cast<char>(value >> 8);
+    piece += static_cast<char>(value);
+    text += base64(piece) + ' ' + std::to_string(rank) + '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("merges go by their rank, and of one rank from the left") {
+  const auto tokenizer = TokenizerFile().open();
+  const auto id = [&](const char* piece) { return *tokenizer->id_of(piece); };
+  CHECK(encoded(*tokenizer, "abababc") == Ids{id("abab"), id("ab"), id("c")});
+  CHECK(encoded(*tokenizer, "bc a") == Ids{id("bc"), id("Ġa")});
+  CHECK(encoded(*tokenizer, "") == Ids{});
+  CHECK(tokenizer->vocab_size() == 101);
+  CHECK_FALSE(tokenizer->id_of("abc"));
+}
+
+TEST_CASE("a special token is found only where it is asked for") {
+  const auto tokenizer = TokenizerFile().open();
+  const int32_t end = *tokenizer->id_of("<|end|>");
+  const int32_t a = *tokenizer->id_of("a");
+  CHECK(encoded_with_special(*tokenizer, "a<|end|>a") == Ids{a, end, a});
+  CHECK(encoded(*tokenizer, "a<|end|>a").size() == 9);
+}
+
+TEST_CASE("added tokens take spaces, or stand apart, or are found after normalization") {
+  TokenizerFile file;
+  file.json["normalizer"] = {{"type", "NFC"}};
+  file.json["added_tokens"] = {
+      {{"id", 100}, {"content", "<l>"}, {"lstrip", true}, {"special", true}},
+      {{"id", 101}, {"content", "<r>"}, {"rstrip", true}, {"special", true}},
+      {{"id", 102}, {"content", "word"}, {"single_word", true}, {"normalized", false}},
+      {{"id", 103}, {"content", "<l><r>"}, {"special", true}},
+      {{"id", 104}, {"content", "é"}, {"normalized", true}}};
+  const auto tokenizer = file.open();
+  const int32_t a = *tokenizer->id_of("a");
+  CHECK(encoded_with_special(*tokenizer, "a \n<l>a") == Ids{a, 100, a});
+  CHECK(encoded_with_special(*tokenizer, "a<r> \u3000a") == Ids{a, 101, a});
+  CHECK(encoded_with_special(*tokenizer, "a<l><r>a") == Ids{a, 103, a});
+  CHECK(encoded(*tokenizer, "word") == Ids{102});
+  CHECK(encoded(*tokenizer, "words").size() == 5);
+  CHECK(encoded(*tokenizer, "e\u0301") == Ids{104});
+}
+
+TEST_CASE("text that is not UTF-8 is read with U+FFFD in the place of its bytes") {
+  const auto tokenizer = TokenizerFile().open();
+  CHECK(encoded(*tokenizer, "a\xFF\xC3") == encoded(*tokenizer, "a\uFFFD\uFFFD"));
+}
+
+TEST_CASE("a megabyte without a space is encoded") {
+  const auto tokenizer = TokenizerFile().open();
+  std::string text(1 << 20, 'b');
+  text.push_back('c');
+  const Ids ids = encoded(*tokenizer, text);
+  CHECK(ids.size() == 1 << 20);
+  CHECK(ids.back() == *tokenizer->id_of("bc"));
+}
+
+TEST_CASE("threads encode with one tokenizer") {
+  const auto tokenizer = TokenizerFile().open();
+  const std::string text = "ab abc bcab aab<|end|> ab";
+  const Ids expected = encoded_with_special(*tokenizer, text);
+  std::atomic<int> same = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 200; ++j) same += encoded_with_special(*tokenizer, text) == expected;
+    });
+  }
+  threads.clear();
+  CHECK(same == 800);
+}
+
+TEST_CASE("a tokenizer.json of another kind says which part") {
+  const auto refused = [](const char* pointer, const nlohmann::json& value) {
+    TokenizerFile file;
+    file.json[nlohmann::json::json_pointer(pointer)] = value;
+    return file.refused();
+  };
+  CHECK_THAT(refused("/model/type", "WordPiece"),
+             Contains("tokenizer.json: 'model.type': is \"WordPiece\"; allowed: BPE"));
+  CHECK_THAT(refused("/model/byte_fallback", true), Contains("'model.byte_fallback': is true"));
+  CHECK_THAT(refused("/model/dropout", 0.1), Contains("'model.dropout': is 0.1; allowed: null"));
+  CHECK_THAT(refused("/model/continuing_subword_prefix", "##"), Contains("\"##\"; allowed: null"));
+  CHECK_THAT(refused("/normalizer", {{"type", "Lowercase"}}),
+             Contains("'normalizer.type': is \"Lowercase\"; allowed: Sequence, NFC"));
+  CHECK_THAT(refused("/pre_tokenizer", {{"type", "Whitespace"}}),
+             Contains("'model.byte_fallback'"));
+  CHECK_THAT(refused("/pre_tokenizer",
+                     {{"type", "Sequence"},
+                      {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}),
+             Contains("'pre_tokenizer.pretokenizers[0]': is followed by another"));
+  CHECK_THAT(refused("/post_processor", {{"type", "BertProcessing"}}),
+             Contains("'post_processor.type'"));
+}
+
+TEST_CASE("a damaged tokenizer.json is refused with its key") {
+  const auto refused = [](const char* pointer, const nlohmann::json& value) {
+    TokenizerFile file;
+    file.json[nlohmann::json::json_pointer(pointer)] = value;
+    return file.refused();
+  };
+  CHECK_THAT(refused("/model", nullptr), Contains("has no model"));
+  CHECK_THAT(refused("/model/vocab", 3), Contains("'model.vocab': is 3; allowed: an object"));
+  CHECK_THAT(refused("/model/vocab/a", 1), Contains("'model.vocab.") && Contains("has the id 1"));
+  for (const nlohmann::json& id : {nlohmann::json(-1), nlohmann::json(int64_t{1} << 31),
+                                   nlohmann::json(1.5), nlohmann::json("1")}) {
+    CHECK_THAT(refused("/model/vocab/a", id), Contains("'model.vocab.a'") && Contains("16777215"));
+  }
+  CHECK_THAT(refused("/model/merges/0", "a zz"), Contains("'model.merges[0]': names 'zz'"));
+  CHECK_THAT(refused("/model/merges/0", "a c"),
+             Contains("names 'ac', which is not in model.vocab"));
+  CHECK_THAT(refused("/model/merges/0", "a"), Contains("allowed: two pieces"));
+  CHECK_THAT(refused("/added_tokens/0/id", 3), Contains("'added_tokens[0].id'"));
+  CHECK_THAT(refused("/added_tokens/0/content", ""), Contains("is an empty text"));
+  const TemporaryFolder folder;
+  const auto text_refused = [&](const std::string& text) {
+    return refusal([&] { open_tokenizer(folder.write("tokenizer.json", text)); });
+  };
+  const std::string whole = byte_level_json().dump();
+  CHECK_THAT(text_refused(whole.substr(0, whole.size() / 2)), Contains("is not JSON"));
+  CHECK_THAT(text_refused(""), Contains("is not JSON"));
+  CHECK_THAT(text_refused("[1]"), Contains("is not a JSON object"));
+}
+
+TEST_CASE("a pattern that does not compile or tries for ever is refused") {
+  TokenizerFile file;
+  const auto set_pattern = [&](const char* pattern) {
+    file.json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  };
+  const auto refused = [&](const char* pattern) {
+    set_pattern(pattern);
+    return file.refused();
+  };
+  const std::string key = "'pre_tokenizer.pretokenizers[0].pattern.Regex': ";
+  CHECK_THAT(refused("(a"), Contains(key + "it is no regular expression"));
+  CHECK_THAT(refused("[a[bc]]"), Contains(key + "it has a class within a class"));
+  CHECK_THAT(refused("\\h"), Contains(key + "it holds \\h"));
+  set_pattern("(a+)+$");
+  const auto tokenizer = file.open();
+  std::string text(4000, 'a');
+  text.push_back('b');
+  CHECK_THAT(refusal([&] { encoded(*tokenizer, text); }),
+             Contains("tokenizer.json: its regular expression cannot be matched with the text"));
+}
+
+TEST_CASE("a tiktoken file has Llama 3's special tokens behind its pieces") {
+  const TemporaryFolder folder;
+  const auto tokenizer = open_tokenizer(folder.write("tokenizer.model", tiktoken_text()));
+  CHECK(tokenizer->vocab_size() == 128'256);
+  CHECK(tokenizer->ends().begin == 128'000);
+  CHECK(tokenizer->ends().adds_begin);
+  CHECK(tokenizer->id_of("<|eot_id|>") == 128'009);
+  CHECK(tokenizer->id_of("<|reserved_special_token_245|>") == 128'255);
+  CHECK(encoded(*tokenizer, "ab") == Ids{256 + 'a' * 256 + 'b'});
+  CHECK(encoded_with_special(*tokenizer, "<|eot_id|>") == Ids{128'009});
+}
+
+TEST_CASE("a damaged tiktoken file is refused with its line") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& text) {
+    return refusal([&] { open_tokenizer(folder.write("tokenizer.model", text)); });
+  };
+  CHECK_THAT(refused(tiktoken_text(1000)), Contains("has 1000 pieces; needed: 128000"));
+  CHECK_THAT(refused("YQ== 0\nYQ== 1\n"), Contains("tokenizer.model:2") && Contains("the piece"));
+  CHECK_THAT(refused("YQ== 0\nYg== 0\n"), Contains(":2") && Contains("the rank"));
+  CHECK_THAT(refused("YQ== 0\nYg== 2147483647\n"), Contains("rank 2147483647; allowed: 0 to"));
+  CHECK_THAT(refused("YQ== 0\nY! 1\n"), Contains(":2: is no line of a tiktoken file"));
+}
+
+TEST_CASE("a folder's settings say what a sequence begins and ends with") {
+  const TokenizerFile file;
+  file.write();
+  file.folder.write("tokenizer_config.json",
+                    R"({"bos_token": "<|end|>", "eos_token": {"content": "<|end|>"},
+                        "pad_token": "[PAD]", "add_eos_token": true})");
+  const auto tokenizer = open_tokenizer(file.folder.path());
+  CHECK(tokenizer->ends().begin == 100);
+  CHECK(tokenizer->ends().end == 100);
+  CHECK(tokenizer->ends().padding == 101);  // new, behind all others
+  CHECK(tokenizer->vocab_size() == 102);
+  CHECK_FALSE(tokenizer->ends().adds_begin);
+  CHECK(tokenizer->ends().adds_end);
+  CHECK(tokenizer_files(file.folder.path()).size() == 2);
+
+  file.folder.write("tokenizer_config.json", R"({"bos_token": 3})");
+  CHECK_THAT(refusal([&] { open_tokenizer(file.folder.path()); }),
+             Contains("tokenizer_config.json: 'bos_token': is 3; allowed: a text"));
+  CHECK_THAT(refusal([&] { open_tokenizer(TemporaryFolder().path()); }),
+             Contains("has no tokenizer; needed: tokenizer.json"));
+}
+
+TEST_CASE("a folder of T5 has sentinels behind the pieces of its model, and adds the end") {
+  const TemporaryFolder folder;
+  std::filesystem::copy(tokenizer_file({}), folder.path() / "spiece.model");
+  const auto tokenizer = open_tokenizer(folder.path());
+  CHECK(tokenizer->vocab_size() == 1124);
+  CHECK(tokenizer->id_of("<extra_id_0>") == 1123);
+  CHECK(tokenizer->ends().adds_end);
+  CHECK_FALSE(tokenizer->ends().adds_begin);
+  CHECK(encoded_with_special(*tokenizer, "<extra_id_1>") == Ids{1122});
+}
+
+}  // namespace fsdp

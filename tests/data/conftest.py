@@ -1,0 +1,72 @@
+import pathlib
+import subprocess
+from dataclasses import dataclass
+
+import numpy
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRAINED_ON = 1 << 31
+
+
+def pytest_addoption(parser):
+    parser.addoption("--runner", type=pathlib.Path, help="fsdp-run, built")
+    parser.addoption("--trainer", type=pathlib.Path, help="fsdp-train, built")
+
+
+@pytest.fixture(scope="session")
+def runner(request) -> pathlib.Path:
+    return request.config.getoption("--runner").resolve()
+
+
+@pytest.fixture(scope="session")
+def trainer(request) -> pathlib.Path:
+    return request.config.getoption("--trainer").resolve()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The documents of a prepared file, with labels as transformers has them: -100 where nothing is trained on."""
+
+    tokens: list[list[int]]
+    labels: list[list[int]]
+    padding_id: int
+
+
+def read_prepared(file: pathlib.Path) -> Prepared:
+    """As contract/data/prepared_file.h says."""
+    contents = file.read_bytes()
+    assert contents[:8] == b"FSDPTOKS"
+    _, documents, count, trained, _, _, padding_id = numpy.frombuffer(contents[8:64], "<u8").tolist()
+    begin = 96 + 4 * (count + count % 2)
+    flagged = numpy.frombuffer(contents[96:96 + 4 * count], "<u4").astype(numpy.int64)
+    offsets = numpy.frombuffer(contents[begin:], "<u8")
+    assert len(offsets) == documents + 1
+    is_trained = flagged >= TRAINED_ON
+    assert is_trained.sum() == trained
+    tokens = flagged & (TRAINED_ON - 1)
+    labels = numpy.where(is_trained, tokens, -100)
+    cut = offsets[1:-1].astype(numpy.int64)
+    return Prepared([part.tolist() for part in numpy.split(tokens, cut)],
+                    [part.tolist() for part in numpy.split(labels, cut)], padding_id)
+
+
+@pytest.fixture
+def prepare(runner, tmp_path):
+    """prepare(data): what `fsdp-run prepare` makes of a run with this section `data`."""
+
+    def call(data: dict) -> Prepared:
+        experiment = {"experiment": "reference",
+                      "base": {"data": data, "device": "cpu",
+                               "batch": {"size_per_rank": 1},
+                               "model": {"config": {"vocab_size": 200_000}}}}
+        file = tmp_path / "experiment.yaml"
+        file.write_text(yaml.safe_dump(experiment))
+        results = tmp_path / "results"
+        done = subprocess.run([runner, "prepare", file, "--results", results], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        made, = [line.split("made ", 1)[1] for line in done.stdout.splitlines() if "made " in line]
+        return read_prepared(pathlib.Path(made))
+
+    return call

@@ -1,0 +1,59 @@
+"""Text is tokenized once, whoever asks."""
+
+import subprocess
+
+import yaml
+from conftest import ROOT, read_prepared
+
+TOKENIZER = ROOT / "experiments/data/chess/tokenizer.model"
+
+
+def experiment(folder, **data):
+    base = {"data": data, "device": "cpu", "batch": {"size_per_rank": 1},
+            "model": {"config": {"vocab_size": 1024}}}
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump({"experiment": "once", "base": base,
+                                    "sweep": {"product": {"data.sequence_length": [8, 64]}}}))
+    return file
+
+
+def start(runner, file, results):
+    return subprocess.Popen([runner, "prepare", file, "--results", results], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_runners_that_ask_at_once_make_a_file_once(runner, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("1. e4 e5 2. Nf3 Nc6 3. Bb5 a6\n" * 20_000)
+    file = experiment(tmp_path, kind="text", train=str(texts), tokenizer=str(TOKENIZER))
+    runners = [start(runner, file, tmp_path / "results") for _ in range(3)]
+    outputs = [process.communicate() for process in runners]
+    assert [process.returncode for process in runners] == [0, 0, 0], outputs
+    assert sorted("made " in out for out, _ in outputs) == [False, False, True]
+    for out, _ in outputs:
+        assert "texts.txt: 20000 documents" in out and "20000 are cut at sequence_length 8" in out
+        assert "sequence_length 64" not in out
+    made, = (tmp_path / "results/prepared").glob("*.tokens")
+    assert len(read_prepared(made).tokens) == 20_000
+
+    made.write_bytes(made.read_bytes()[:-1])  # damaged: it is made again
+    out, _ = start(runner, file, tmp_path / "results").communicate()
+    assert "made " in out
+    assert len(read_prepared(made).tokens) == 20_000
+
+
+def test_a_wrong_record_is_named_by_check_and_leaves_no_file(runner, tmp_path):
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "a"}\n{"text": 5}\n')
+    file = experiment(tmp_path, kind="text", train=str(texts), tokenizer=str(TOKENIZER))
+    process = start(runner, file, tmp_path / "results")
+    _, errors = process.communicate()
+    assert process.returncode == 2
+    assert "texts.jsonl:2" in errors and "something else than text in 'text'" in errors
+    assert not (tmp_path / "results").exists()
+
+
+def test_tokens_need_nothing_prepared(runner, tmp_path):
+    (tmp_path / "train.bin").write_bytes(bytes(400))
+    out, _ = start(runner, experiment(tmp_path, kind="tokens", train=str(tmp_path)), tmp_path).communicate()
+    assert "nothing to prepare" in out

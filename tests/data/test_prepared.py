@@ -1,0 +1,206 @@
+"""Tokens, labels and masks of each kind of data equal a reference written with the public libraries."""
+
+import csv
+import json
+import random
+
+import pytest
+import sentencepiece
+from conftest import ROOT
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+ALPACA = {
+    "with_input": (
+        "Below is an instruction that describes a task, paired with an input that provides further context. "
+        "Write a response that appropriately completes the request.\n\n"
+        "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:"),
+    "without_input": (
+        "Below is an instruction that describes a task. "
+        "Write a response that appropriately completes the request.\n\n"
+        "### Instruction:\n{instruction}\n\n### Response:"),
+}
+
+TEXTS = [
+    "Give three tips for staying healthy.", "¿Qué es un átomo? Un átomo…", "def f(x):\n    return x ** 2\n",
+    "人类的基本权利有哪些?", "emoji 😀👍🏽 and\ttabs", "  spaces  at  both  ends  ", "a\n\n\nb", "",
+    "\"quoted\", with commas", "1234567890 3.14 1e-5", "<s> is no token here, nor is </s>"
+]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[str]:
+    return [(ROOT / name).read_text() for name in ("README.md", "ARCHITECTURE.md", "docs/trainer.md")] + TEXTS
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory, corpus):
+    """A SentencePiece model with bytes, as LLaMA's, and its file."""
+    prefix = tmp_path_factory.mktemp("pieces") / "llama"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter("\n".join(corpus).split("\n")), model_prefix=str(prefix), vocab_size=900,
+        model_type="bpe", byte_fallback=True, character_coverage=0.99, split_digits=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, minloglevel=2)
+    file = prefix.with_suffix(".model")
+    return sentencepiece.SentencePieceProcessor(model_file=str(file)), file
+
+
+def masked(ids, untrained):
+    return [-100] * untrained + ids[untrained:]
+
+
+def texts(seed, count=40):
+    chosen = random.Random(seed)
+    return [" ".join(chosen.choices(TEXTS, k=chosen.randint(1, 4))).strip() or "x" for _ in range(count)]
+
+
+def test_games(prepare):
+    file = ROOT / "experiments/data/chess/games.csv"
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(file.with_name("tokenizer.model")))
+    with file.open(newline="") as lines:
+        games = list(csv.DictReader(lines))
+    prepared = prepare({"kind": "chess", "tokenizer": str(file.with_name("tokenizer.model"))})
+    expected = [[pieces.bos_id(), *pieces.encode(f"{game['Moves']} {game['Result']}"), pieces.eos_id()]
+                for game in games]
+    assert prepared.tokens == prepared.labels == expected
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt"])
+def test_text(prepare, pieces, tmp_path, name):
+    processor, tokenizer = pieces
+    documents = texts(1)
+    file = tmp_path / name
+    if name == "a.csv":
+        with file.open("w", newline="") as out:
+            writer = csv.writer(out)
+            writer.writerows([["id", "text"], *enumerate(documents)])
+    elif name == "a.txt":
+        file.write_text("\n\n".join(documents))
+        documents = [line for line in file.read_text().split("\n") if line.strip()]
+    else:
+        records = [{"text": document} for document in documents]
+        file.write_text("\n".join(map(json.dumps, records)) if name == "a.jsonl" else
+                        json.dumps(records, indent=1, ensure_ascii=False))
+    prepared = prepare({"kind": "text", "train": str(file), "tokenizer": str(tokenizer)})
+    expected = [[1, *processor.encode(document), 2] for document in documents]
+    assert prepared.tokens == prepared.labels == expected
+
+
+@pytest.mark.parametrize("template", [None, {"with_input": "{input} / {instruction} {x} =\n",
+                                             "without_input": "Q: {instruction}\nA: "}])
+def test_instructions(prepare, pieces, tmp_path, template):
+    processor, tokenizer = pieces
+    records = [{"instruction": instruction, "input": chosen, "output": output} for instruction, chosen, output in
+               zip(texts(2), [*texts(3, 20), *[""] * 20], texts(4))]
+    del records[-1]["input"]
+    file = tmp_path / "alpaca.json"
+    file.write_text(json.dumps(records))
+    data = {"kind": "instructions", "train": str(file), "tokenizer": str(tokenizer)}
+    prepared = prepare(data | ({"template": template} if template else {}))
+    for record, tokens, labels in zip(records, prepared.tokens, prepared.labels, strict=True):
+        prompts = template or ALPACA
+        prompt = prompts["with_input" if record.get("input") else "without_input"]
+        prompt = prompt.replace("{instruction}", "\0i").replace("{input}", "\0j")
+        prompt = prompt.replace("\0i", record["instruction"]).replace("\0j", record.get("input", ""))
+        untrained = 1 + len(processor.encode(prompt))
+        expected = [1, *processor.encode(prompt + record["output"]), 2]
+        assert tokens == expected
+        assert labels == masked(expected, untrained)
+
+
+def test_summaries(prepare, pieces, tmp_path):
+    """Cleaned as in PyTorch's tutorial of T5 under FSDP, with the prefix of T5's paper."""
+
+    def clean(text):
+        for part in ("Example of text:", "Example of Summary:", "\n", "``", '"'):
+            text = text.replace(part, "")
+        return text
+
+    processor, tokenizer = pieces
+    rows = [["headline", "title", "text"]]
+    rows += [[headline + " Example of Summary:", "t", f'``{text}"\n{text}'] for headline, text in
+             zip(texts(5), texts(6))]
+    file = tmp_path / "wikihow.csv"
+    with file.open("w", newline="") as out:
+        csv.writer(out).writerows(rows)
+    prepared = prepare({"kind": "wikihow", "train": str(file), "tokenizer": str(tokenizer),
+                        "input_length": 60, "target_length": 20})
+    for (headline, _, text), tokens, labels in zip(rows[1:], prepared.tokens, prepared.labels, strict=True):
+        source = [*processor.encode("summarize: " + clean(text))[:59], 2]
+        target = [*processor.encode(clean(headline))[:19], 2]
+        assert tokens == source + target
+        assert labels == [-100] * len(source) + target
+
+
+# --- chats ---
+
+TEMPLATES = {
+    # As published with Llama-2-chat, Llama-3-Instruct, ChatML, Mistral-7B-Instruct-v0.2.
+    "llama2": (
+        "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
+        "{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"
+        "{% set system_message = false %}{% endif %}{% for message in loop_messages %}"
+        "{% if loop.index0 == 0 and system_message != false %}"
+        "{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}"
+        "{% else %}{% set content = message['content'] %}{% endif %}"
+        "{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
+        "{% elif message['role'] == 'assistant' %}"
+        "{% generation %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endgeneration %}{% endif %}{% endfor %}"),
+    "mistral": (
+        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
+        "{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}"
+        "{% generation %}{{ message['content'] + eos_token }}{% endgeneration %}{% endif %}{% endfor %}"),
+    "llama3": (
+        "{% for message in messages %}{% set head = '<|start_header_id|>' + message['role'] + "
+        "'<|end_header_id|>\n\n' %}{% if loop.index0 == 0 %}{% set head = bos_token + head %}{% endif %}{{ head }}"
+        "{% if message['role'] == 'assistant' %}"
+        "{% generation %}{{ message['content'] | trim + '<|eot_id|>' }}{% endgeneration %}"
+        "{% else %}{{ message['content'] | trim + '<|eot_id|>' }}{% endif %}{% endfor %}"),
+    "chatml": (
+        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n'}}"
+        "{% if message['role'] == 'assistant' %}"
+        "{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}"
+        "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"),
+}
+SPECIAL = {"llama2": ["<s>", "</s>"], "mistral": ["<s>", "</s>"],
+           "llama3": ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+                      "<|eot_id|>"],
+           "chatml": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]}
+
+
+@pytest.fixture(params=list(TEMPLATES))
+def chat_tokenizer(request, tmp_path, corpus):
+    """A byte-level BPE with the format's special tokens, as a folder, and transformers' view of it."""
+    special = SPECIAL[request.param]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
+        vocab_size=1500, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    folder = tmp_path / "tokenizer"
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[1])
+    fast.chat_template = TEMPLATES[request.param]
+    fast.save_pretrained(folder)
+    return request.param, fast, folder
+
+
+def test_chats(prepare, chat_tokenizer, tmp_path):
+    form, fast, folder = chat_tokenizer
+    chosen = random.Random(7)
+    chats = []
+    for i in range(60):
+        turns = [{"role": role, "content": chosen.choice(texts(i)) + chosen.choice(["", "\n", "  "])}
+                 for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
+        if form != "mistral" and chosen.random() < 0.5:
+            turns.insert(0, {"role": "system", "content": chosen.choice(texts(i))})
+        if chosen.random() < 0.2:
+            turns.pop()
+        chats.append(turns)
+    file = tmp_path / "chats.jsonl"
+    file.write_text("\n".join(json.dumps({"messages": turns}) for turns in chats))
+    prepared = prepare({"kind": "messages", "format": form, "train": str(file), "tokenizer": str(folder)})
+    for turns, tokens, labels in zip(chats, prepared.tokens, prepared.labels, strict=True):
+        expected = fast.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
+        assert tokens == expected["input_ids"]
+        mask = expected["assistant_masks"]
+        assert labels == [token if trained else -100 for token, trained in zip(tokens, mask)]

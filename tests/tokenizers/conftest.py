@@ -1,0 +1,41 @@
+import importlib.util
+import json
+import pathlib
+import subprocess
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--encode-text", required=True, help="the program tests/tokenizers/encode.cpp")
+    parser.addoption("--texts", type=int, default=10_000, help="how many for each tokenizer")
+
+
+class Ours:
+    """The ids that our tokenizer of a file or folder gives."""
+
+    def __init__(self, program: str, place: pathlib.Path, texts: list[str]):
+        lines = "".join(json.dumps(text) + "\n" for text in texts)
+        done = subprocess.run([program, str(place)], input=lines, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        self.about, *ids = map(json.loads, done.stdout.splitlines())
+        self.plain = [each[0] for each in ids]
+        self.with_special = [each[1] for each in ids]
+
+
+@pytest.fixture
+def ours(request):
+    return lambda place, texts: Ours(request.config.getoption("--encode-text"), place, texts)
+
+
+@pytest.fixture
+def text_count(request) -> int:
+    return request.config.getoption("--texts")
+
+
+def shipped(package: str, path: str) -> pathlib.Path:
+    """A file that a package of the tests' wheels has; the package is not imported."""
+    found = importlib.util.find_spec(package)
+    if found is None:
+        pytest.skip(f"the package {package} is not installed")
+    return pathlib.Path(found.submodule_search_locations[0]) / path

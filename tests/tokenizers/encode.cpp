@@ -1,0 +1,33 @@
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "contract/tokenizers/tokenizer.h"
+
+// encode TOKENIZER < TEXTS: for each line of standard input, a JSON string, a line with the ids
+// that encode and encode_with_special give: [[1, 2], [3]]. The first line tells of the tokenizer.
+int main(int, char** arguments) try {
+  const auto tokenizer = fsdp::open_tokenizer(arguments[1]);
+  const fsdp::Tokenizer::Ends& ends = tokenizer->ends();
+  const auto id = [](const auto& end) { return end ? nlohmann::json(*end) : nlohmann::json(); };
+  std::cout << nlohmann::json{{"vocab_size", tokenizer->vocab_size()},
+                              {"begin", id(ends.begin)},
+                              {"end", id(ends.end)},
+                              {"padding", id(ends.padding)},
+                              {"adds_begin", ends.adds_begin},
+                              {"adds_end", ends.adds_end}}
+            << '\n';
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::string text = nlohmann::json::parse(line);
+    std::vector<int32_t> plain;
+    std::vector<int32_t> special;
+    tokenizer->encode(text, plain);
+    tokenizer->encode_with_special(text, special);
+    std::cout << nlohmann::json{plain, special} << '\n';
+  }
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}

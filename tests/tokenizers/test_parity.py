@@ -1,0 +1,110 @@
+"""Our ids are those of sentencepiece, tiktoken and tokenizers, with the files that packages ship."""
+
+import unicodedata
+
+import folders
+import pytest
+import sentencepiece
+import tiktoken
+import tokenizers
+from conftest import shipped
+from texts import texts
+
+SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def differs_for_t5(text: str) -> bool:
+    """Whether tokenizers gives other ids than SentencePiece, which T5 was trained with: it takes
+    U+0085 for a space, and loses marks that stand behind a character that was composed."""
+    return "\x85" in text or any(unicodedata.category(each).startswith("M") for each in text)
+
+
+def differs_for_llama(text: str) -> bool:
+    """Whether transformers 5 gives other ids than SentencePiece, which LLaMA was trained with: of a
+    tokenizer.model it loses the scores that merge several spaces, and the space that goes before one."""
+    return any(each in text for each in ("  ", "▁", "s> ", "unk> ")) or text.startswith(" ")
+
+
+DIFFERS = {
+    folders.t5: differs_for_t5,
+    folders.llama2: differs_for_llama,
+    folders.llama2_legacy: differs_for_llama
+}
+
+
+def first_difference(texts, expected, found):
+    for text, want, got in zip(texts, expected, found, strict=True):
+        if want != got:
+            return {"text": text, "expected": want, "found": got}
+    return None
+
+
+@pytest.mark.parametrize("package, path", [
+    ("mistral_common", "data/tokenizer.model.v1"),
+    ("mistral_common", "data/mistral_instruct_tokenizer_240323.model.v3"),
+    ("mistral_common", "data/mistral_instruct_tokenizer_241114.model.v7"),
+    ("seqio", "test_data/sentencepiece/sentencepiece.model"),
+])
+def test_sentencepiece(ours, text_count, package, path):
+    file = shipped(package, path)
+    reference = sentencepiece.SentencePieceProcessor(str(file))
+    sample = texts(1, text_count)
+    expected = [reference.encode(text) for text in sample]
+    found = ours(file, sample)
+    assert first_difference(sample, expected, found.plain) is None
+    assert found.about["vocab_size"] == reference.vocab_size()
+
+
+def test_tiktoken(ours, text_count):
+    file = shipped(*folders.LLAMA3)
+    ranks = folders.read_tiktoken(file)
+    special = {token: len(ranks) + i for i, token in enumerate(folders.llama3_special())}
+    reference = tiktoken.Encoding("llama3", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens=special)
+    sample = texts(2, text_count, with_special=True)
+    found = ours(file, sample)
+    assert first_difference(sample, reference.encode_ordinary_batch(sample), found.plain) is None
+    assert first_difference(sample, reference.encode_batch(sample, allowed_special="all"),
+                            found.with_special) is None
+    assert found.about["vocab_size"] == reference.n_vocab
+
+
+@pytest.mark.parametrize("make", [
+    folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek, folders.tekken, folders.smollm2,
+    folders.llama2_json
+])
+def test_tokenizer_json(ours, text_count, tmp_path, make):
+    folder = make(tmp_path)
+    file = folder / "tokenizer.json"
+    reference = tokenizers.Tokenizer.from_file(str(file))
+    sample = texts(3, text_count, with_special=True)
+    found = ours(file, sample)
+    special = [each.ids for each in reference.encode_batch(sample, add_special_tokens=False)]
+    assert first_difference(sample, special, found.with_special) is None
+    reference.encode_special_tokens = True
+    plain = [each.ids for each in reference.encode_batch(sample, add_special_tokens=False)]
+    assert first_difference(sample, plain, found.plain) is None
+
+
+@pytest.mark.parametrize("make", [
+    folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek, folders.smollm2, folders.llama2,
+    folders.llama2_legacy, folders.llama2_json, folders.t5
+])
+def test_transformers(ours, text_count, tmp_path, make):
+    from transformers import AutoTokenizer
+    folder = make(tmp_path)
+    reference = AutoTokenizer.from_pretrained(folder)
+    sample = texts(4, text_count, with_special=True)
+    sample = [text for text in sample if not DIFFERS.get(make, lambda _: False)(text)]
+    found = ours(folder, sample)
+    ends = found.about
+    assert ends["begin"] == reference.bos_token_id
+    assert ends["end"] == reference.eos_token_id
+    assert ends["padding"] == reference.pad_token_id
+    special = reference(sample, add_special_tokens=False)["input_ids"]
+    assert first_difference(sample, special, found.with_special) is None
+    begin = [ends["begin"]] if ends["adds_begin"] else []
+    end = [ends["end"]] if ends["adds_end"] else []
+    assert reference("Hello.")["input_ids"] == begin + reference(
+        "Hello.", add_special_tokens=False)["input_ids"] + end
+    assert ends["vocab_size"] == len(reference)

@@ -1,0 +1,74 @@
+#include "trainer/data/data_sets.h"
+
+#include <numeric>
+#include <random>
+
+#include "contract/data/token_files.h"
+#include "contract/files/file_digest.h"
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "contract/record/start_up.h"
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+PreparedFile open_prepared(const DataSource& source, const path& run_folder) {
+  begin_start_up_part("reading " + source.file.string());
+  const auto digest_of = [](const path& file) {
+    continue_start_up_part();
+    return file_digest(file);
+  };
+  const std::string name = prepared_name(source, digest_of);
+  const path of_results = prepared_folder(results_of_run(run_folder));
+  const bool is_there = input_exists(of_results / name);
+  return prepared_file(source, is_there ? of_results : prepared_folder(run_folder), name,
+                       {.on_progress = [](int64_t, int64_t) { continue_start_up_part(); }});
+}
+
+std::shared_ptr<const DocumentFile> open_documents(const RunSpec& spec, const path& file,
+                                                   int64_t vocab_size, const path& run_folder) {
+  if (!needs_tokenizer(spec.data.kind)) {
+    return open_token_file(file, spec.data.sequence_length, vocab_size);
+  }
+  return std::make_shared<PreparedFile>(open_prepared(data_source(spec, file), run_folder));
+}
+
+// 0 to count - 1, in the order of torch.randperm with a generator of this seed where there is one.
+std::vector<int64_t> numbers_in_order(int64_t count, const std::optional<int64_t>& seed) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  if (!seed) return numbers;
+  std::mt19937 engine(static_cast<uint32_t>(*seed));
+  for (int64_t i = 0; i < count - 1; ++i) {
+    std::swap(numbers[i], numbers[i + static_cast<int64_t>(engine()) % (count - i)]);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+DataSets::DataSets(const RunSpec& spec, int64_t vocab_size, const path& run_folder) {
+  if (needs_tokenizer(spec.data.kind)) check_tokenizer(spec, vocab_size);
+  const path file = training_file(spec.data);
+  const auto documents = open_documents(spec, file, vocab_size, run_folder);
+  std::vector<int64_t> numbers = numbers_in_order(documents->count(), spec.evaluation.split_seed);
+  const int64_t held_out = held_out_rows(spec.evaluation, documents->count());
+  const auto last = numbers.end() - held_out;
+  if (held_out > 0) {
+    validation_ =
+        std::make_unique<DataSet>(documents, std::vector<int64_t>(last, numbers.end()), spec.data);
+  }
+  numbers.erase(last, numbers.end());
+  training_ = std::make_unique<DataSet>(documents, std::move(numbers), spec.data);
+  check_row_count(file, documents->count(), training_->rows(), spec);
+  if (const path& data = spec.evaluation.data; !data.empty()) {
+    const auto others = open_documents(spec, validation_file(data), vocab_size, run_folder);
+    validation_ = std::make_unique<DataSet>(others, numbers_in_order(others->count(), std::nullopt),
+                                            spec.data);
+  }
+}
+
+}  // namespace fsdp
