@@ -22,7 +22,7 @@ ModelConfig model_config(const RunSpec& spec);
 std::filesystem::path training_file(const DataSpec& data);
 std::filesystem::path tokenizer_file(const DataSpec& data);
 
-// Every file the run reads, in a fixed order: a model's config and safetensors, the training set,
+// Every file the run reads, in a fixed order: a model's config and weights, the training set,
 // the tokenizer, the validation set, the files of the checkpoint that `resume` names.
 std::vector<std::filesystem::path> input_files(const RunSpec& spec);
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "contract/inputs/safetensors.h"
+#include "contract/files/input_file.h"
 
 namespace fsdp {
 

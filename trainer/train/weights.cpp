@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "contract/inputs/safetensors.h"
+#include "contract/inputs/weights.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -46,7 +46,7 @@ void for_each_tensor(const Parameter& parameter, int64_t offset, const at::Tenso
 class CheckpointWeights {
  public:
   explicit CheckpointWeights(const std::filesystem::path& folder)
-      : folder_(folder), entries_(read_safetensors(folder)) {}
+      : folder_(folder), entries_(read_weights(folder)) {}
 
   void operator()(const Parameter& parameter, int64_t offset, const at::Tensor& out) const {
     for_each_tensor(parameter, offset, out,
@@ -60,7 +60,7 @@ class CheckpointWeights {
     throw ConfigError(folder_.string(), "model.source", "tensor '" + tensor.name + "' " + problem);
   }
 
-  const SafetensorsEntry& find(const NamedTensor& tensor) const {
+  const StoredTensor& find(const NamedTensor& tensor) const {
     const auto found = entries_.find(tensor.name);
     if (found == entries_.end()) refuse(tensor, "is missing");
     if (found->second.shape != tensor.shape) {
@@ -74,7 +74,7 @@ class CheckpointWeights {
     return found->second;
   }
 
-  static void copy(const SafetensorsEntry& entry, int64_t first, const at::Tensor& part) {
+  static void copy(const StoredTensor& entry, int64_t first, const at::Tensor& part) {
     const at::ScalarType dtype = entry.dtype == "F32"    ? at::kFloat
                                  : entry.dtype == "BF16" ? at::kBFloat16
                                                          : at::kHalf;
@@ -91,7 +91,7 @@ class CheckpointWeights {
   }
 
   std::filesystem::path folder_;
-  std::map<std::string, SafetensorsEntry> entries_;
+  StoredTensors entries_;
 };
 
 class RandomWeights {
