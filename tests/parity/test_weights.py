@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from checkpoints import copy_with_changed_tensor
 from test_against_transformers import Case
-from trainer import train
+from trainer import events_file, log_file, start, train, wait_for
 
 STEPS = 3
 
@@ -84,3 +85,20 @@ def test_parameters_and_views_of_one_storage(trainer, checkpoints, tokens, tmp_p
     )
     run = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "b")
     assert run.losses() == expected.losses()
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_weights_that_are_not_finite_end_the_start(trainer, rank, checkpoints, tokens, tmp_path):
+    """Whichever rank reads them."""
+
+    def spoil(norm: torch.Tensor) -> None:
+        norm[-1 if rank else 0] = float("nan")
+
+    tensor = "lm_head.weight"
+    folder = copy_with_changed_tensor(checkpoints["plain"], tmp_path / "model", tensor, spoil)
+    run = tmp_path / "run"
+    processes = start(trainer, Case("fsdp", ranks=3).spec(folder, tokens), run)
+    wait_for(processes)
+    assert processes[rank].returncode == 2
+    assert f"tensor '{tensor}' is nan at [{96 if rank else 0}, 0]" in log_file(run, rank).read_text()
+    assert all('"step"' not in events_file(run, other).read_text() for other in range(3))
