@@ -10,44 +10,13 @@
 
 #include "contract/files/input_file.h"
 #include "contract/inputs/pickle_opcodes.h"
-#include "contract/inputs/stored_tensor.h"
+#include "contract/inputs/pickle_values.h"
 
 namespace fsdp {
+namespace pickle {
 namespace {
 
 using std::filesystem::path;
-
-struct Value;
-using Values = std::vector<const Value*>;
-
-struct Other {};  // None, a boolean, a fraction, a list: nothing of which is read
-struct Callable {
-  std::string_view name;
-};
-struct StorageType {
-  std::string_view dtype;
-};
-struct Tuple {
-  Values items;
-};
-struct Dictionary {
-  std::vector<std::pair<const Value*, const Value*>> items;
-};
-struct Storage {
-  std::string_view name;
-  std::string_view dtype;
-  uint64_t items;
-};
-struct Value {
-  std::variant<Other, int64_t, std::string_view, Callable, StorageType, Tuple, Dictionary, Storage,
-               PickledTensor>
-      value;
-
-  template <typename T>
-  const T* as() const {
-    return std::get_if<T>(&value);
-  }
-};
 
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
@@ -60,38 +29,7 @@ constexpr std::array kStorageTypes{
     std::pair{"torch.ShortStorage", "I16"}, std::pair{"torch.CharStorage", "I8"},
     std::pair{"torch.ByteStorage", "U8"},   std::pair{"torch.BoolStorage", "BOOL"}};
 
-constexpr const char* kSaveAgain =
-    "save the model with transformers' save_pretrained, which writes safetensors";
-
-constexpr size_t kMostDimensions = 64;  // of a tensor of PyTorch
 constexpr size_t kLongestText = 1000;
-
-// Every size at least 0.
-std::optional<std::vector<int64_t>> sizes_of(const Value& value) {
-  const auto* tuple = value.as<Tuple>();
-  if (tuple == nullptr || tuple->items.size() > kMostDimensions) return std::nullopt;
-  std::vector<int64_t> sizes;
-  for (const Value* item : tuple->items) {
-    const auto* size = item->as<int64_t>();
-    if (size == nullptr || *size < 0) return std::nullopt;
-    sizes.push_back(*size);
-  }
-  return sizes;
-}
-
-std::string describe(const Storage& storage) {
-  return "has a tensor in storage '" + std::string(storage.name) + "' ";
-}
-
-// Whether the elements, of which there are some, follow each other, the last dimension's first.
-bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
-  uint64_t expected = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    if (shape[i] != 1 && static_cast<uint64_t>(strides[i]) != expected) return false;
-    expected *= static_cast<uint64_t>(shape[i]);
-  }
-  return true;
-}
 
 // The machine that a pickle is a program of: a stack of values, marks in it, and a memo.
 class Unpickler {
@@ -175,8 +113,12 @@ class Unpickler {
   void set_items(const Values& items);
   void build();
   void reduce();
-  void take_storage();
-  PickledTensor rebuild_tensor(const Values& arguments) const;
+  // `made`: of arguments, absent when they are not such.
+  template <typename T>
+  void push_made(const std::optional<T>& made) {
+    if (!made) refuse_damaged();
+    push(*made);
+  }
 
   path file_;
   std::string_view pickle_;
@@ -215,7 +157,7 @@ void Unpickler::step(Opcode opcode) {
     case Opcode::kBuild:
       return build();
     case Opcode::kPersistentId:
-      return take_storage();
+      return push_made(storage_of(*pop()));
     case Opcode::kInt:
       return push<int64_t>(take<int32_t>());
     case Opcode::kInt1:
@@ -314,7 +256,7 @@ void Unpickler::reduce() {
   const auto* callable = pop()->as<Callable>();
   if (arguments == nullptr || callable == nullptr) refuse_damaged();
   const Values& items = arguments->items;
-  if (callable->name == kRebuildTensor) return push(rebuild_tensor(items));
+  if (callable->name == kRebuildTensor) return push_made(rebuild_tensor(file_, items));
   if (callable->name == kOrderedDict && items.empty()) return push(Dictionary{});
   if (callable->name != kRebuildParameter || items.empty()) refuse_damaged();
   const auto* tensor = items[0]->as<PickledTensor>();
@@ -322,62 +264,19 @@ void Unpickler::reduce() {
   push(*tensor);
 }
 
-// ('storage', type, name, location, items).
-void Unpickler::take_storage() {
-  const auto* id = pop()->as<Tuple>();
-  if (id == nullptr || id->items.size() != 5) refuse_damaged();
-  const auto* kind = id->items[0]->as<std::string_view>();
-  const auto* type = id->items[1]->as<StorageType>();
-  const auto* name = id->items[2]->as<std::string_view>();
-  const auto* items = id->items[4]->as<int64_t>();
-  const bool is_storage = kind != nullptr && *kind == "storage";
-  if (!is_storage || type == nullptr || name == nullptr || items == nullptr || *items < 0) {
-    refuse_damaged();
-  }
-  push(Storage{*name, type->dtype, static_cast<uint64_t>(*items)});
-}
-
-// (storage, first item, shape, strides, needs a gradient, hooks).
-PickledTensor Unpickler::rebuild_tensor(const Values& arguments) const {
-  if (arguments.size() < 6) refuse_damaged();
-  const auto* storage = arguments[0]->as<Storage>();
-  const auto* first = arguments[1]->as<int64_t>();
-  const auto shape = sizes_of(*arguments[2]);
-  const auto strides = sizes_of(*arguments[3]);
-  if (storage == nullptr || first == nullptr || !shape || !strides ||
-      shape->size() != strides->size()) {
-    refuse_damaged();
-  }
-  const auto items = tensor_bytes(*shape, 1);
-  const auto begin = static_cast<uint64_t>(*first);
-  if (*first < 0 || !items || begin > storage->items || *items > storage->items - begin) {
-    refuse(describe(*storage) + "that reaches beyond its " + std::to_string(storage->items) +
-           " elements; it is damaged");
-  }
-  if (*items > 0 && !is_contiguous(*shape, *strides)) {
-    refuse(describe(*storage) +
-           "whose elements do not follow each other (a transposed one, or a slice); " +
-           "call contiguous() on every tensor and save them again, or " + kSaveAgain);
-  }
-  return {.storage = storage->name,
-          .storage_items = storage->items,
-          .first_item = begin,
-          .dtype = storage->dtype,
-          .shape = *shape};
-}
-
 }  // namespace
+}  // namespace pickle
 
-std::map<std::string, PickledTensor> read_pickled_tensors(const path& file,
-                                                          std::string_view pickle) {
-  if (pickle.size() > kLargestPickleBytes) {
-    refuse_file(file, "has a data.pkl of " + std::to_string(pickle.size()) +
+std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem::path& file,
+                                                          std::string_view bytes) {
+  if (bytes.size() > kLargestPickleBytes) {
+    refuse_file(file, "has a data.pkl of " + std::to_string(bytes.size()) +
                           " bytes; allowed: at most " + std::to_string(kLargestPickleBytes));
   }
-  Unpickler unpickler(file, pickle);
-  const auto* dictionary = unpickler.run().as<Dictionary>();
+  pickle::Unpickler unpickler(file, bytes);
+  const auto* dictionary = unpickler.run().as<pickle::Dictionary>();
   if (dictionary == nullptr) {
-    refuse_file(file, std::string("holds no dictionary of tensors by name; ") + kSaveAgain);
+    refuse_file(file, std::string("holds no dictionary of tensors by name; ") + pickle::kSaveAgain);
   }
   std::map<std::string, PickledTensor> tensors;
   for (const auto& [key, value] : dictionary->items) {
@@ -385,12 +284,20 @@ std::map<std::string, PickledTensor> read_pickled_tensors(const path& file,
     if (name == nullptr) refuse_file(file, "holds something whose name is not text");
     const auto* tensor = value->as<PickledTensor>();
     if (tensor == nullptr) {
-      const bool is_nested = value->as<Dictionary>() != nullptr;
+      const bool is_nested = value->as<pickle::Dictionary>() != nullptr;
       refuse_file(file, "holds '" + std::string(*name) + "', which is " +
                             (is_nested ? "a dictionary: it is a training checkpoint, not a model's "
                                          "weights"
                                        : "no tensor") +
-                            "; " + kSaveAgain);
+                            "; " + pickle::kSaveAgain);
+    }
+    if (!tensor->is_contiguous) {
+      refuse_file(file,
+                  "tensor '" + std::string(*name) +
+                      "' has elements that do not follow each "
+                      "other (it is transposed, or a slice); call contiguous() on every tensor "
+                      "and save them again, or " +
+                      pickle::kSaveAgain);
     }
     tensors.insert_or_assign(std::string(*name), *tensor);
   }

@@ -19,14 +19,16 @@ struct PickledTensor {
   uint64_t first_item = 0;  // of the storage; all of the tensor's are within storage_items
   std::string_view dtype;   // as safetensors names it
   std::vector<int64_t> shape;
+  bool is_contiguous = true;  // its elements follow each other, the last dimension's first
 };
 
 // The largest pickle that is read; that of 50,000 tensors is half as large.
 inline constexpr size_t kLargestPickleBytes = 16 << 20;
 
-// The tensors of a pickle by name. Throws ConfigError (place: `file`) when it is damaged, asks for
-// anything but tensors, holds anything else, or a tensor whose elements do not follow each other.
+// The tensors of the pickle in `bytes` by name. Throws ConfigError (place: `file`) when it is
+// damaged, asks for anything but tensors, holds anything else, or a tensor whose elements do not
+// follow each other.
 std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem::path& file,
-                                                          std::string_view pickle);
+                                                          std::string_view bytes);
 
 }  // namespace fsdp
