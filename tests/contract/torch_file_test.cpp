@@ -149,8 +149,7 @@ TEST_CASE("a transposed tensor of torch.save is refused, an empty one is not") {
 
 TEST_CASE("a file of torch.save cut short anywhere, or with a changed byte, is refused or whole") {
   const std::string whole = torch_bytes(pickle_of(pickled_tensor({})), {{"0", kTwoFloats}});
-  // An archive's last bytes are the length of its comment, which is not read.
-  for (size_t size = 0; size + 3 < whole.size(); ++size) {
+  for (size_t size = 0; size < whole.size(); ++size) {
     CHECK_THROWS_AS(read(whole.substr(0, size)), ConfigError);
   }
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -220,6 +219,46 @@ TEST_CASE("an archive that torch.save did not write is refused") {
              Contains("is not what was written"));
   const ZipFiles twice{one[0], one[0]};
   CHECK_THAT(refusal_of_file(zip_bytes(twice)), Contains("is there twice"));
+}
+
+// As torch.save writes archives of more than 4 GB: of a member only what 32 bits cannot hold is in
+// its zip64 field.
+TEST_CASE("sizes and offsets of 64 bits are read") {
+  const auto number = [](uint64_t value) { return bytes_of<uint64_t>({value}); };
+  const std::string whole = zip_bytes({{"a", "hello"}, {"b", "you"}});
+  const size_t directory = whole.find("PK\x01\x02");
+  const size_t second = whole.find("PK\x01\x02", directory + 1);
+  const size_t end = whole.find("PK\x05\x06");
+  const auto with_field = [](std::string record, size_t place, size_t bytes,
+                             const std::string& field) {
+    record.replace(place, bytes, std::string(bytes, '\xff'));
+    record.replace(30, 2, bytes_of<uint16_t>({static_cast<uint16_t>(field.size() + 4)}));
+    return record + bytes_of<uint16_t>({1, static_cast<uint16_t>(field.size())}) + field;
+  };
+  const auto archive = [&](uint64_t size, uint64_t offset) {
+    const std::string entries =
+        with_field(whole.substr(directory, second - directory), 20, 8, number(size) + number(5)) +
+        with_field(whole.substr(second, end - second), 42, 4, number(offset));
+    const std::string end64 = "PK\x06\x06" + number(44) + std::string(12, '\0') + number(2) +
+                              number(2) + number(entries.size()) + number(directory);
+    const std::string locator = "PK\x06\x07" + std::string(4, '\0') +
+                                number(directory + entries.size()) + bytes_of<uint32_t>({1});
+    return whole.substr(0, directory) + entries + end64 + locator + "PK\x05\x06" +
+           std::string(4, '\0') + std::string(12, '\xff') + std::string(2, '\0');
+  };
+  const uint64_t offset_of_b = whole.find("PK\x03\x04", 1);
+  const std::string right = archive(5, offset_of_b);
+  const auto members = read_zip("x", as_bytes_of(right));
+  REQUIRE(members.size() == 2);
+  CHECK(members.at("a").bytes.size() == 5);
+  CHECK(is_undamaged(members.at("a")));
+  CHECK(is_undamaged(members.at("b")));
+  for (const uint64_t wrong : {uint64_t{7}, uint64_t{1} << 40, ~uint64_t{0}}) {
+    const std::string bytes = archive(5, wrong);
+    CHECK_THAT(refusal([&] { read_zip("x", as_bytes_of(bytes)); }), Contains("'b' is not where"));
+  }
+  const std::string longer = archive(6, offset_of_b);
+  CHECK_THAT(refusal([&] { read_zip("x", as_bytes_of(longer)); }), Contains("is compressed"));
 }
 
 TEST_CASE("a folder's safetensors are read before its file of torch.save, whole or in shards") {
