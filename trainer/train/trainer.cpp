@@ -29,6 +29,11 @@ std::string step_line(const StepDone& step, int64_t planned) {
          with_decimals(memory_gib, 2) + " GiB" + (step.skipped ? ", left out" : "");
 }
 
+// Whether weights come from files.
+bool reads_weights(const RunSpec& spec, const CheckpointReader* resumed) {
+  return resumed != nullptr || !spec.model.source.empty();
+}
+
 // Counts in `read` the elements that this rank reads.
 FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed, const Mesh& mesh,
                             at::Device device, int64_t& read) {
@@ -46,8 +51,7 @@ FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed
     fill(parameter, offset, out);
     read += out.numel();
   };
-  const bool is_of_files = resumed != nullptr || !spec.model.source.empty();
-  if (!is_of_files || mesh.replica_group() == nullptr) return counted;
+  if (!reads_weights(spec, resumed) || mesh.replica_group() == nullptr) return counted;
   return read_once(std::move(counted), *mesh.replica_group(), device);
 }
 
@@ -83,9 +87,11 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       evaluation_(spec_, data_.validation(), group, backend.device()),
       checkpoints_(spec_, paths, step_, mesh_, group),
       clock_(backend.device()) {
-  log(LogLevel::kInfo, "start",
-      "read " + std::to_string(weights_read_) + " of " +
-          std::to_string(step_.model().parameter_count()) + " weights");
+  if (reads_weights(spec, resumed_.reader.get())) {
+    log(LogLevel::kInfo, "start",
+        "read " + std::to_string(weights_read_) + " of " +
+            std::to_string(step_.model().parameter_count()) + " weights");
+  }
   if (!resumed_.reader) return;
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load(*resumed_.reader);
