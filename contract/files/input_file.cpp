@@ -67,7 +67,11 @@ void MappedFile::forget(size_t offset, size_t count) const {
 std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path) {
   begin_start_up_part("reading " + path.string());
   try {
-    return std::make_shared<const MappedFile>(path);
+    auto file = std::make_shared<const MappedFile>(path);
+    if (file->text().starts_with("version https://git-lfs.github.com/spec/")) {
+      refuse_file(path, "is a pointer of Git LFS, not the file itself; call `git lfs pull` there");
+    }
+    return file;
   } catch (const std::system_error& error) {
     refuse_file(path, "cannot be read: " + error.code().message());
   }

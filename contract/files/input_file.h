@@ -32,7 +32,7 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Throws ConfigError when the file cannot be read.
+// Throws ConfigError when the file cannot be read, or only stands for one in Git LFS.
 std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path);
 
 // Whether there is something of this name. Throws ConfigError when that cannot be told: a folder

@@ -1,15 +1,13 @@
 #include "contract/inputs/inputs.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 
 #include "contract/data/prepare.h"
 #include "contract/data/token_files.h"
 #include "contract/families/family.h"
 #include "contract/files/input_file.h"
-#include "contract/inputs/safetensors.h"
+#include "contract/inputs/weights.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
 #include "contract/tokenizers/tokenizer.h"
@@ -27,47 +25,6 @@ auto with_key(const std::string& key, Read read) {
   } catch (const ConfigError& error) {
     if (!error.key().empty()) throw;
     throw ConfigError(error.place(), key, error.problem());
-  }
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + ']';
-}
-
-void check_weights(const path& folder, const ModelConfig& config) {
-  const auto refuse = [&](const std::string& name, const std::string& problem) {
-    refuse_file(folder, "tensor '" + name + "' " + problem);
-  };
-  const auto entries = read_safetensors(folder);
-  std::set<std::string> expected;
-  const auto check_tensor = [&](const NamedTensor& tensor) {
-    const auto found = entries.find(tensor.name);
-    if (found == entries.end()) {
-      refuse(tensor.name,
-             "is missing; config.json asks for it with shape " + shape_text(tensor.shape));
-    }
-    const SafetensorsEntry& entry = found->second;
-    if (entry.shape != tensor.shape) {
-      refuse(tensor.name, "has shape " + shape_text(entry.shape) + ", but config.json asks for " +
-                              shape_text(tensor.shape));
-    }
-    if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
-      refuse(tensor.name, "has dtype " + entry.dtype + "; allowed: F32, BF16, F16");
-    }
-    expected.insert(tensor.name);
-  };
-  for_each_module(config, [&](const ModuleSpec& module) {
-    for (const ParameterSpec& parameter : module.parameters) {
-      std::ranges::for_each(parameter.tensors, check_tensor);
-    }
-  });
-  const ModelFamily& family = family_of(config);
-  for (const auto& [name, entry] : entries) {
-    if (!expected.contains(name) && !family.may_be_left(config, name)) {
-      refuse(name, "is not part of the architecture in config.json");
-    }
   }
 }
 
@@ -108,7 +65,7 @@ ModelConfig model_config(const RunSpec& spec) {
 std::vector<path> input_files(const RunSpec& spec) {
   std::vector<path> files;
   if (const path& source = spec.model.source; !source.empty()) {
-    files = with_key("model.source", [&] { return safetensors_files(source); });
+    files = with_key("model.source", [&] { return weight_files(source); });
     files.insert(files.begin(), source / "config.json");
   }
   files.push_back(training_file(spec.data));

@@ -32,7 +32,7 @@ std::filesystem::path tokenizer_of(const RunSpec& spec);
 // What the prepared file of the data file `file` is made of.
 DataSource data_source(const RunSpec& spec, const std::filesystem::path& file);
 
-// Every file the run reads, in a fixed order: a model's config and safetensors, the training set,
+// Every file the run reads, in a fixed order: a model's config and weights, the training set,
 // the tokenizer, the validation set, the files of the checkpoint that `resume` names.
 std::vector<std::filesystem::path> input_files(const RunSpec& spec);
 

@@ -17,7 +17,7 @@ struct ModelSpec {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("source", self.source,
-          "Hugging Face folder (config.json and safetensors); excludes config.", any_value());
+          "Hugging Face folder (config.json and weights); excludes config.", any_value());
     visit("config", self.config, "Architecture of a model with random weights from train.seed.",
           any_value());
   }

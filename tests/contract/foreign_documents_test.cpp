@@ -3,6 +3,7 @@
 #include "contract/data/npy.h"
 #include "contract/inputs/inputs.h"
 #include "contract/inputs/safetensors.h"
+#include "contract/inputs/weights.h"
 #include "contract/record/event.h"
 #include "contract/text/foreign_json.h"
 #include "tests/contract/applied_overrides.h"
@@ -26,11 +27,11 @@ TEST_CASE("a document nested 100,000 deep is refused, and does not end the proce
   CHECK_THAT(refusal_of([&] { read_hugging_face_config(folder.path()); }),
              Contains("config.json: is not JSON") && Contains("more than 64 deep"));
   const auto index = folder.write("model.safetensors.index.json", in_key("weight_map"));
-  CHECK_THAT(refusal_of([&] { read_safetensors(folder.path()); }),
+  CHECK_THAT(refusal_of([&] { read_weights(folder.path()); }),
              Contains(index.string()) && Contains("more than 64 deep"));
   const auto tensors =
       folder.write("model.safetensors", safetensors_bytes(in_key("__metadata__"), ""));
-  CHECK_THAT(refusal_of([&] { read_safetensors(folder.path()); }),
+  CHECK_THAT(refusal_of([&] { read_weights(folder.path()); }),
              Contains(tensors.string()) && Contains("more than 64 deep"));
   const auto array = folder.write("a.npy", npy_bytes("{'descr': " + nested(30'000) + "}", ""));
   CHECK_THAT(refusal_of([&] { TokenArray tokens(array); }), Contains("more than 64 deep"));
@@ -76,7 +77,7 @@ TEST_CASE("links in a circle are refused by name, in every place of an input") {
   const std::string place = loop.string();
   CHECK_THAT(refusal_of("model.source: " + place),
              Contains("'model.source'") && Contains("symbolic links"));
-  CHECK_THAT(refusal([&] { read_safetensors(loop); }),
+  CHECK_THAT(refusal([&] { read_weights(loop); }),
              Contains(place) && Contains("symbolic links"));
   CHECK_THAT(refusal_of("data: {kind: tokens, train: " + place + "}"),
              Contains(place) && Contains("'data.train'") && Contains("symbolic links"));

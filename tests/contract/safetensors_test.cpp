@@ -1,4 +1,5 @@
 #include "contract/inputs/safetensors.h"
+#include "contract/inputs/weights.h"
 
 #include <sys/stat.h>
 
@@ -16,7 +17,7 @@ const std::string kTwoTensors = R"({"__metadata__":{"format":"pt"},)"
 std::string refusal_of(const std::string& file_bytes) {
   const TemporaryFolder folder;
   folder.write("model.safetensors", file_bytes);
-  const std::string message = refusal([&] { read_safetensors(folder.path()); });
+  const std::string message = refusal([&] { read_weights(folder.path()); });
   CHECK_THAT(message, Contains((folder.path() / "model.safetensors").string()));
   return message;
 }
@@ -29,9 +30,9 @@ std::string with_tensor(const std::string& fields, size_t data_bytes) {
 TEST_CASE("tensors of a safetensors file are found without a copy") {
   const TemporaryFolder folder;
   folder.write("model.safetensors", safetensors_bytes(kTwoTensors, "ABCDEFGHijklmn"));
-  const auto entries = read_safetensors(folder.path());
+  const auto entries = read_weights(folder.path());
   REQUIRE(entries.size() == 2);
-  const SafetensorsEntry& b = entries.at("b");
+  const StoredTensor& b = entries.at("b");
   CHECK(b.dtype == "BF16");
   CHECK(b.shape == std::vector<int64_t>{1, 3});
   CHECK(std::string(reinterpret_cast<const char*>(b.bytes.data()), b.bytes.size()) == "ijklmn");
@@ -51,7 +52,7 @@ TEST_CASE("a safetensors file cut short anywhere is refused") {
   for (size_t size = 0; size < whole.size(); ++size) {
     const TemporaryFolder folder;
     folder.write("model.safetensors", whole.substr(0, size));
-    CHECK_THROWS_AS(read_safetensors(folder.path()), ConfigError);
+    CHECK_THROWS_AS(read_weights(folder.path()), ConfigError);
   }
 }
 
@@ -101,10 +102,10 @@ TEST_CASE("shards are read through their index") {
   folder.write("two.safetensors", counting_safetensors({{"b", {3}}}));
   folder.write("model.safetensors.index.json",
                R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
-  const auto entries = read_safetensors(folder.path());
+  const auto entries = read_weights(folder.path());
   REQUIRE(entries.size() == 2);
   CHECK(entries.at("b").shape == std::vector<int64_t>{3});
-  const auto files = safetensors_files(folder.path());
+  const auto files = weight_files(folder.path());
   REQUIRE(files.size() == 3);
   CHECK(files[0] == folder.path() / "model.safetensors.index.json");
   CHECK(files[2] == folder.path() / "two.safetensors");
@@ -114,7 +115,7 @@ TEST_CASE("an index that does not fit its shards is refused") {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& index) {
     folder.write("model.safetensors.index.json", index);
-    return refusal([&] { read_safetensors(folder.path()); });
+    return refusal([&] { read_weights(folder.path()); });
   };
   folder.write("one.safetensors", counting_safetensors({{"a", {2}}}));
   CHECK_THAT(message(R"({"weight_map":{"b":"one.safetensors"}})"),
@@ -130,13 +131,13 @@ TEST_CASE("an index that does not fit its shards is refused") {
 
 TEST_CASE("a folder without safetensors, a folder and a pipe in place of a file are refused") {
   const TemporaryFolder folder;
-  CHECK_THAT(refusal([&] { read_safetensors(folder.path()); }), Contains("holds neither"));
+  CHECK_THAT(refusal([&] { read_weights(folder.path()); }), Contains("holds neither"));
   const auto file = folder.path() / "model.safetensors";
   std::filesystem::create_directory(file);
-  CHECK_THAT(refusal([&] { read_safetensors(folder.path()); }), Contains("Is a directory"));
+  CHECK_THAT(refusal([&] { read_weights(folder.path()); }), Contains("Is a directory"));
   std::filesystem::remove(file);
   REQUIRE(mkfifo(file.c_str(), 0600) == 0);
-  CHECK_THAT(refusal([&] { read_safetensors(folder.path()); }), Contains("cannot be read"));
+  CHECK_THAT(refusal([&] { read_weights(folder.path()); }), Contains("cannot be read"));
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ points:
 
 
 def make(folder: pathlib.Path, programs: Programs) -> None:
-    """sweep/: an experiment and its results; training/: the same of the real trainer; model/ and
-    sharded_model/: Hugging Face folders; full/ and sharded/: checkpoints after step 2."""
+    """sweep/: an experiment and its results; training/: the same of the real trainer; model/,
+    sharded_model/, torch_model/ and sharded_torch_model/: Hugging Face folders; full/ and sharded/: checkpoints after step 2."""
     for name, experiment, trainer in (("sweep", SWEEP, programs.stub_trainer),
                                       ("training", TRAINING, programs.trainer)):
         part = folder / name
@@ -78,6 +78,7 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
         ] = (folder / "training" / "results").glob(f"runs/training/*{name}-*/checkpoints/step-2")
         shutil.copytree(checkpoint, folder / name)
     make_model_folders(folder)
+    make_torch_folders(folder)
 
 
 def write_tokens(file: pathlib.Path) -> None:
@@ -108,6 +109,22 @@ def make_model_folders(folder: pathlib.Path) -> None:
         (folder / "sharded_model" / file).write_bytes(safetensors(shard_header, shard_data))
     (folder / "sharded_model" / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": len(data)}, "weight_map": weight_map}))
+
+
+def make_torch_folders(folder: pathlib.Path) -> None:
+    """The same models with the weights in files of torch.save."""
+    import safetensors.torch
+    import torch
+    for source in ("model", "sharded_model"):
+        target = folder / source.replace("model", "torch_model")
+        target.mkdir()
+        shutil.copyfile(folder / source / "config.json", target / "config.json")
+        for file in (folder / source).glob("*.safetensors"):
+            name = file.stem.replace("model", "pytorch_model", 1) + ".bin"
+            torch.save(safetensors.torch.load_file(file), target / name)
+    index = (folder / "sharded_model" / "model.safetensors.index.json").read_text()
+    (folder / "sharded_torch_model" / "pytorch_model.bin.index.json").write_text(
+        index.replace("model-0", "pytorch_model-0").replace(".safetensors", ".bin"))
 
 
 def read_safetensors(file: pathlib.Path) -> tuple[dict, bytes]:

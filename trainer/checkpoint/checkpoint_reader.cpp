@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "contract/inputs/weights.h"
 #include "contract/text/config_error.h"
 #include "trainer/checkpoint/stored_dtype.h"
 
@@ -20,7 +21,7 @@ bool is_piece_file(const std::string& name) {
 }
 
 // out = elements [first, first + out.numel()) of the tensor.
-void copy(const SafetensorsEntry& entry, int64_t first, const at::Tensor& out) {
+void copy(const StoredTensor& entry, int64_t first, const at::Tensor& out) {
   const at::ScalarType dtype = *dtype_of_name(entry.dtype);
   const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
   const auto bytes = entry.bytes.subspan(first * item_bytes, out.numel() * item_bytes);
@@ -37,7 +38,7 @@ void copy(const SafetensorsEntry& entry, int64_t first, const at::Tensor& out) {
 
 CheckpointReader::CheckpointReader(path folder)
     : folder_(std::move(folder)), state_(read_trainer_state(folder_)) {
-  if (has_full_weights()) full_weights_ = read_safetensors(folder_);
+  if (has_full_weights()) full_weights_ = read_weights(folder_);
   for (const CheckpointFile& file : state_.files) {
     if (is_piece_file(file.name)) pieces_.add_file(folder_ / file.name);
   }
@@ -87,7 +88,7 @@ std::vector<StoredPiece> CheckpointReader::full_weights(const Parameter& paramet
     const int64_t elements = c10::multiply_integers(tensor.shape);
     const auto found = full_weights_.find(tensor.name);
     if (found != full_weights_.end()) {
-      const SafetensorsEntry& entry = found->second;
+      const StoredTensor& entry = found->second;
       if (entry.shape != tensor.shape || !dtype_of_name(entry.dtype)) {
         refuse_file(folder_, "holds tensor '" + tensor.name + "' of dtype " + entry.dtype +
                                  " and shape " + c10::str(at::IntArrayRef(entry.shape)) +

@@ -38,7 +38,7 @@ class CheckpointReader {
   std::filesystem::path folder_;
   TrainerState state_;
   StoredPieces pieces_;
-  std::map<std::string, SafetensorsEntry> full_weights_;  // by tensor name
+  StoredTensors full_weights_;
 };
 
 }  // namespace fsdp

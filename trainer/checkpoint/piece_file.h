@@ -22,7 +22,7 @@ std::string write_piece_file(const std::filesystem::path& path, const std::vecto
 struct StoredPiece {
   int64_t offset;
   int64_t elements;  // of the piece
-  SafetensorsEntry entry;
+  StoredTensor entry;
 };
 
 // The pieces of any number of files, by "<state>/<parameter>".

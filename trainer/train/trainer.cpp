@@ -8,6 +8,7 @@
 #include "contract/record/start_up.h"
 #include "contract/text/numbers.h"
 #include "trainer/train/random_state.h"
+#include "trainer/train/read_once.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"
 
@@ -28,7 +29,14 @@ std::string step_line(const StepDone& step, int64_t planned) {
          with_decimals(memory_gib, 2) + " GiB" + (step.skipped ? ", left out" : "");
 }
 
-FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed) {
+// Whether weights come from files.
+bool reads_weights(const RunSpec& spec, const CheckpointReader* resumed) {
+  return resumed != nullptr || !spec.model.source.empty();
+}
+
+// Counts in `read` the elements that this rank reads.
+FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed, const Mesh& mesh,
+                            at::Device device, int64_t& read) {
   FillParameter fill;
   if (resumed == nullptr) {
     fill = make_weight_source(spec);
@@ -37,10 +45,14 @@ FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed
       resumed->read(kWeights, parameter, offset, out);
     };
   }
-  return [fill](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+  FillParameter counted = [fill, &read](const Parameter& parameter, int64_t offset,
+                                        const at::Tensor& out) {
     begin_start_up_part("loading " + parameter.tensors().front().name);
     fill(parameter, offset, out);
+    read += out.numel();
   };
+  if (!reads_weights(spec, resumed) || mesh.replica_group() == nullptr) return counted;
+  return read_once(std::move(counted), *mesh.replica_group(), device);
 }
 
 ModelConfig begin_building(const RunSpec& spec) {
@@ -70,11 +82,16 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       resumed_(open_resumed_checkpoint(spec, paths, data_order_, group)),
       mesh_(make_mesh(spec, group)),
       step_(spec, begin_building(spec), backend, mesh_, group,
-            weight_source(spec, resumed_.reader.get())),
+            weight_source(spec, resumed_.reader.get(), mesh_, backend.device(), weights_read_)),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, backend.device()),
       checkpoints_(spec_, paths, step_, mesh_, group),
       clock_(backend.device()) {
+  if (reads_weights(spec, resumed_.reader.get())) {
+    log(LogLevel::kInfo, "start",
+        "read " + std::to_string(weights_read_) + " of " +
+            std::to_string(step_.model().parameter_count()) + " weights");
+  }
   if (!resumed_.reader) return;
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load(*resumed_.reader);

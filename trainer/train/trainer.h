@@ -65,6 +65,7 @@ class Trainer {
   DataOrder data_order_;
   Resumed resumed_;  // its reader: until training begins
   Mesh mesh_;
+  int64_t weights_read_ = 0;  // elements that this rank read or made at the start
   TrainingStep step_;
   LearningRateSchedule schedule_;
   Evaluation evaluation_;

@@ -2,7 +2,9 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +13,8 @@
 #include <random>
 #include <thread>
 
-#include "contract/inputs/safetensors.h"
+#include "contract/inputs/weights.h"
+#include "contract/record/start_up.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -43,26 +46,39 @@ void for_each_tensor(const Parameter& parameter, int64_t offset, const at::Tenso
   }
 }
 
+// "[3, 7]": where element `index` of a tensor is.
+std::string place_text(const std::vector<int64_t>& shape, int64_t index) {
+  std::vector<int64_t> place(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    place[i] = index % shape[i];
+    index /= shape[i];
+  }
+  return c10::str(at::IntArrayRef(place));
+}
+
 class CheckpointWeights {
  public:
   explicit CheckpointWeights(const std::filesystem::path& folder)
-      : folder_(folder), entries_(read_safetensors(folder)) {}
+      : folder_(folder), tensors_(read_weights(folder)) {}
 
   void operator()(const Parameter& parameter, int64_t offset, const at::Tensor& out) const {
     for_each_tensor(parameter, offset, out,
                     [&](const NamedTensor& tensor, int64_t first, const at::Tensor& part) {
-                      copy(find(tensor), first, part);
+                      copy(tensor, find(tensor), first, part);
                     });
   }
 
  private:
+  // Elements that are copied at a time: they are still in the cache when they are looked at.
+  static constexpr int64_t kBlock = 1 << 18;
+
   [[noreturn]] void refuse(const NamedTensor& tensor, const std::string& problem) const {
     throw ConfigError(folder_.string(), "model.source", "tensor '" + tensor.name + "' " + problem);
   }
 
-  const SafetensorsEntry& find(const NamedTensor& tensor) const {
-    const auto found = entries_.find(tensor.name);
-    if (found == entries_.end()) refuse(tensor, "is missing");
+  const StoredTensor& find(const NamedTensor& tensor) const {
+    const auto found = tensors_.find(tensor.name);
+    if (found == tensors_.end()) refuse(tensor, "is missing");
     if (found->second.shape != tensor.shape) {
       refuse(tensor, "has shape " + c10::str(at::IntArrayRef(found->second.shape)) +
                          "; the model's is " + c10::str(at::IntArrayRef(tensor.shape)));
@@ -74,24 +90,48 @@ class CheckpointWeights {
     return found->second;
   }
 
-  static void copy(const SafetensorsEntry& entry, int64_t first, const at::Tensor& part) {
-    const at::ScalarType dtype = entry.dtype == "F32"    ? at::kFloat
-                                 : entry.dtype == "BF16" ? at::kBFloat16
-                                                         : at::kHalf;
-    const int64_t item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
-    const auto bytes = entry.bytes.subspan(first * item_bytes, part.numel() * item_bytes);
-    const bool is_aligned = reinterpret_cast<uintptr_t>(bytes.data()) % item_bytes == 0;
-    if (is_aligned) {
-      part.copy_(at::from_blob(const_cast<std::byte*>(bytes.data()), {part.numel()}, dtype));
-    } else {  // the format does not promise alignment
-      const at::Tensor aligned = at::empty({part.numel()}, dtype);
-      std::memcpy(aligned.data_ptr(), bytes.data(), bytes.size());
-      part.copy_(aligned);
+  void copy(const NamedTensor& tensor, const StoredTensor& stored, int64_t first,
+            const at::Tensor& part) const {
+    for (int64_t done = 0; done < part.numel(); done += kBlock) {
+      const int64_t count = std::min(kBlock, part.numel() - done);
+      const at::Tensor block = read(stored, first + done, count);
+      check_finite(tensor, first + done, block);
+      part.narrow(0, done, count).copy_(block);
+      continue_start_up_part();
     }
   }
 
+  // [count], from element `first` on; of the mapped file, where it is aligned.
+  static at::Tensor read(const StoredTensor& stored, int64_t first, int64_t count) {
+    const at::ScalarType dtype = stored.dtype == "F32"    ? at::kFloat
+                                 : stored.dtype == "BF16" ? at::kBFloat16
+                                                          : at::kHalf;
+    const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+    const auto bytes = stored.bytes.subspan(first * item_bytes, count * item_bytes);
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % item_bytes == 0) {
+      return at::from_blob(const_cast<std::byte*>(bytes.data()), {count}, dtype);
+    }
+    const at::Tensor aligned = at::empty({count}, dtype);  // the format does not promise alignment
+    std::memcpy(aligned.data_ptr(), bytes.data(), bytes.size());
+    return aligned;
+  }
+
+  // `first`: the tensor's element that `block` begins with.
+  void check_finite(const NamedTensor& tensor, int64_t first, const at::Tensor& block) const {
+    const auto [minimum, maximum] = at::aminmax(block);  // both nan where there is one
+    const auto is_finite = [](const at::Tensor& value) {
+      return std::isfinite(value.item<float>());
+    };
+    if (is_finite(minimum) && is_finite(maximum)) return;
+    const int64_t index = at::isfinite(block).logical_not().nonzero()[0].item<int64_t>();
+    refuse(tensor, "is " + c10::str(block[index].item<float>()) + " at " +
+                       place_text(tensor.shape, first + index) +
+                       "; the file is damaged, or the training that wrote it had diverged: take "
+                       "another one");
+  }
+
   std::filesystem::path folder_;
-  std::map<std::string, SafetensorsEntry> entries_;
+  StoredTensors tensors_;
 };
 
 class RandomWeights {

@@ -7,9 +7,10 @@ namespace fsdp {
 
 // Where the first values of the parameters come from.
 //
-// With model.source: the folder's safetensors, mapped; only the bytes asked for are read, and F32,
-// BF16 and F16 are converted to the dtype wanted. A call throws ConfigError when the checkpoint
-// lacks one of the parameter's tensors or has it with another shape or dtype.
+// With model.source: the folder's weights, mapped; only the bytes asked for are read, and F32, BF16
+// and F16 are converted to the dtype wanted. A call throws ConfigError when the checkpoint lacks
+// one of the parameter's tensors, has it with another shape or dtype, or an element that is asked
+// for is not finite.
 //
 // Else random: Initialization as the parameter says, as a function of train.seed, the tensor's name
 // and the element's index alone, so that ranks, strategies and slices agree.

@@ -1,3 +1,4 @@
+#include "contract/inputs/weights.h"
 #include "tests/contract/input_fixtures.h"
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
 #include "trainer/checkpoint/checksum.h"
@@ -108,7 +109,7 @@ TEST_CASE("full weights above the limit are several files and an index") {
               "optimizer.rank0.safetensors", "trainer.json"});
   check_checkpoint(paths.checkpoint(1), parameters, 2);
   // "query" and "key" are one parameter of the model, two tensors of the file.
-  const auto tensors = read_safetensors(paths.checkpoint(1));
+  const auto tensors = read_weights(paths.checkpoint(1));
   CHECK(tensors.at("query").shape == std::vector<int64_t>{3, 4});
   CHECK(tensors.at("key").shape == std::vector<int64_t>{2, 4});
   CHECK(tensors.at("key").dtype == "F32");

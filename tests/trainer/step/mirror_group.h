@@ -12,7 +12,7 @@ namespace fsdp {
 // allocates nothing, as no real group does through libtorch.
 class MirrorGroup : public ProcessGroup {
  public:
-  explicit MirrorGroup(int size) : ProcessGroup(0, size) {}
+  explicit MirrorGroup(int size, int rank = 0) : ProcessGroup(rank, size) {}
   Pending all_gather(at::Tensor output, at::Tensor shard, int) override {
     output.view({size(), -1}).copy_(shard.expand({size(), -1}));
     return {};

@@ -90,6 +90,29 @@ TEST_CASE("a checkpoint that does not hold the model's tensors is refused") {
              Contains("has shape [3, 5]; the model's is [5, 3]"));
 }
 
+TEST_CASE("a weight that is not finite is refused with its tensor and place, by who reads it") {
+  constexpr size_t kRows = 1000;
+  constexpr size_t kColumns = 400;  // more than is copied at a time
+  std::vector<float> values(kRows * kColumns, 3e38f);
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    const size_t place = 900 * kColumns + 7;
+    values[place] = bad;
+    const TemporaryFolder folder;
+    const FillParameter fill = make_weight_source(
+        checkpoint(folder, safetensors_bytes(R"({"w":{"dtype":"F32","shape":[1000,400],)"
+                                             R"("data_offsets":[0,1600000]}})",
+                                             bytes_of(values))));
+    const Parameter parameter({.tensors = {{"w", {kRows, kColumns}}}});
+    CHECK_NOTHROW(slice(fill, parameter, 0, place));
+    CHECK_NOTHROW(slice(fill, parameter, place + 1, values.size() - place - 1));
+    const std::string message = refusal([&] { slice(fill, parameter, 5, values.size() - 5); });
+    CHECK_THAT(message, Contains("tensor 'w' is " + std::string(std::isnan(bad) ? "nan"
+                                                                : bad < 0       ? "-inf"
+                                                                                : "inf")));
+    CHECK_THAT(message, Contains(" at [900, 7]; the file is damaged"));
+  }
+}
+
 TEST_CASE("slices of random weights equal the whole, across blocks and stacked tensors") {
   const FillParameter fill = make_weight_source({});
   const Parameter parameter = stacked("b.", {400, 300}, {250, 300});

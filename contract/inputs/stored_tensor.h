@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract/files/input_file.h"
+
+namespace fsdp {
+
+// A tensor in a file: where its bytes (row-major, little-endian) are. Nothing is copied.
+struct StoredTensor {
+  std::string dtype;  // as safetensors names it: "F32", "BF16", "F16", ...
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const MappedFile> file;  // keeps `bytes` valid
+};
+
+using StoredTensors = std::map<std::string, StoredTensor>;  // by name
+
+// The bytes of one element; nullopt when there is no such dtype.
+std::optional<uint64_t> item_bytes(std::string_view dtype);
+
+// The size in bytes of a tensor whose sizes are not negative; nullopt when it overflows.
+std::optional<uint64_t> tensor_bytes(const std::vector<int64_t>& shape, uint64_t item_bytes);
+
+}  // namespace fsdp

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "contract/inputs/stored_tensor.h"
+
+// Files of tensors that torch.save wrote (pytorch_model.bin), without libtorch and without Python:
+// a zip archive of a pickle, data.pkl, and of the bytes of each storage.
+namespace fsdp {
+
+// The tensors of one file, which is mapped; nothing is copied, and nothing in it is called. Throws
+// ConfigError (place: the file) when it is missing, cut short, damaged, of the format before
+// PyTorch 1.6, or holds anything but tensors by name.
+StoredTensors read_torch_file(const std::filesystem::path& file);
+
+// The same of a file's bytes, which the caller keeps. `file` is what an error names.
+StoredTensors read_torch_bytes(const std::filesystem::path& file, std::span<const std::byte> bytes);
+
+}  // namespace fsdp

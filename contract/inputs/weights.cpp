@@ -1,0 +1,141 @@
+#include "contract/inputs/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "contract/families/family.h"
+#include "contract/inputs/safetensors.h"
+#include "contract/inputs/torch_file.h"
+
+namespace fsdp {
+namespace {
+
+using nlohmann::json;
+using std::filesystem::path;
+
+StoredTensors read_safetensors(const path& file) { return read_safetensors_file(file).tensors; }
+
+struct Format {
+  std::string file;
+  StoredTensors (*read)(const path& file);
+
+  std::string index() const { return file + ".index.json"; }
+};
+
+// The first that a folder has is read.
+const std::array kFormats{Format{"model.safetensors", read_safetensors},
+                          Format{"pytorch_model.bin", read_torch_file}};
+
+// What a folder holds: one file, or an index of several.
+struct Found {
+  const Format& format;
+  path file;
+  bool is_index;
+};
+
+Found find_weights(const path& folder) {
+  for (const Format& format : kFormats) {
+    if (input_exists(folder / format.file)) return {format, folder / format.file, false};
+    if (input_exists(folder / format.index())) return {format, folder / format.index(), true};
+  }
+  refuse_file(
+      folder,
+      "holds neither model.safetensors nor pytorch_model.bin, nor the index of one's shards "
+      "(model.safetensors.index.json, pytorch_model.bin.index.json); write the model with "
+      "transformers' save_pretrained");
+}
+
+// For each tensor its shard's file name.
+std::map<std::string, std::string> read_index(const path& index) {
+  constexpr size_t kLargestIndexBytes = 100'000'000;
+  const json object = parse_json_object(index, map_input_file(index)->text(), kLargestIndexBytes);
+  const auto weight_map = object.find("weight_map");
+  if (weight_map == object.end() || !weight_map->is_object()) {
+    refuse_file(index, "has no 'weight_map' of tensor names to files");
+  }
+  std::map<std::string, std::string> shard_of;
+  for (const auto& [name, value] : weight_map->items()) {
+    const std::string shard = value.is_string() ? value.get<std::string>() : "";
+    if (shard.empty() || shard.find('/') != std::string::npos) {
+      refuse_file(index, "tensor '" + name + "' has the shard " + value.dump() +
+                             "; allowed: the name of a file in the same folder");
+    }
+    shard_of.emplace(name, shard);
+  }
+  return shard_of;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + ']';
+}
+
+}  // namespace
+
+std::vector<path> weight_files(const path& folder) {
+  const Found found = find_weights(folder);
+  std::vector<path> files{found.file};
+  if (!found.is_index) return files;
+  std::set<path> shards;
+  for (const auto& [name, shard] : read_index(found.file)) shards.insert(folder / shard);
+  files.insert(files.end(), shards.begin(), shards.end());
+  return files;
+}
+
+StoredTensors read_weights(const path& folder) {
+  const auto [format, file, is_index] = find_weights(folder);
+  if (!is_index) return format.read(file);
+  std::map<std::string, StoredTensors> shards;
+  StoredTensors tensors;
+  for (const auto& [name, shard] : read_index(file)) {
+    auto read = shards.find(shard);
+    if (read == shards.end()) read = shards.emplace(shard, format.read(folder / shard)).first;
+    const auto found = read->second.find(name);
+    if (found == read->second.end()) {
+      refuse_file(file, "names tensor '" + name + "' in " + shard + ", which does not hold it");
+    }
+    tensors.emplace(name, found->second);
+  }
+  return tensors;
+}
+
+void check_weights(const path& folder, const ModelConfig& config) {
+  const auto refuse = [&](const std::string& name, const std::string& problem) {
+    refuse_file(folder, "tensor '" + name + "' " + problem);
+  };
+  const StoredTensors stored = read_weights(folder);
+  std::set<std::string> expected;
+  const auto check_tensor = [&](const NamedTensor& tensor) {
+    const auto found = stored.find(tensor.name);
+    if (found == stored.end()) {
+      refuse(tensor.name,
+             "is missing; config.json asks for it with shape " + shape_text(tensor.shape));
+    }
+    const auto& [dtype, shape, bytes, file] = found->second;
+    if (shape != tensor.shape) {
+      refuse(tensor.name, "has shape " + shape_text(shape) + ", but config.json asks for " +
+                              shape_text(tensor.shape));
+    }
+    if (dtype != "F32" && dtype != "BF16" && dtype != "F16") {
+      refuse(tensor.name, "has dtype " + dtype + "; allowed: F32, BF16, F16");
+    }
+    expected.insert(tensor.name);
+  };
+  for_each_module(config, [&](const ModuleSpec& module) {
+    for (const ParameterSpec& parameter : module.parameters) {
+      std::ranges::for_each(parameter.tensors, check_tensor);
+    }
+  });
+  const ModelFamily& family = family_of(config);
+  for (const auto& [name, tensor] : stored) {
+    if (!expected.contains(name) && !family.may_be_left(config, name)) {
+      refuse(name, "is not part of the architecture in config.json");
+    }
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+
+// Gives a reader of bytes the input of a fuzzer: it may refuse it with a ConfigError, and nothing
+// else may leave it.
+template <typename Read>
+int fuzz_reader(const uint8_t* data, size_t size, Read read) {
+  try {
+    read(std::as_bytes(std::span(data, size)));
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}
+
+}  // namespace fsdp

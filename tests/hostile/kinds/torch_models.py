@@ -1,0 +1,247 @@
+"""Hugging Face folders whose weights torch.save wrote: pickles that want to run code, that lie, or
+hold something else; damaged archives; other formats."""
+
+import io
+import json
+import pathlib
+import pickle
+import pickletools
+import struct
+import zipfile
+
+import torch
+
+from tests.hostile import odd
+from tests.hostile.case import Case
+from tests.hostile.kinds import model_folders
+
+
+class Runs:
+    """What a pickle calls when it is loaded."""
+    def __init__(self, function, *arguments):
+        self.call = (function, arguments)
+
+    def __reduce__(self):
+        return self.call
+
+
+def attack(case: Case) -> None:
+    case.take("training/tokens.npy", "tokens.npy")
+    case.write("experiment.yaml", model_folders.EXPERIMENT)
+    folder = case.take(case.random.choice(["torch_model", "sharded_torch_model"]), "model")
+    for _ in range(case.random.choice([1, 1, 2])):
+        case.random.choice([
+            run_code, change_tensors, change_tensors, change_pickle, change_pickle, change_archive,
+            change_index, damage, model_folders.replace_file
+        ])(case, folder)
+    model_folders.judge(case, "experiment.yaml", trains=case.random.random() < 0.12)
+
+
+def a_file(case: Case, folder: pathlib.Path) -> pathlib.Path | None:
+    files = [file for file in sorted(folder.glob("*.bin")) if odd.is_changeable(file)]
+    return case.random.choice(files) if files else None
+
+
+def saved(value, **options) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file, **options)
+    return file.getvalue()
+
+
+def load(file: pathlib.Path) -> dict | None:
+    try:
+        value = torch.load(file, weights_only=True)
+    except Exception:
+        return None
+    if not isinstance(value, dict) or not value:
+        return None
+    return value if all(isinstance(tensor, torch.Tensor) for tensor in value.values()) else None
+
+
+def run_code(case: Case, folder: pathlib.Path) -> None:
+    import os
+    import subprocess
+    file = a_file(case, folder)
+    if file is None or (tensors := load(file)) is None:
+        return
+    runs = case.random.choice([
+        Runs(os.system, "touch pwned"), Runs(eval, "open('pwned', 'w')"),
+        Runs(subprocess.call, ["touch", "pwned"]), Runs(open, "pwned", "w"),
+        Runs(print, "x" * 100_000), Runs(getattr, Runs(str), "join")
+    ])
+    where = case.random.choice(["name", "tensor", "value", "all", "metadata"])
+    if where == "all":
+        tensors = runs
+    elif where == "metadata":
+        tensors["_extra"] = {"deep": [runs]}
+    elif where == "name":
+        tensors = {**tensors, (1, runs): 2}
+    else:
+        tensors[case.random.choice(list(tensors)) if where == "tensor" else "more"] = runs
+    file.write_bytes(saved(tensors))
+    case.note(f"{file.name}: {runs.call} as {where}")
+
+
+def change_tensors(case: Case, folder: pathlib.Path) -> None:
+    """A file that torch.save wrote of something else."""
+    file = a_file(case, folder)
+    if file is None or (tensors := load(file)) is None:
+        return
+    random = case.random
+    name = random.choice(list(tensors))
+    tensor = tensors[name]
+    options = {}
+    what = random.choice([
+        "nan", "nested", "other", "name", "transposed", "dtype", "shape", "legacy", "protocol",
+        "list", "sparse", "quantized", "view", "extra", "empty"
+    ])
+    if what == "nan":
+        tensor.view(-1)[random.randrange(tensor.numel())] = random.choice(odd.NOT_FINITE)
+    elif what == "nested":
+        tensors = {"model": tensors, "epoch": odd.scalar(random)}
+    elif what == "other":
+        tensors[name] = odd.scalar(random)
+    elif what == "name":
+        tensors[odd.text(random)] = tensors.pop(name)
+    elif what == "transposed":
+        tensors[name] = tensor.t().contiguous().t() if tensor.dim() == 2 else tensor[::2]
+    elif what == "dtype":
+        tensors[name] = tensor.to(
+            random.choice([torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.complex64,
+                           torch.float8_e4m3fn, torch.bool]))
+    elif what == "shape":
+        tensors[name] = random.choice([tensor[:1], tensor.flatten(), tensor[:0], tensor[None]])
+    elif what == "legacy":
+        options["_use_new_zipfile_serialization"] = False
+    elif what == "protocol":
+        options["pickle_protocol"] = random.choice([3, 4, 5])
+    elif what == "list":
+        tensors = random.choice([list(tensors.values()), tensor, None, {1: tensor}, {}])
+    elif what == "sparse":
+        tensors[name] = tensor.to_sparse()
+    elif what == "quantized":
+        tensors[name] = torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
+    elif what == "view":
+        tensors[name] = torch.cat([tensor.flatten()] * 2)[tensor.numel():].view(tensor.shape)
+    elif what == "extra":
+        tensors[odd.text(random)] = torch.zeros(2)
+    else:
+        tensors = {}
+    file.write_bytes(saved(tensors, **options))
+    case.note(f"{file.name}: {what}")
+
+
+def members_of(file: pathlib.Path) -> dict[str, bytes] | None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    except Exception:
+        return None
+
+
+def write_archive(file: pathlib.Path, members: dict[str, bytes],
+                  method: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, contents in members.items():
+            archive.writestr(name, contents)
+
+
+def change_pickle(case: Case, folder: pathlib.Path) -> None:
+    """With a checksum that is right."""
+    file = a_file(case, folder)
+    if file is None or (members := members_of(file)) is None:
+        return
+    name = next((name for name in members if name.endswith("data.pkl")), None)
+    if name is None:
+        return
+    random = case.random
+    what = random.choice(["damage", "damage", "number", "opcode", "bomb", "cut", "other"])
+    contents = members[name]
+    if what == "damage":
+        contents, _ = odd.damaged(random, contents)
+    elif what in ("number", "opcode"):
+        try:
+            opcodes = list(pickletools.genops(contents))
+        except ValueError:
+            return
+        numbers = [place for opcode, argument, place in opcodes
+                   if what == "opcode" or opcode.name in ("BININT", "BININT1", "BININT2")]
+        if not numbers:
+            return
+        place = random.choice(numbers)
+        new = (bytes([random.randrange(256)]) if what == "opcode" else random.choice(
+            [b"J" + struct.pack("<i", random.choice([-1, 2**31 - 1, -2**31, 0])),
+             b"\x8a\x08" + struct.pack("<q", random.choice([2**63 - 1, -2**63, 2**62]))]))
+        contents = contents[:place] + new + contents[place + 1:]
+    elif what == "bomb":
+        contents = b"\x80\x02" + random.choice([
+            b"(" * 1_000_000, b")" * 1_000_000 + b".", b"}q\x01" + b"h\x01" * 500_000 + b"u.",
+            b"}" + b"Nq\x01" * 300_000 + b".", b"(" * 1000 + b"t" * 1000 + b".",
+            b"]" + b"]a" * 300_000 + b".", b"X\xff\xff\xff\x7f", b"\x8a\xff",
+            b"c" + b"a" * 1_000_000 + b"\nb\n.", b"}(" + b"Nh\x01" * 9 + b"u."
+        ])
+    elif what == "cut":
+        contents = contents[:random.randrange(len(contents) + 1)]
+    else:
+        contents = pickle.dumps(random.choice([{}, [], None, {"a": {}}, {"a": 1.5}, {1: 2}]), 2)
+    write_archive(file, {**members, name: contents})
+    case.note(f"{file.name}: data.pkl, {what}")
+
+
+def change_archive(case: Case, folder: pathlib.Path) -> None:
+    file = a_file(case, folder)
+    if file is None or (members := members_of(file)) is None or not members:
+        return
+    random = case.random
+    name = random.choice(list(members))
+    what = random.choice(["compressed", "gone", "longer", "name", "twice", "order", "other", "prefix"])
+    if what == "compressed":
+        write_archive(file, members, zipfile.ZIP_DEFLATED)
+    elif what == "twice":
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr(name, b"again")
+    elif what == "prefix":
+        file.write_bytes(b"#!/bin/sh\n" + file.read_bytes())
+    elif what == "other":
+        file.write_bytes(random.choice([
+            b"", b"PK", b"PK\x05\x06" + b"\0" * 18, b"PK\x05\x06" + b"\xff" * 18,
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+            b"<html>404</html>", b"\x93NUMPY"
+        ]))
+    else:
+        if what == "gone":
+            members.pop(name)
+        elif what == "longer":
+            members[name] += b"\0" * random.choice([1, 4, 64])
+        elif what == "name":
+            members[odd.text(random).partition("\0")[0] or "x"] = members.pop(name)
+        else:
+            members = {key: b"big" if key.endswith("byteorder") else value
+                       for key, value in members.items()}
+        write_archive(file, members)
+    case.note(f"{file.name}: archive, {what}")
+
+
+def change_index(case: Case, folder: pathlib.Path) -> None:
+    file = folder / "pytorch_model.bin.index.json"
+    try:
+        index = json.loads(file.read_bytes())
+        names = list(index["weight_map"])
+    except (ValueError, OSError, TypeError, KeyError, RecursionError):
+        return
+    random = case.random
+    if random.random() < 0.5:
+        index["weight_map"][random.choice(names)] = random.choice(
+            ["../precious", "config.json", "", ".", file.name, "gone.bin", odd.scalar(random)])
+    else:
+        index["weight_map"][odd.text(random)] = index["weight_map"].pop(random.choice(names))
+    model_folders.write_json(case, file, index)
+    case.note("index")
+
+
+def damage(case: Case, folder: pathlib.Path) -> None:
+    file = a_file(case, folder)
+    if file is not None:
+        contents, what = odd.damaged(case.random, file.read_bytes())
+        file.write_bytes(contents)
+        case.note(f"{file.name}: {what}")

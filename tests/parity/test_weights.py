@@ -1,0 +1,104 @@
+"""Weights of torch.save train as those of safetensors, to the last digit."""
+
+import json
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from checkpoints import copy_with_changed_tensor
+from test_against_transformers import Case
+from trainer import events_file, log_file, start, train, wait_for
+
+STEPS = 3
+
+
+def write_torch_model(checkpoint: Path, folder: Path, files: int, dtype=None) -> Path:
+    """Writes what transformers 4 wrote with safe_serialization=False: the weights in one
+    pytorch_model.bin, or in several with an index. Returns `folder`."""
+    folder.mkdir()
+    (folder / "config.json").write_bytes((checkpoint / "config.json").read_bytes())
+    tensors = {}
+    for file in checkpoint.glob("*.safetensors"):
+        tensors |= safetensors.torch.load_file(file)
+    if dtype is not None:
+        tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    if "lm_head.weight" not in tensors:  # as transformers 4 had it: tied tensors share a storage
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    if files == 1:
+        torch.save(tensors, folder / "pytorch_model.bin")
+        return folder
+    weight_map = {}
+    for number in range(files):
+        name = f"pytorch_model-{number + 1:05}-of-{files:05}.bin"
+        shard = {key: tensors[key] for key in list(tensors)[number::files]}
+        weight_map |= dict.fromkeys(shard, name)
+        torch.save(shard, folder / name)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    return folder
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("case", [Case("single"), Case("fsdp", ranks=3)], ids=str)
+@pytest.mark.parametrize("variant", ["plain", "tied", "several_files"])
+def test_torch_weights(trainer, variant, case, files, checkpoints, tokens, tmp_path):
+    folder = write_torch_model(checkpoints[variant], tmp_path / "model", files)
+    overrides = {"train": {"steps": STEPS, "seed": 1}}
+    expected = train(trainer, case.spec(checkpoints[variant], tokens, **overrides), tmp_path / "a")
+    run = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "b")
+    assert run.losses() == expected.losses()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_torch_weights_of_dtype(trainer, dtype, checkpoints, tokens, tmp_path):
+    torch_folder = write_torch_model(checkpoints["plain"], tmp_path / "torch", 1, dtype)
+    tensors = torch.load(torch_folder / "pytorch_model.bin")
+    folder = tmp_path / "safetensors"
+    folder.mkdir()
+    (folder / "config.json").write_bytes((torch_folder / "config.json").read_bytes())
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    overrides = {"train": {"steps": STEPS, "seed": 1}}
+    case = Case("fsdp", ranks=2)
+    expected = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "a")
+    run = train(trainer, case.spec(torch_folder, tokens, **overrides), tmp_path / "b")
+    assert run.losses() == expected.losses()
+
+
+def test_parameters_and_views_of_one_storage(trainer, checkpoints, tokens, tmp_path):
+    """As a state dict of a module whose parameters were made as parts of one tensor."""
+    tensors = safetensors.torch.load_file(checkpoints["plain"] / "model.safetensors")
+    flat = torch.cat([tensor.flatten() for tensor in tensors.values()])
+    parts = flat.split([tensor.numel() for tensor in tensors.values()])
+    saved = {
+        name: torch.nn.Parameter(part.view(tensor.shape))
+        for (name, tensor), part in zip(tensors.items(), parts)
+    }
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_bytes((checkpoints["plain"] / "config.json").read_bytes())
+    torch.save(saved, folder / "pytorch_model.bin")
+    overrides = {"train": {"steps": STEPS, "seed": 1}}
+    case = Case("single")
+    expected = train(
+        trainer, case.spec(checkpoints["plain"], tokens, **overrides), tmp_path / "a"
+    )
+    run = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "b")
+    assert run.losses() == expected.losses()
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_weights_that_are_not_finite_end_the_start(trainer, rank, checkpoints, tokens, tmp_path):
+    """Whichever rank reads them."""
+
+    def spoil(norm: torch.Tensor) -> None:
+        norm[-1 if rank else 0] = float("nan")
+
+    tensor = "lm_head.weight"
+    folder = copy_with_changed_tensor(checkpoints["plain"], tmp_path / "model", tensor, spoil)
+    run = tmp_path / "run"
+    processes = start(trainer, Case("fsdp", ranks=3).spec(folder, tokens), run)
+    wait_for(processes)
+    assert processes[rank].returncode == 2
+    assert f"tensor '{tensor}' is nan at [{96 if rank else 0}, 0]" in log_file(run, rank).read_text()
+    assert all('"step"' not in events_file(run, other).read_text() for other in range(3))
