@@ -124,7 +124,7 @@ def test_the_recipes_are_there():
     assert [recipe.title for recipe in WITH_EXAMPLE] == [
         "A key", "A figure", "A column that is neither a key nor a figure",
         "A warning", "A launcher or a queue system", "A strategy", "A family of models",
-        "A kernel", "A kind of data", "A precision"]
+        "A kernel", "A kind of data", "A kind of tokenizer", "A precision"]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=by_title)

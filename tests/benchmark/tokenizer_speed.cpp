@@ -11,10 +11,10 @@
 
 // How long one thread takes for the texts of a file, one a line. Run by tokenizer_speed.py:
 //
-//     tokenizer_speed TOKENIZER TEXTS [sentencepiece]
+//     tokenizer_speed TOKENIZER TEXTS special | plain | sentencepiece
 //
-// prints seconds and tokens for each line feed on standard input; with `sentencepiece`, those of the
-// library called directly.
+// prints seconds and tokens for each line feed on standard input: of encode_with_special, of
+// encode, or of SentencePiece's library called directly.
 namespace {
 
 template <typename Encode>
@@ -31,7 +31,8 @@ void answer(const std::vector<std::string_view>& texts, Encode encode) {
 
 }  // namespace
 
-int main(int count, char** arguments) try {
+int main(int, char** arguments) try {
+  const std::string_view mode = arguments[3];
   const auto file = fsdp::map_input_file(arguments[2]);
   std::vector<std::string_view> texts;
   for (std::string_view rest = file->text(); !rest.empty();) {
@@ -39,7 +40,7 @@ int main(int count, char** arguments) try {
     texts.push_back(rest.substr(0, end));
     rest.remove_prefix(end + 1);
   }
-  if (count > 3) {
+  if (mode == "sentencepiece") {
     sentencepiece::SentencePieceProcessor processor;
     processor.LoadOrDie(arguments[1]);
     std::vector<int> ids;
@@ -52,7 +53,7 @@ int main(int count, char** arguments) try {
     std::vector<int32_t> ids;
     answer(texts, [&](std::string_view text) {
       ids.clear();
-      tokenizer->encode_with_special(text, ids);
+      mode == "special" ? tokenizer->encode_with_special(text, ids) : tokenizer->encode(text, ids);
       return ids.size();
     });
   }

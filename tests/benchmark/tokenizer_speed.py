@@ -77,6 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", required=True)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="part of the rows' names")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp())
     print("| texts | tokenizer | ours MB/s | other MB/s | ours / other |\n|---|---|---|---|---|")
@@ -89,11 +90,14 @@ def main() -> None:
             made = folder / maker.__name__
             made.mkdir(exist_ok=True)
             json = maker(made) / "tokenizer.json"
-            pairs[f"{maker.__name__}, tokenizers"] = (Program(options.program, json, file), rust(json, sample))
+            pairs[f"{maker.__name__}, tokenizers"] = (Program(options.program, json, file, "special"),
+                                                      rust(json, sample))
         model = shipped("mistral_common", folders.MISTRAL)
-        pairs["mistral v1, SentencePiece"] = (Program(options.program, model, file),
+        pairs["mistral v1, SentencePiece"] = (Program(options.program, model, file, "plain"),
                                               Program(options.program, model, file, "sentencepiece"))
         for name, both in pairs.items():
+            if options.only not in name:
+                continue
             rates = ([], [])
             for _ in range(options.rounds):
                 runs = [run() for run in both]

@@ -10,6 +10,9 @@ import safetensors.torch
 import torch
 
 
+TOKENIZERS = pathlib.Path(__file__).with_name("tokenizers")
+
+
 def torch_file(value) -> bytes:
     file = io.BytesIO()
     torch.save(value, file)
@@ -41,6 +44,7 @@ def seeds() -> dict[str, list[bytes]]:
         "fuzz_unpickler": [pickle_in(file) for file in weights()],
         "fuzz_safetensors": [safetensors.torch.save(tensors, {"format": "pt"}),
                              safetensors.torch.save({})],
+        "fuzz_tokenizer": [file.read_bytes() for file in sorted(TOKENIZERS.iterdir())],
     }
 
 

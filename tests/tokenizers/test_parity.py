@@ -16,8 +16,8 @@ SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^
 
 def differs_for_t5(text: str) -> bool:
     """Whether tokenizers gives other ids than SentencePiece, which T5 was trained with: it takes
-    U+0085 for a space, and loses marks that stand behind a character that was composed."""
-    return "\x85" in text or any(unicodedata.category(each).startswith("M") for each in text)
+    U+0085 for a space, and maps clusters of characters (marks, joiners) where it maps characters."""
+    return any(each in text for each in "\x85\u200d") or any(unicodedata.category(each).startswith("M") for each in text)
 
 
 def differs_for_llama(text: str) -> bool:

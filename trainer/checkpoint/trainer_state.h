@@ -46,20 +46,6 @@ struct DataOrder {
   }
 };
 
-// States of one rank's random generators, their bytes in hexadecimal.
-struct GeneratorState {
-  std::string cpu;
-  std::optional<std::string> cuda;  // where the rank's device is one
-
-  bool operator==(const GeneratorState&) const = default;
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("cpu", self.cpu);
-    visit("cuda", self.cuda);
-  }
-};
-
 struct CheckpointFile {
   std::string name;
   int64_t size_bytes = 0;
@@ -92,7 +78,6 @@ struct TrainerState {
   std::optional<GradientScalerState> gradient_scaler;
   // Absent in checkpoints of older versions:
   std::optional<DataOrder> data;
-  std::optional<std::vector<GeneratorState>> generators;  // by rank
   std::vector<CheckpointFile> files;  // all but trainer.json, whose own checksum stands behind them
 
   bool operator==(const TrainerState&) const = default;
@@ -110,7 +95,6 @@ struct TrainerState {
     visit("best_validation_loss", self.best_validation_loss);
     visit("gradient_scaler", self.gradient_scaler);
     visit("data", self.data);
-    visit("generators", self.generators);
     visit("files", self.files);
   }
 };

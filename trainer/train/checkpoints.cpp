@@ -4,7 +4,6 @@
 
 #include "contract/record/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
-#include "trainer/train/random_state.h"
 
 namespace fsdp {
 
@@ -39,7 +38,6 @@ CheckpointDone Checkpoints::save(TrainerState state) {
       if (mesh_.is_first_replica()) write_full_weights(writer);
       break;
   }
-  state.generators = generators(state.step);
   state.sequences = state.step * total_batch(spec_);
   state.state_dict = spec_.checkpoint.state_dict;
   state.optimizer = spec_.optimizer.kind;
@@ -103,22 +101,6 @@ void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
     });
   }
   if (writer) checkpoint.add_checksums(writer->finish());
-}
-
-std::vector<GeneratorState> Checkpoints::generators(int64_t step) const {
-  const auto key_of = [&](const char* device, int rank) {
-    return "generator/" + std::to_string(step) + '/' + device + '/' + std::to_string(rank);
-  };
-  const GeneratorState own = generator_state(store_.tensor_options().device());
-  world_.leave(key_of("cpu", world_.rank()), own.cpu);
-  if (own.cuda) world_.leave(key_of("cuda", world_.rank()), *own.cuda);
-  std::vector<GeneratorState> all;
-  for (int rank = 0; world_.rank() == 0 && rank < world_.size(); ++rank) {
-    GeneratorState& state = all.emplace_back();
-    state.cpu = world_.take(key_of("cpu", rank));
-    if (own.cuda) state.cuda = world_.take(key_of("cuda", rank));
-  }
-  return all;
 }
 
 void Checkpoints::load(const CheckpointReader& reader) {

@@ -40,7 +40,6 @@ class Checkpoints {
   std::vector<Piece> weight_pieces() const;
   void write_full_weights(CheckpointWriter& checkpoint);
   // Every rank's, on rank 0.
-  std::vector<GeneratorState> generators(int64_t step) const;
 
   const RunSpec& spec_;
   RunPaths paths_;

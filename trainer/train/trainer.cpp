@@ -7,7 +7,6 @@
 #include "contract/record/log.h"
 #include "contract/record/start_up.h"
 #include "contract/text/numbers.h"
-#include "trainer/train/random_state.h"
 #include "trainer/train/read_once.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"
@@ -95,13 +94,6 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
   if (!resumed_.reader) return;
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load(*resumed_.reader);
-  // Other ranks than wrote it draw other numbers.
-  if (state.generators && std::ssize(*state.generators) == group.size() &&
-      !set_generator_state((*state.generators)[group.rank()], backend.device())) {
-    if (!resumed_.warning.empty()) resumed_.warning += "; ";
-    resumed_.warning +=
-        "the checkpoint's random generators are of another libtorch; they begin anew";
-  }
   steps_done_ = state.step;
   best_validation_loss_ = state.best_validation_loss;
   resumed_.reader.reset();

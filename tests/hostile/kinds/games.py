@@ -90,11 +90,15 @@ def other(case: Case) -> str | bytes:
 
 
 def damage_tokenizer(case: Case) -> None:
-    """A SentencePiece model is a foreign document too."""
-    shipped = pathlib.Path(__file__).resolve().parents[3] / "experiments/data/chess/tokenizer.model"
-    contents, what = odd.damaged(case.random, shipped.read_bytes())
-    case.write("tokenizer.model", contents)
-    case.write(
-        "experiment.yaml",
-        EXPERIMENT.replace("train: games.csv", "train: games.csv, tokenizer: tokenizer.model"))
-    case.note("tokenizer: " + what)
+    """A tokenizer is a foreign document too."""
+    root = pathlib.Path(__file__).resolve().parents[3]
+    source = case.random.choice([
+        root / "experiments/data/chess/tokenizer.model", root / "tests/fuzz/tokenizers/byte_level.json",
+        root / "tests/fuzz/tokenizers/characters.json", root / "tests/fuzz/tokenizers/ranks.tiktoken"
+    ])
+    contents, what = odd.damaged(case.random, source.read_bytes())
+    name = "tokenizer" + (".json" if source.suffix == ".json" else ".model")
+    case.write(name, contents)
+    case.write("experiment.yaml",
+               EXPERIMENT.replace("train: games.csv", f"train: games.csv, tokenizer: {name}"))
+    case.note(f"tokenizer like {source.name}: {what}")

@@ -79,7 +79,6 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
                          .sequence_length = 7,
                          .shuffle = true,
                          .seed = 5};
-  state.generators = {{.cpu = "00ff", .cuda = "0a"}, {.cpu = "01", .cuda = std::nullopt}};
   const CheckpointDone done = writer.finish(state, std::nullopt);
 
   const TrainerState read = CheckpointReader(paths.checkpoint(12)).state();

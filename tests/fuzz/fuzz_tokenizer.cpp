@@ -1,0 +1,28 @@
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "contract/text/config_error.h"
+#include "contract/tokenizers/bpe_tokenizer.h"
+#include "contract/tokenizers/tiktoken.h"
+#include "contract/tokenizers/tokenizer_json.h"
+
+// libFuzzer's target for the readers of tokenizer.json and tiktoken files. What is read is a
+// tokenizer whose every id is below vocab_size; what is refused is a ConfigError.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) try {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const fsdp::BpeTokenizer tokenizer(fsdp::looks_like_tiktoken(text)
+                                         ? fsdp::read_tiktoken("input", text)
+                                         : fsdp::read_tokenizer_json("input", text));
+  std::vector<int32_t> ids;
+  tokenizer.encode(text, ids);
+  tokenizer.encode_with_special("  The e\u0301mojis \u4f60\u597d 123<|end|>ababab\n\xff", ids);
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= tokenizer.vocab_size()) throw std::logic_error("an id that is none");
+  }
+  return 0;
+} catch (const fsdp::ConfigError&) {
+  return 0;
+}
