@@ -29,6 +29,7 @@ std::optional<uint64_t> item_bytes(std::string_view dtype) {
 }
 
 std::optional<uint64_t> tensor_bytes(const std::vector<int64_t>& shape, uint64_t item_bytes) {
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
   uint64_t bytes = item_bytes;
   for (const int64_t size : shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return std::nullopt;

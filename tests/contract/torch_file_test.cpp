@@ -147,6 +147,16 @@ TEST_CASE("a transposed tensor of torch.save is refused, an empty one is not") {
   CHECK(read(file({}, {})).at("a").bytes.size() == 4);
 }
 
+TEST_CASE("an empty tensor of torch.save is empty, however large its other sizes are") {
+  const std::string size = "\x8a\x08" + bytes_of<int64_t>({int64_t{1} << 62});
+  std::string tensor = pickled_tensor({.shape = {0, 77}, .strides = {1, 1}});
+  const std::string small = pickled_int(77);
+  tensor.replace(tensor.find(small), small.size(), size);
+  const std::string file = torch_bytes(pickle_of(tensor), {{"0", kTwoFloats}});
+  CHECK(read(file).at("a").bytes.empty());
+  CHECK(read(file).at("a").shape == std::vector<int64_t>{0, int64_t{1} << 62});
+}
+
 TEST_CASE("a file of torch.save cut short anywhere, or with a changed byte, is refused or whole") {
   const std::string whole = torch_bytes(pickle_of(pickled_tensor({})), {{"0", kTwoFloats}});
   for (size_t size = 0; size < whole.size(); ++size) {
