@@ -105,8 +105,8 @@ TEST_CASE("--json tells a program what happens, and the table at the end, in lin
     if (kind == "run_ended") (first_end.is_null() ? first_end : last_end) = line;
     if (kind == "report") report = line;
   }
-  CHECK(kinds == std::vector<std::string>{"run_planned", "run_planned", "run_started", "run_ended",
-                                          "run_started", "run_ended", "report"});
+  CHECK(kinds == std::vector<std::string>{"message", "run_planned", "run_planned", "run_started",
+                                          "run_ended", "run_started", "run_ended", "report"});
   CHECK(first_end.at("point") == "a \"point\"");
   CHECK(first_end.at("status") == "finished");
   CHECK(last_end.at("status") == "failed");

@@ -215,7 +215,7 @@ TEST_CASE("a full disk is told and waited for, and nothing is lost") {
 // The same, but that the ranks write to it as well.
 constexpr const char* kFullDiskOfRanks = R"sh(
 set -eu
-mount -t tmpfs -o size=3m none small || exit 99
+mount -t tmpfs -o size=6m none small || exit 99
 mkdir big
 "$@" experiment.yaml --results small/results 2> full.txt & runner=$!
 until grep -q 'one: started' full.txt || ! kill -0 $runner; do sleep 0.05; done
