@@ -8,6 +8,7 @@
 #include "contract/families/family.h"
 #include "contract/inputs/chess_games.h"
 #include "contract/files/input_file.h"
+#include "contract/inputs/hub_inputs.h"
 #include "contract/inputs/npy.h"
 #include "contract/inputs/safetensors.h"
 #include "contract/tokenizers/tokenizer.h"
@@ -149,6 +150,7 @@ ModelConfig model_config(const RunSpec& spec) {
 }
 
 std::vector<path> input_files(const RunSpec& spec) {
+  require_fetched(spec);
   std::vector<path> files;
   if (const path& source = spec.model.source; !source.empty()) {
     files = with_key("model.source", [&] { return safetensors_files(source); });
@@ -183,6 +185,7 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
 }
 
 void check_inputs(const RunSpec& spec) {
+  require_fetched(spec);
   const ModelConfig config = model_config(spec);
   if (const path& source = spec.model.source; !source.empty()) {
     with_key("model.source", [&] { check_weights(source, config); });

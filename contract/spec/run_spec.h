@@ -48,9 +48,11 @@ struct DataSpec {
           "tokens: a .npy array [rows, sequence_length + 1] of int32 or int64; chess: a CSV of "
           "games with columns Moves, Termination, Result, one game a row.",
           any_value());
-    visit("train", self.train, "Training set; chess: the shipped games when absent.", any_value());
+    visit("train", self.train, "Training set; chess: the shipped games when absent.",
+          path_or(HubNames::kFile));
     visit("tokenizer", self.tokenizer,
-          "SentencePiece model for chess; the shipped one when absent.", any_value());
+          "SentencePiece model for chess; the shipped one when absent.",
+          path_or(HubNames::kTokenizer));
     visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
           from_to(1, 1e8));
     visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",

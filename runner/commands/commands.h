@@ -17,6 +17,7 @@ using CommandFunction = std::function<ExitCode()>;
 // Each adds its options to its own part of the command line.
 CommandFunction add_run_command(CLI::App& command);
 CommandFunction add_check_command(CLI::App& command);
+CommandFunction add_fetch_command(CLI::App& command);
 CommandFunction add_schema_command(CLI::App& command);
 CommandFunction add_cancel_command(CLI::App& command);
 CommandFunction add_report_command(CLI::App& command);
@@ -48,6 +49,8 @@ struct Command {
 inline constexpr std::array kCommands{
     Command{"run", "Run an experiment; the word may be left out", add_run_command},
     Command{"check", "Check an experiment and its input files", add_check_command},
+    Command{"fetch", "Bring an experiment's models and data from a Hugging Face hub",
+            add_fetch_command},
     Command{"schema", "Document every key of an experiment", add_schema_command},
     Command{"cancel", "End jobs of Slurm", add_cancel_command},
     Command{"report", "Print the table of earlier runs", add_report_command},

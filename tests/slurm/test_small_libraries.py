@@ -8,7 +8,7 @@ from workplace import MODES, TINY, experiment
 sys.path.append(str(Path(__file__).parents[1]))
 from hidden_files import command_that_hides  # noqa: E402
 
-LIBRARIES = ("fmt", "gloo", "sentencepiece", "simdjson", "spdlog", "sqlite3", "xxhash", "yaml-cpp")
+LIBRARIES = ("curl", "fmt", "gloo", "sentencepiece", "simdjson", "spdlog", "sqlite3", "xxhash", "yaml-cpp")
 
 
 def shared_libraries():
