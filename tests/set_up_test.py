@@ -13,7 +13,7 @@ NOBODY = 65534
 # Of these the user has nothing; of libxxhash the library, as apt-get needs it itself.
 LIBRARIES = ["libsentencepiece0", "libsimdjson14", "libyaml-cpp0.7"]
 HEADERS = ["catch2", "libcli11-dev", "libgloo-dev", "libjs-chart.js", "libsentencepiece-dev",
-           "libsimdjson-dev", "libsqlite3-dev", "libxxhash-dev", "libyaml-cpp-dev",
+           "libsimdjson-dev", "libsqlite3-dev", "libxxhash-dev", "libyaml-cpp-dev", "nettle-dev",
            "nlohmann-json3-dev"]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("dpkg-query") is None,
@@ -82,5 +82,5 @@ def test_what_is_missing_is_unpacked_and_found(folder):
     assert ended.returncode == 0, ended.stderr
     assert (folder / "build/release/contract/libfsdp_record.a").exists()
     cache = (folder / "build/release/CMakeCache.txt").read_text()
-    for library in ("sentencepiece", "simdjson", "sqlite3", "xxhash", "yaml-cpp"):
+    for library in ("nettle", "sentencepiece", "simdjson", "sqlite3", "xxhash", "yaml-cpp"):
         assert re.search(rf"^{library}_LIBRARY:FILEPATH={folder}/\.deps/", cache, re.MULTILINE)

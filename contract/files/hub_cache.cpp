@@ -49,6 +49,13 @@ CachedRepository::CachedRepository(path cache, const HubName& name) {
   locks_ = cache / ".locks" / folder;
 }
 
+path CachedRepository::whole(const std::string& commit, std::string folder) const {
+  for (size_t at = 0; (at = folder.find('/', at)) != std::string::npos;) {
+    folder.replace(at, 1, "%2F");
+  }
+  return folder_ / "whole" / commit / folder;
+}
+
 std::optional<std::string> CachedRepository::commit_of(const std::string& revision) const {
   std::ifstream file(ref(revision));
   std::string commit;
@@ -64,7 +71,10 @@ std::optional<path> cached_path(const HubName& name) {
   if (!commit || is_there(repository.unfinished(*commit))) return std::nullopt;
   const path place =
       name.path.empty() ? repository.snapshot(*commit) : repository.snapshot(*commit) / name.path;
-  return is_there(place) ? std::optional(place) : std::nullopt;
+  std::error_code unknown;
+  const bool is_part = !name.path.empty() && std::filesystem::is_directory(place, unknown) &&
+                       !is_there(repository.whole(*commit, name.path));
+  return is_there(place) && !is_part ? std::optional(place) : std::nullopt;
 }
 
 }  // namespace fsdp

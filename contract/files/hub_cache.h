@@ -21,6 +21,7 @@ std::filesystem::path hub_cache_folder();
 //                              refs/<revision>            the commit that it was last
 //                              snapshots/<commit>/<path>  a link to a blob
 //                              unfinished/<commit>        this project's: links are being made
+//                              whole/<commit>/<folder>    this project's: all of a folder is there
 //   .locks/models--organization--name/<hash>.lock
 class CachedRepository {
  public:
@@ -37,6 +38,7 @@ class CachedRepository {
   std::filesystem::path unfinished(const std::string& commit) const {
     return folder_ / "unfinished" / commit;
   }
+  std::filesystem::path whole(const std::string& commit, std::string folder) const;
   std::filesystem::path lock(const std::string& hash) const { return locks_ / (hash + ".lock"); }
 
   // The commit that `revision` was last; absent: never fetched.
@@ -48,7 +50,7 @@ class CachedRepository {
 };
 
 // The file or folder that `name` stands for, in a snapshot; absent: it is not there, or a fetch
-// ended before all of its links were made.
+// ended before all of its links were made, or of a folder only some files were fetched.
 std::optional<std::filesystem::path> cached_path(const HubName& name);
 
 }  // namespace fsdp

@@ -1,9 +1,11 @@
 #include "contract/inputs/hub_inputs.h"
 
 #include <algorithm>
-#include <array>
+#include <exception>
+#include <nlohmann/json.hpp>
 
 #include "contract/files/hub_cache.h"
+#include "contract/files/input_file.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -22,14 +24,31 @@ void visit_inputs(Spec& spec, const Visit& visit) {
 
 bool is_hub_name(const path& member) { return member.native().starts_with(kHubScheme); }
 
+// Whether every file that an index of weights names is there; false where it is no index.
+bool has_shards(const path& index) {
+  try {
+    const nlohmann::json parsed = parse_json_object(index, map_input_file(index)->text());
+    return std::ranges::all_of(parsed.at("weight_map"), [&](const nlohmann::json& shard) {
+      return std::filesystem::exists(index.parent_path() / shard.get<std::string>());
+    });
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 // Hugging Face's libraries put files into a snapshot one by one, so that it may have a tokenizer
 // and no model.
-bool has_weights(const path& folder) {
-  constexpr std::array kNames{"model.safetensors", "model.safetensors.index.json",
-                              "pytorch_model.bin", "pytorch_model.bin.index.json"};
+bool has_model(const path& folder) {
   std::error_code unknown;
-  return std::ranges::any_of(
-      kNames, [&](const char* name) { return std::filesystem::exists(folder / name, unknown); });
+  const auto has = [&](const path& name) {
+    return std::filesystem::exists(folder / name, unknown);
+  };
+  if (!has("config.json")) return false;
+  for (const std::string whole : {"model.safetensors", "pytorch_model.bin"}) {
+    const std::string index = whole + ".index.json";
+    if (has(whole) || (has(index) && has_shards(folder / index))) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -46,7 +65,7 @@ void take_from_cache(RunSpec& spec) {
   visit_inputs(spec, [&](const std::string& key, path& member) {
     if (!is_hub_name(member)) return;
     const auto cached = cached_path(parse_hub_name(member.native()));
-    if (cached && (key != "model.source" || has_weights(*cached))) member = *cached;
+    if (cached && (key != "model.source" || has_model(*cached))) member = *cached;
   });
 }
 

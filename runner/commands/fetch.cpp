@@ -108,12 +108,8 @@ ExitCode fetch_inputs(const FetchArguments& arguments) {
 CommandFunction add_fetch_command(CLI::App& command) {
   const auto arguments = std::make_shared<FetchArguments>();
   command.footer(
-      R"(Brings what the experiment names on a Hugging Face hub: models, tokenizers, data.
-Runs never touch the network. HF_HOME and HF_HUB_CACHE say where files are kept,
-HF_TOKEN who you are, HF_ENDPOINT which hub it is.
-
-Examples:
-  fsdp-run fetch experiments/llama3_8b.yaml
+      R"(Examples:
+  fsdp-run fetch my.yaml
   fsdp-run fetch my.yaml --profile a100x4 --only 4xFSDP
   HF_ENDPOINT=https://hub.example.org fsdp-run fetch my.yaml)");
   add_choice_options(command, arguments->choice);

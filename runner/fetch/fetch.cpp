@@ -32,7 +32,8 @@ constexpr int64_t kSpareBytes = 16 << 20;  // for links and what else is written
 struct Plan {
   HubName name;  // without a path
   std::string commit;
-  std::vector<ListedFile> files;
+  std::vector<ListedFile> files{};
+  std::vector<std::string> folders{};  // that are wanted whole
 };
 
 class Fetch {
@@ -47,7 +48,7 @@ class Fetch {
     std::vector<FetchedRepository> fetched;
     for (const Plan& plan : plans_) {
       const CachedRepository place = cached(plan);
-      make_visible(place, plan.name.revision, plan.commit, plan.files,
+      make_visible(place, plan.name.revision, plan.commit, plan.files, plan.folders,
                    [&] { http_.wait(kLockWaitS); });
       fetched.push_back(
           {plan.name, place.snapshot(plan.commit), static_cast<int>(plan.files.size()), 0});
@@ -79,11 +80,16 @@ class Fetch {
     auto plan = std::ranges::find(plans_, repository, &Plan::name);
     try {
       if (plan == plans_.end()) {
-        plans_.push_back({repository, hub_.commit_of(repository), {}});
+        plans_.push_back({repository, hub_.commit_of(repository)});
         plan = std::prev(plans_.end());
       }
       const auto read = [&](const ListedFile& file) { return contents_of(*plan, file); };
-      for (ListedFile& file : wanted_files(input, plan->commit, hub_, read)) {
+      std::vector<ListedFile> wanted = wanted_files(input, plan->commit, hub_, read);
+      const std::string& path_of_input = input.name.path;
+      if (!path_of_input.empty() && wanted.front().path != path_of_input) {
+        plan->folders.push_back(path_of_input);
+      }
+      for (ListedFile& file : wanted) {
         if (std::ranges::find(plan->files, file.path, &ListedFile::path) == plan->files.end()) {
           plan->files.push_back(std::move(file));
         }

@@ -138,6 +138,9 @@ Endpoint endpoint_from_environment(double patience_s) {
     throw ConfigError("HF_ENDPOINT", "",
                       visible_line(url) + " is no address such as https://huggingface.co");
   }
+  if (url.find('@') != std::string::npos) {
+    throw ConfigError("HF_ENDPOINT", "", "holds a user's name or password; give HF_TOKEN instead");
+  }
   return {url, find_token(), patience_s};
 }
 

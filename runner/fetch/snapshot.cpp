@@ -52,14 +52,18 @@ void make_link(const path& place, const path& target) {
 
 bool is_in_snapshot(const CachedRepository& repository, const std::string& commit,
                     const ListedFile& file) {
+  const path place = repository.snapshot(commit) / file.path;
+  std::error_code no_link;
+  const path target = std::filesystem::read_symlink(place, no_link);
+  if (!no_link && target.filename() != file.hash.text) return false;
   struct stat found {};
-  return stat((repository.snapshot(commit) / file.path).c_str(), &found) == 0 &&
-         S_ISREG(found.st_mode) && found.st_size == file.size_bytes;
+  return stat(place.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+         found.st_size == file.size_bytes;
 }
 
 void make_visible(const CachedRepository& repository, const std::string& revision,
                   const std::string& commit, const std::vector<ListedFile>& files,
-                  const std::function<void()>& wait) {
+                  const std::vector<std::string>& folders, const std::function<void()>& wait) {
   const path unfinished = repository.unfinished(commit);
   const bool is_complete =
       !std::filesystem::exists(unfinished) && std::ranges::all_of(files, [&](const auto& file) {
@@ -75,6 +79,10 @@ void make_visible(const CachedRepository& repository, const std::string& revisio
     std::error_code error;
     std::filesystem::remove(unfinished, error);
     if (error) refuse_place(unfinished, error.value());
+  }
+  for (const std::string& folder : folders) {
+    const path whole = repository.whole(commit, folder);
+    if (!std::filesystem::exists(whole)) write_file(whole, "");
   }
   if (revision != commit && repository.commit_of(revision) != commit) {
     write_file(repository.ref(revision), commit);

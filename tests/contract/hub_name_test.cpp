@@ -84,6 +84,7 @@ TEST_CASE("a name becomes the files of the cache when all are there") {
   const auto snapshot = repository / "snapshots" / kCommit;
   std::filesystem::create_directories(snapshot);
   std::ofstream(snapshot / "model.safetensors") << "weights";
+  std::ofstream(snapshot / "config.json") << "{}";
   CHECK(taken() == "hf://org/name");  // no revision is known
   std::filesystem::create_directories(repository / "refs");
   std::ofstream(repository / "refs/main") << kCommit;

@@ -89,10 +89,12 @@ def test_nothing_is_asked_offline(workplace):
     assert workplace.hub.requests == []
 
 
-@pytest.mark.parametrize("endpoint, text", [("ftp://x", "is no address"), ("http://127.0.0.1:1", "(6 times)")])
+@pytest.mark.parametrize("endpoint, text", [
+    ("ftp://x", "is no address"), ("http://me:secret@127.0.0.1:1", "holds a user's name"), ("http://127.0.0.1:1", "(6 times)")])
 def test_an_endpoint_that_is_none(workplace, endpoint, text):
     ended = workplace.fetch(HF_ENDPOINT=endpoint, patience=0.1)
     assert ended.returncode != 0 and text in ended.stderr, ended.stderr
+    assert "secret" not in ended.stderr
 
 
 # --- faults that pass ---

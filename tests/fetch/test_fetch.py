@@ -66,6 +66,24 @@ def test_files_and_folders_of_data(workplace):
     workplace.check_snapshot({"data/train.csv", "data/test.csv"}, "datasets/org/games")
 
 
+def test_a_file_of_a_folder_is_not_the_folder(workplace):
+    workplace.write(**{"data.train": TRAIN})
+    assert workplace.fetch().returncode == 0
+    workplace.write(**{"data.train": "hf://datasets/org/games/data"})
+    assert "'data.train': datasets/org/games/data is not in" in workplace.run().stderr
+    assert workplace.fetch().returncode == 0
+    assert "is not in" not in workplace.run().stderr  # but what a kind of data says of a folder
+
+
+def test_a_model_without_one_of_its_shards_is_not_taken(workplace):
+    workplace.fetch()
+    shard = workplace.snapshot() / "model-00002-of-00002.safetensors"
+    shard.resolve().unlink()
+    assert f"'model.source': {MODEL} is not in" in workplace.run().stderr
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot(WANTED)
+
+
 def test_runs_read_the_cache_when_the_server_is_gone(workplace):
     workplace.write(**{"data.train": TRAIN})
     missing = workplace.run()
