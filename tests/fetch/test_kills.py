@@ -13,7 +13,7 @@ SEED = int(os.environ.get("FSDP_TEST_SEED", "1"))
 
 def bytes_there(workplace):
     """How much there is of each blob."""
-    return {path.name.removesuffix(".incomplete"): path.stat().st_size
+    return {str(path).removesuffix(".incomplete"): path.stat().st_size
             for path in workplace.cache.glob("*/blobs/*")}
 
 
