@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -55,7 +56,8 @@ std::vector<HubInput> inputs_of(const Choice& choice) {
 std::vector<FetchedRepository> fetch_shown(const std::vector<HubInput>& inputs,
                                            const FetchArguments& arguments) {
   constexpr double kWaitsPerPatience = 30;
-  StopSignals signals;  // before there are threads, which hold them back as well
+  std::signal(SIGPIPE, SIG_IGN);  // of connections that end while TLS writes to them
+  StopSignals signals;            // before there are threads, which hold them back as well
   const Endpoint endpoint = endpoint_from_environment(arguments.patience_s);
   FetchProgress progress;
   std::vector<FetchedRepository> fetched;

@@ -152,10 +152,11 @@ std::string Hub::get_text(const HubName& name, const std::string& url, HttpRespo
       if (error.status == 401 || error.status == 403) refuse_access(name, error, endpoint_);
       if (error.status == 404) throw;
       if (!error.is_temporary || tries == kMostTriesOfHub) {
-        throw std::runtime_error(
-            fmt::format("{} of {}: {}{}", name.repository_text(), endpoint_.url, error.what(),
-                        tries > 1 ? fmt::format(" ({} times)", tries)
-                                  : "; HF_ENDPOINT names another hub, https_proxy a proxy"));
+        throw std::runtime_error(fmt::format(
+            "{} of {}: {}{}", name.repository_text(), endpoint_.url, error.what(),
+            tries > 1 ? fmt::format(" ({} times)", tries)
+                      : "; HF_ENDPOINT names another hub, https_proxy a proxy, CURL_CA_BUNDLE "
+                        "certificates that are trusted"));
       }
       http_.wait(std::max(first_wait_s_ * (1 << (tries - 1)), error.retry_after_s));
     }

@@ -354,6 +354,19 @@ def test_a_file_that_is_larger_than_the_disk(workplace):
     assert workplace.hub.fetched_paths("cdn") == []
 
 
+def test_a_disk_that_is_full_in_the_middle(workplace):
+    files = large_model(workplace)
+    ended = workplace.call("fetch", workplace.experiment, prefix=("prlimit", "--fsize=1000000"))
+    assert ended.returncode == 1 and "the cache cannot be written" in ended.stderr, ended.stderr
+    assert [path.stat().st_size for path in workplace.incomplete()] == [1_000_000]
+    workplace.check_nothing_wrong()
+    workplace.hub.requests.clear()
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot(files)
+    assert [headers.get("Range") for server, _, _, headers in workplace.hub.requests
+            if server == "cdn"] == ["bytes=1000000-"]
+
+
 # --- several, and none to the end ---
 
 
