@@ -1,7 +1,7 @@
 # Copies to `folder` the shared libraries that `program` needs, except those of libtorch, CUDA, libc
 # and the compiler.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} RESOLVED_DEPENDENCIES_VAR libraries
-  PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu" "^libnv" "^libnccl" "^libtransformer_engine"
+  PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu([bdfps]|rand)" "^libnv" "^libnccl" "^libtransformer_engine"
                       "^libgomp" "^libstdc\\+\\+" "^libgcc_s" "^ld-linux" "^lib[alt]?san|^libubsan"
                       "^lib(c|m|dl|rt|pthread|resolv|util|anl)\\.so"
   POST_EXCLUDE_REGEXES "^${folder}/")

@@ -1,9 +1,13 @@
 # The libraries that compute nodes need not have: an archive becomes part of a program, and a shared
 # library that has none goes to lib/ beside the programs, where they look for it first.
 
-# fsdp_small_library(NAME HEADER): the target NAME over libNAME and the folder that has HEADER.
+# fsdp_small_library(NAME HEADER [SHARED]): the target NAME over libNAME and the folder that has
+# HEADER. SHARED: never the archive, which would need the archives of all that it is made of.
 function(fsdp_small_library name header)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+  if(ARGN STREQUAL "SHARED")
+    set(CMAKE_FIND_LIBRARY_SUFFIXES .so)
+  endif()
   find_library(${name}_LIBRARY ${name} REQUIRED)
   find_path(${name}_INCLUDE_DIR ${header} REQUIRED)
   add_library(${name} INTERFACE)

@@ -43,6 +43,7 @@ ALLOWED = {
     "runner/report": {*CONTRACT, "runner/store"},
     "runner/export": {*CONTRACT, "runner/store"},
     "runner/progress": {*CONTRACT, "runner/store", "runner/report"},
+    "runner/fetch": {*CONTRACT, "runner/report", "runner/progress"},
     "runner/host": {*CONTRACT, "runner/experiment", "runner/launch", "runner/store",
                     "runner/report", "runner/progress"},
     "runner/attempt": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
@@ -53,7 +54,7 @@ ALLOWED = {
                     "runner/progress", "runner/host", "runner/attempt", "runner/sweep"},
     "runner/commands": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
                         "runner/store", "runner/report", "runner/export", "runner/progress",
-                        "runner/host", "runner/attempt", "runner/sweep", "runner/jobs"},
+                        "runner/fetch", "runner/host", "runner/attempt", "runner/sweep", "runner/jobs"},
 }
 
 

@@ -14,7 +14,7 @@ NOBODY = 65534
 LIBRARIES = ["libsentencepiece0", "libsimdjson14", "libyaml-cpp0.7"]
 HEADERS = ["catch2", "libcli11-dev", "libgloo-dev", "libjs-chart.js", "libpcre2-dev",
            "libsentencepiece-dev", "libsimdjson-dev", "libsqlite3-dev", "libutf8proc-dev",
-           "libxxhash-dev", "libyaml-cpp-dev", "nlohmann-json3-dev"]
+           "libxxhash-dev", "libyaml-cpp-dev", "nettle-dev", "nlohmann-json3-dev"]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("dpkg-query") is None,
                                 reason="needs root on Debian, to hide packages from an ordinary user")
@@ -82,5 +82,5 @@ def test_what_is_missing_is_unpacked_and_found(folder):
     assert ended.returncode == 0, ended.stderr
     assert (folder / "build/release/contract/libfsdp_record.a").exists()
     cache = (folder / "build/release/CMakeCache.txt").read_text()
-    for library in ("pcre2-8", "sentencepiece", "simdjson", "sqlite3", "utf8proc", "xxhash", "yaml-cpp"):
+    for library in ("nettle", "pcre2-8", "sentencepiece", "simdjson", "sqlite3", "utf8proc", "xxhash", "yaml-cpp"):
         assert re.search(rf"^{library}_LIBRARY:FILEPATH={folder}/\.deps/", cache, re.MULTILINE)

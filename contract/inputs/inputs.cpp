@@ -7,6 +7,7 @@
 #include "contract/data/token_files.h"
 #include "contract/families/family.h"
 #include "contract/files/input_file.h"
+#include "contract/inputs/hub_inputs.h"
 #include "contract/inputs/weights.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
@@ -63,6 +64,7 @@ ModelConfig model_config(const RunSpec& spec) {
 }
 
 std::vector<path> input_files(const RunSpec& spec) {
+  require_fetched(spec);
   std::vector<path> files;
   if (const path& source = spec.model.source; !source.empty()) {
     files = with_key("model.source", [&] { return weight_files(source); });
@@ -139,11 +141,13 @@ void check_inputs(const RunSpec& spec) {
 }
 
 void check_model_inputs(const RunSpec& spec) {
+  require_fetched(spec);
   const ModelConfig config = model_config(spec);
   if (const path& source = spec.model.source; !source.empty()) {
     with_key("model.source", [&] { check_weights(source, config); });
   }
-  if (spec.data.sequence_length > config.max_position_embeddings) {
+  if (takes_key(family_of(config), "max_position_embeddings") &&
+      spec.data.sequence_length > config.max_position_embeddings) {
     throw ConfigError("", "data.sequence_length",
                       std::to_string(spec.data.sequence_length) +
                           " is longer than the model's positions; allowed: at most " +

@@ -72,10 +72,11 @@ struct DataSpec {
         "instructions: instruction, input, output, trained on the output; messages: chats, "
         "trained on the assistant's turns; wikihow: headline and text, for summaries.",
         any_value());
-    visit("train", self.train, "Training set; chess: the shipped games when absent.", any_value());
+    visit("train", self.train, "Training set; chess: the shipped games when absent.",
+          path_or(HubNames::kFile));
     visit("tokenizer", self.tokenizer,
           "Tokenizer's file or folder; absent: the shipped one for chess, else model.source's.",
-          any_value());
+          path_or(HubNames::kTokenizer));
     visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
           from_to(1, 1e8));
     visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",

@@ -17,7 +17,9 @@ struct ModelSpec {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("source", self.source,
-          "Hugging Face folder (config.json and weights); excludes config.", any_value());
+          "Hugging Face folder (config.json and weights), or a model's name on a hub, "
+          "organization/name; excludes config.",
+          path_or(HubNames::kModel));
     visit("config", self.config, "Architecture of a model with random weights from train.seed.",
           any_value());
   }

@@ -188,7 +188,8 @@ struct EvaluationSpec {
           from_to(1, kMostSteps), Effect::kNotLosses);
     visit("each_epoch", self.each_epoch, "Whether to evaluate at the end of each epoch.",
           any_value(), Effect::kNotLosses);
-    visit("data", self.data, "Validation set, like data.train.", any_value(), Effect::kNotLosses);
+    visit("data", self.data, "Validation set, like data.train.", path_or(HubNames::kFile),
+          Effect::kNotLosses);
     visit("fraction", self.fraction,
           "Part of the training set, its last documents, held out as validation set instead.",
           from_to_below(0, 1));

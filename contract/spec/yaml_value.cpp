@@ -7,10 +7,13 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <stdexcept>
 #include <system_error>
 
 #include "contract/spec/yaml_syntax.h"
 #include "contract/text/config_error.h"
+#include "contract/text/hub_name.h"
 #include "contract/text/utf8.h"
 
 namespace fsdp {
@@ -38,6 +41,32 @@ std::string_view number_text(const YAML::Node& value) {
   std::string_view text = value.Scalar();
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   return text;
+}
+
+// The name on a hub that the value is; absent: it is a path.
+std::optional<HubName> read_hub_name(const YamlEntry& entry, HubNames names) {
+  const std::string& text = entry.value.Scalar();
+  const bool may_be_repository = names == HubNames::kModel || names == HubNames::kTokenizer;
+  if (!text.starts_with(kHubScheme)) {
+    std::error_code unknown;
+    const bool is_path = std::filesystem::exists(entry.origin.folder / text, unknown);
+    return may_be_repository && !is_path ? bare_hub_name(text) : std::nullopt;
+  }
+  const auto refuse = [&](const std::string& problem) {
+    refuse_value(entry, text + ' ' + problem + "; allowed: " + allowed_paths(names));
+  };
+  if (names == HubNames::kNone) refuse("names what a hub has");
+  try {
+    const HubName name = parse_hub_name(text);
+    if (name.path.empty() && !may_be_repository) refuse("names a repository and no file in it");
+    if (names == HubNames::kModel && (name.is_dataset || !name.path.empty())) {
+      refuse("is no repository of a model");
+    }
+    return name;
+  } catch (const std::invalid_argument& error) {
+    refuse(error.what());
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -247,11 +276,27 @@ TextList read_text_list(const YamlEntry& entry, const Range& range, const std::s
   return list;
 }
 
-std::filesystem::path read_path(const YamlEntry& entry) {
-  if (!entry.value.IsScalar()) refuse_type(entry, "a path", "a path, or null");
+std::string allowed_paths(HubNames names) {
+  switch (names) {
+    case HubNames::kNone:
+      return "a path, or null";
+    case HubNames::kModel:
+      return "a path, organization/name[@revision] on a hub, or null";
+    case HubNames::kTokenizer:
+      return "a path, organization/name[@revision] or hf://organization/name[@revision]/file on a "
+             "hub, or null";
+    case HubNames::kFile:
+      return "a path, hf://[datasets/]organization/name[@revision]/file on a hub, or null";
+  }
+  throw std::logic_error("HubNames");
+}
+
+std::filesystem::path read_path(const YamlEntry& entry, HubNames names) {
+  if (!entry.value.IsScalar()) refuse_type(entry, "a path", allowed_paths(names));
   const std::string& text = entry.value.Scalar();
   if (text.empty()) return {};
   if (text.find('\0') != std::string::npos) refuse_value(entry, "a path cannot hold a NUL");
+  if (const auto name = read_hub_name(entry, names)) return name->text();
   const auto path = std::filesystem::absolute(entry.origin.folder / text).lexically_normal();
   if (!is_utf8(path.native())) {
     refuse_value(entry,

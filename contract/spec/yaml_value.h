@@ -75,6 +75,9 @@ std::string description_of_form(const TextForm& form) {
   return form.may_be_empty ? description + R"(, or "")" : description;
 }
 
+// "a path, or null", with the names on a hub that are allowed as well.
+std::string allowed_paths(HubNames names);
+
 // What a field of type T may hold: "an integer, at least 1".
 template <typename T>
 std::string allowed_values(const Range& range) {
@@ -94,7 +97,7 @@ std::string allowed_values(const Range& range) {
     for (const std::string_view name : enum_names(T{})) names.emplace_back(name);
     return joined(names);
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
-    return "a path, or null";
+    return allowed_paths(range.hub_names);
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     return "auto, a path, or null";
   } else {
@@ -111,8 +114,10 @@ std::string read_text(const YamlEntry& entry);
 std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed);
 // Null is an empty list.
 TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
-// Absolute and lexically normal, without a trailing slash; `~` is a name like any other.
-std::filesystem::path read_path(const YamlEntry& entry);
+// Absolute and lexically normal, without a trailing slash; `~` is a name like any other. A name on
+// a hub, where that is allowed, becomes HubName::text(); organization/name is one when there is no
+// such file or folder.
+std::filesystem::path read_path(const YamlEntry& entry, HubNames names = HubNames::kNone);
 void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed);
 [[noreturn]] void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names);
 
@@ -143,7 +148,7 @@ void read_value(T& member, const YamlEntry& entry, const Range& range, const std
     }
     member = *value;
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
-    member = entry.value.IsNull() ? std::filesystem::path() : read_path(entry);
+    member = entry.value.IsNull() ? std::filesystem::path() : read_path(entry, range.hub_names);
     if (range.form) require_one_line(member.string(), entry, allowed);
   } else if constexpr (std::same_as<T, AutoOrPath>) {
     member.is_auto = entry.value.IsScalar() && entry.value.Scalar() == "auto";

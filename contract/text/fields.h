@@ -36,6 +36,14 @@ struct TextForm {
   bool may_be_empty = true;
 };
 
+// What a path may be instead: a name on a Hugging Face hub (see hub_name.h).
+enum class HubNames {
+  kNone,
+  kModel,      // a repository of a model
+  kTokenizer,  // a repository of a model, or a file in a repository
+  kFile,       // a file or folder in a repository
+};
+
 // What a field may hold: numbers within limits, text of a form. Ignored by fields of other types.
 struct Range {
   double minimum = -std::numeric_limits<double>::infinity();
@@ -43,6 +51,7 @@ struct Range {
   bool minimum_excluded = false;
   bool maximum_excluded = false;
   const TextForm* form = nullptr;  // null: any text
+  HubNames hub_names = HubNames::kNone;
 
   // Exact for every double and int64_t.
   bool contains(long double value) const;
@@ -57,6 +66,7 @@ enum class Effect {
 };
 
 inline Range any_value() { return {}; }
+inline Range path_or(HubNames names) { return {.hub_names = names}; }
 inline Range at_least(double minimum) { return {.minimum = minimum}; }
 inline Range greater_than(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
 inline Range above_to(double minimum, double maximum) {

@@ -18,6 +18,7 @@ using CommandFunction = std::function<ExitCode()>;
 CommandFunction add_run_command(CLI::App& command);
 CommandFunction add_check_command(CLI::App& command);
 CommandFunction add_prepare_command(CLI::App& command);
+CommandFunction add_fetch_command(CLI::App& command);
 CommandFunction add_schema_command(CLI::App& command);
 CommandFunction add_cancel_command(CLI::App& command);
 CommandFunction add_report_command(CLI::App& command);
@@ -49,6 +50,8 @@ struct Command {
 inline constexpr std::array kCommands{
     Command{"run", "Run an experiment; the word may be left out", add_run_command},
     Command{"check", "Check an experiment and its input files", add_check_command},
+    Command{"fetch", "Bring an experiment's models and data from a Hugging Face hub",
+            add_fetch_command},
     Command{"prepare", "Make tokens of an experiment's texts, once for all its runs",
             add_prepare_command},
     Command{"schema", "Document every key of an experiment", add_schema_command},

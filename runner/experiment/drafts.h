@@ -25,6 +25,7 @@ struct AutomaticValues {
   // Runs that ask Slurm for GPUs are on cuda, and those that keep checkpoints resume from them:
   // Slurm may start a job again.
   bool on_cluster = false;
+  bool from_hub_cache = true;  // see ExpandOptions
 };
 
 // The layers of overrides that make a run's specification, the first to be applied first: base, the

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "contract/inputs/hub_inputs.h"
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
@@ -134,6 +135,7 @@ void check_ranks(const Run& run, const Resources& resources, const Layers& layer
 
 Run run_of(Draft draft, int64_t repeat, int64_t position, const Layers& layers) {
   std::string name = draft.name(repeat);
+  if (layers.automatic.from_hub_cache) take_from_cache(draft.spec);
   Run run{std::move(name), std::move(draft.series), repeat, std::move(draft.spec), position};
   if (!draft.origin.block->repeats.change_seed) return run;
   int64_t& seed = run.spec.train.seed;
@@ -168,11 +170,13 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
 }
 
 // The GPUs that there are, or that a profile named outright is made for.
-AutomaticValues automatic_values(const Profile* profile, const Resources& host, bool on_cluster) {
+AutomaticValues automatic_values(const Profile* profile, const Resources& host,
+                                 const ExpandOptions& options) {
   const bool wants_gpus = profile && profile->gpus;
-  const bool has_gpus = !on_cluster && host.gpu_count > 0;
+  const bool has_gpus = !options.on_cluster && host.gpu_count > 0;
   return {.device = has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu,
-          .on_cluster = on_cluster};
+          .on_cluster = options.on_cluster,
+          .from_hub_cache = options.from_hub_cache};
 }
 
 }  // namespace
@@ -187,7 +191,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   const auto [profile, reason] =
       choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
   const auto layers =
-      std::make_shared<Layers>(file_, profile, set, automatic_values(profile, host, on_cluster));
+      std::make_shared<Layers>(file_, profile, set, automatic_values(profile, host, options));
   std::vector<Draft> drafts = draft_runs(file_, *layers);
   check_only(options.only, drafts);
   const Names only(options.only.begin(), options.only.end());

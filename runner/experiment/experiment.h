@@ -50,6 +50,8 @@ struct ExpandOptions {
   // Runs are started by Slurm: what there is for a profile, and for a run, is what its own section
   // `slurm` asks for, whatever this host has.
   bool on_cluster = false;
+  // Names on a hub become the files that they have in its cache, where it has them.
+  bool from_hub_cache = true;
 };
 
 // The runs in the order of the file, and how they came about.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "contract/inputs/hub_inputs.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/log.h"
 #include "contract/record/run_paths.h"
@@ -71,7 +72,8 @@ ExitCode RankRun::run() {
   const WorldEnvironment world = read_world_environment();
   if (attempt_ != 0) open_events(world.rank);
   begin_start_up_part("reading " + spec_file_.string());
-  const RunSpec spec = read_run_spec(spec_file_);
+  RunSpec spec = read_run_spec(spec_file_);
+  take_from_cache(spec);
   watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
   check_model_inputs(spec);

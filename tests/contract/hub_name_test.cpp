@@ -1,0 +1,104 @@
+#include "contract/text/hub_name.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "contract/inputs/hub_inputs.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/config_error.h"
+#include "tests/temporary_folder.h"
+
+namespace fsdp {
+namespace {
+
+const std::string kCommit(40, 'a');
+
+RunSpec spec_with(const std::string& yaml, const std::filesystem::path& folder) {
+  RunSpec spec;
+  const YamlOrigin origin{.name = "test.yaml", .folder = folder};
+  apply_overrides(spec, parse_yaml(yaml, origin), origin);
+  return spec;
+}
+
+TEST_CASE("names on a hub are read and written as Hugging Face does") {
+  for (const std::string text :
+       {"hf://org/name", "hf://org/name@v1.0/config.json", "hf://datasets/org/name/data/a.parquet",
+        "hf://org/name@refs%2Fpr%2F1", "hf://datasets/org/name@refs%2Fconvert%2Fparquet/a/b.csv"}) {
+    CHECK(parse_hub_name(text).text() == text);
+  }
+  CHECK(parse_hub_name("hf://org/name@main/a").text() == "hf://org/name/a");
+  CHECK(parse_hub_name("hf://org/name@refs/pr/12/a/b") ==
+        HubName{.repository = "org/name", .revision = "refs/pr/12", .path = "a/b"});
+  CHECK(parse_hub_name("hf://datasets/org/name@" + kCommit).is_commit());
+}
+
+TEST_CASE("what could lead out of a repository or a cache is no name on a hub") {
+  for (const std::string text :
+       {"hf://", "hf://org", "hf://org/", "hf:///name", "hf://../name", "hf://org/..",
+        "hf://org/name@", "hf://org/name@../../x", "hf://org/name/../x", "hf://org/name//x",
+        "hf://org/name/", "hf://org/name/a\nb", "hf://org/name/a\\b", "hf://org/na me",
+        "hf://-org/name", "hf://org/name--x", "hf://datasets/name", "org/name"}) {
+    CHECK_THROWS_AS(parse_hub_name(text), std::invalid_argument);
+  }
+  CHECK_FALSE(is_harmless_path("/etc/passwd"));
+  CHECK_FALSE(is_harmless_path("a/./b"));
+  CHECK_FALSE(is_harmless_path("a\xff"));
+  CHECK(is_harmless_path("a/..b/c..d"));
+}
+
+TEST_CASE("organization/name is a path where there is one, else a model on a hub") {
+  const TemporaryFolder folder;
+  const std::string yaml = "{model.source: org/name}";
+  CHECK(spec_with(yaml, folder.path()).model.source == "hf://org/name");
+  std::filesystem::create_directories(folder.path() / "org/name");
+  CHECK(spec_with(yaml, folder.path()).model.source == folder.path() / "org/name");
+  // Data has no short form, and deeper paths are none.
+  CHECK(spec_with("{data.train: org/x}", folder.path()).data.train == folder.path() / "org/x");
+  CHECK(spec_with("{model.source: a/b/c}", folder.path()).model.source == folder.path() / "a/b/c");
+}
+
+TEST_CASE("a name that the key cannot have is refused with what it can") {
+  const TemporaryFolder folder;
+  for (const std::string yaml :
+       {"{model.source: hf://org/name/file}", "{model.source: hf://datasets/org/name}",
+        "{data.train: hf://datasets/org/name}", "{resume: hf://org/name}",
+        "{data.tokenizer: hf://x}"}) {
+    CHECK_THROWS_WITH(spec_with(yaml, folder.path()), Catch::Contains("allowed: "));
+  }
+}
+
+TEST_CASE("a name becomes the files of the cache when all are there") {
+  const TemporaryFolder folder;
+  setenv("HF_HUB_CACHE", folder.path().c_str(), 1);
+  RunSpec spec;
+  spec.model.source = "hf://org/name";
+  const auto taken = [&] {
+    RunSpec copy = spec;
+    take_from_cache(copy);
+    return copy.model.source;
+  };
+  const auto repository = folder.path() / "models--org--name";
+  const auto snapshot = repository / "snapshots" / kCommit;
+  std::filesystem::create_directories(snapshot);
+  std::ofstream(snapshot / "model.safetensors") << "weights";
+  std::ofstream(snapshot / "config.json") << "{}";
+  CHECK(taken() == "hf://org/name");  // no revision is known
+  std::filesystem::create_directories(repository / "refs");
+  std::ofstream(repository / "refs/main") << kCommit;
+  CHECK(taken() == snapshot);
+  std::filesystem::create_directories(repository / "unfinished");
+  std::ofstream(repository / "unfinished" / kCommit) << "";
+  CHECK(taken() == "hf://org/name");
+  CHECK_THROWS_WITH(require_fetched(spec), Catch::Contains("'model.source': org/name is not in " +
+                                                           folder.path().string()) &&
+                                               Catch::Contains("fsdp-run fetch EXPERIMENT"));
+  std::ofstream(repository / "refs/main") << "../../../etc";
+  CHECK(taken() == "hf://org/name");
+  unsetenv("HF_HUB_CACHE");
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,201 @@
+"""What a fetch brings, and that runs and Hugging Face's library take it without the network."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import MODEL, UNWANTED, model_files
+from hub import Repository
+
+WANTED = set(model_files())
+TRAIN = "hf://datasets/org/games/data/train.csv"
+
+
+def test_only_what_is_needed_is_fetched(workplace):
+    ended = workplace.fetch()
+    assert ended.returncode == 0, ended.stderr
+    workplace.check_snapshot(WANTED)
+    assert (workplace.repository() / "refs/main").read_text() == workplace.hub.repositories[MODEL].commit
+    assert re.fullmatch(rf"{MODEL}: {len(WANTED)} files, [0-9.]+ MiB, in {workplace.snapshot()}\n", ended.stdout)
+    asked = " ".join(workplace.hub.fetched_paths())
+    assert not any(name in asked for name in UNWANTED)
+    assert workplace.incomplete() == []
+
+
+def test_a_second_fetch_gets_nothing_again(workplace):
+    workplace.fetch()
+    workplace.hub.requests.clear()
+    ended = workplace.fetch()
+    assert ended.returncode == 0, ended.stderr
+    assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
+
+
+def test_weights_of_a_single_file_and_of_torch(workplace):
+    config = model_files()["config.json"]
+    for name, weights in {"org/whole": "model.safetensors", "org/torch": "pytorch_model.bin"}.items():
+        files = {"config.json": config, weights: os.urandom(150_000), "tokenizer.model": b"t"}
+        workplace.hub.repositories[name] = Repository(files)
+        workplace.write(name)
+        ended = workplace.fetch()
+        assert ended.returncode == 0, ended.stderr
+        workplace.check_snapshot(files, name)
+
+
+def test_a_revision_is_that_and_no_other(workplace):
+    commit = workplace.hub.repositories[MODEL].commit
+    workplace.hub.repositories[MODEL].branch = "refs/pr/1"
+    for revision in ("refs%2Fpr%2F1", commit):
+        workplace.write(f"{MODEL}@{revision}")
+        ended = workplace.fetch()
+        assert ended.returncode == 0, ended.stderr
+    workplace.check_snapshot(WANTED)
+    refs = workplace.repository() / "refs"
+    assert [str(path.relative_to(refs)) for path in refs.rglob("*") if path.is_file()] == ["refs/pr/1"]
+
+
+def test_files_and_folders_of_data(workplace):
+    workplace.hub.page_size = 1  # lists in pages
+    workplace.write(None, **{"data.train": TRAIN})
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot({"data/train.csv"}, "datasets/org/games")
+    workplace.write(None, **{"data.train": "hf://datasets/org/games/data"})
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot({"data/train.csv", "data/test.csv"}, "datasets/org/games")
+
+
+def test_a_file_of_a_folder_is_not_the_folder(workplace):
+    workplace.write(**{"data.train": TRAIN})
+    assert workplace.fetch().returncode == 0
+    workplace.write(**{"data.train": "hf://datasets/org/games/data"})
+    assert "'data.train': datasets/org/games/data is not in" in workplace.run().stderr
+    assert workplace.fetch().returncode == 0
+    assert "is not in" not in workplace.run().stderr  # but what a kind of data says of a folder
+
+
+def test_a_model_without_one_of_its_shards_is_not_taken(workplace):
+    workplace.fetch()
+    shard = workplace.snapshot() / "model-00002-of-00002.safetensors"
+    shard.resolve().unlink()
+    assert f"'model.source': {MODEL} is not in" in workplace.run().stderr
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot(WANTED)
+
+
+def test_runs_read_the_cache_when_the_server_is_gone(workplace):
+    workplace.write(**{"data.train": TRAIN})
+    missing = workplace.run()
+    assert missing.returncode == 2
+    assert (f"{workplace.experiment}:2:" in missing.stderr
+            and f"'model.source': {MODEL} is not in {workplace.cache}" in missing.stderr
+            and "fsdp-run fetch EXPERIMENT" in missing.stderr), missing.stderr
+    assert workplace.hub.requests == []
+    assert workplace.fetch().returncode == 0
+    workplace.hub.stop()
+    ended = workplace.run()
+    assert ended.returncode == 0, ended.stderr
+    [spec] = workplace.results.glob("runs/trial/*/run.yaml")
+    assert f'source: "{workplace.snapshot()}"' in spec.read_text()
+    # A run is what its files are, wherever they lie.
+    shutil.copytree(workplace.snapshot(), workplace.folder / "copy")
+    workplace.write("copy", **{"data.train": TRAIN})
+    again = workplace.run()
+    assert "1 run with a result already" in again.stderr, again.stderr
+
+
+def test_a_local_folder_of_that_name_is_taken(workplace):
+    workplace.fetch()
+    shutil.copytree(workplace.snapshot(), workplace.folder / MODEL)
+    workplace.hub.requests.clear()
+    ended = workplace.fetch()
+    assert "names nothing that is on a hub" in ended.stdout
+    assert workplace.hub.requests == []
+
+
+def test_a_snapshot_whose_links_are_not_all_made_is_not_taken(workplace):
+    workplace.fetch()
+    marker = workplace.repository() / "unfinished" / workplace.hub.repositories[MODEL].commit
+    marker.touch()
+    assert "is not in" in workplace.run().stderr
+    assert workplace.fetch().returncode == 0
+    assert not marker.exists()
+    assert workplace.run().returncode == 0
+
+
+def in_python(workplace, code, **environment):
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           env=workplace.environment(HF_HUB_DISABLE_XET="1", **environment))
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+def test_hugging_faces_library_finds_what_was_fetched(workplace):
+    workplace.write(**{"data.train": TRAIN})
+    assert workplace.fetch().returncode == 0
+    workplace.hub.stop()
+    found = in_python(workplace, f"""
+import json
+from huggingface_hub import hf_hub_download, snapshot_download, scan_cache_dir
+paths = [snapshot_download("{MODEL}", local_files_only=True)]
+for path in {sorted(WANTED)}:
+    paths.append(hf_hub_download("{MODEL}", path, local_files_only=True))
+paths.append(hf_hub_download("org/games", "data/train.csv", repo_type="dataset", local_files_only=True))
+cache = scan_cache_dir()
+assert not cache.warnings, cache.warnings
+assert len(cache.repos) == 2
+print(json.dumps(paths))
+""")
+    games = workplace.snapshot("datasets/org/games")
+    assert json.loads(found) == [str(path) for path in (
+        workplace.snapshot(), *(workplace.snapshot() / path for path in sorted(WANTED)), games / "data/train.csv")]
+
+
+def test_hugging_faces_library_gets_nothing_that_was_fetched(workplace):
+    assert workplace.fetch().returncode == 0
+    workplace.hub.requests.clear()
+    in_python(workplace, f"""
+from huggingface_hub import snapshot_download
+snapshot_download("{MODEL}", allow_patterns={sorted(WANTED)})""")
+    assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
+
+
+def test_what_hugging_faces_library_has_fetched_is_taken(workplace):
+    in_python(workplace, f"""
+from huggingface_hub import snapshot_download
+snapshot_download("{MODEL}", allow_patterns={sorted(WANTED)})""")
+    workplace.check_snapshot(WANTED)
+    assert workplace.run().returncode == 0
+    workplace.hub.requests.clear()
+    assert workplace.fetch().returncode == 0
+    assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
+
+
+def test_one_file_of_hugging_faces_library_is_no_model(workplace):
+    in_python(workplace, f"""
+from huggingface_hub import hf_hub_download
+hf_hub_download("{MODEL}", "config.json")""")
+    assert "is not in" in workplace.run().stderr
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot(WANTED)
+
+
+@pytest.mark.parametrize("variables, folder", [
+    ({"HF_HUB_CACHE": "elsewhere"}, "elsewhere"), ({"HF_HOME": "home"}, "home/hub"),
+    ({"HF_HOME": ""}, "cache/huggingface/hub"), ({"HF_HOME": "", "XDG_CACHE_HOME": ""}, ".cache/huggingface/hub"),
+    ({"HF_HOME": "~/tilde"}, "tilde/hub")])
+def test_the_cache_is_where_hugging_faces_library_has_it(workplace, variables, folder):
+    assert workplace.fetch(**variables).returncode == 0
+    assert (workplace.folder / folder / "models--org--tiny-llama/refs/main").exists()
+
+
+def test_a_newer_commit_is_fetched_and_taken(workplace):
+    workplace.fetch()
+    old = workplace.snapshot()
+    workplace.hub.repositories[MODEL] = Repository({**model_files(), "generation_config.json": b'{"a": 1}'})
+    workplace.hub.requests.clear()
+    assert workplace.fetch().returncode == 0
+    assert len([path for path in workplace.hub.fetched_paths() if "/resolve/" in path]) == 1
+    workplace.check_snapshot(WANTED)
+    assert workplace.snapshot() != old and old.exists()

@@ -1,0 +1,62 @@
+"""A fetch that is killed at random moments: FSDP_TEST_KILLS times, from FSDP_TEST_SEED."""
+import os
+import random
+import signal
+import threading
+
+from conftest import MODEL, model_files
+from hub import Repository
+
+KILLS = int(os.environ.get("FSDP_TEST_KILLS", "10"))
+SEED = int(os.environ.get("FSDP_TEST_SEED", "1"))
+
+
+def bytes_there(workplace):
+    """How much there is of each blob."""
+    return {str(path).removesuffix(".incomplete"): path.stat().st_size
+            for path in workplace.cache.glob("*/blobs/*")}
+
+
+def test_nothing_wrong_is_left_and_nothing_is_begun_anew(workplace):
+    hub = workplace.hub
+    random.seed(SEED)
+    sizes = [2_000_000, 1_000_000, 700_000, 150_000, 90_000]
+    files = {**model_files(), **{f"data-{number}.bin": random.randbytes(size) for number, size in enumerate(sizes)}}
+    hub.repositories["datasets/org/files"] = Repository(
+        {f"all/{path}": data for path, data in files.items()})
+    hub.repositories[MODEL] = Repository(model_files())
+    hub.chunk_bytes = 20_000
+    workplace.write(**{"data.train": "hf://datasets/org/files/all"})
+    all_bytes = sum(len(data) for name in ("datasets/org/files", MODEL) for path, data in
+                    hub.repositories[name].files.items())
+    asked = threading.Event()
+    left = [0]
+
+    def count(request):
+        """Says when as many chunks have been sent as were to be before the kill."""
+        left[0] -= 1
+        if left[0] <= 0:
+            asked.set()
+
+    hub.before_chunk = count
+    chunks = all_bytes // hub.chunk_bytes
+    there = {}
+    for _ in range(KILLS):
+        asked.clear()
+        left[0] = random.randrange(1, max(2, 3 * chunks // KILLS))
+        process = workplace.start_fetch()
+        ended = threading.Thread(target=lambda: (process.wait(), asked.set()))
+        ended.start()
+        asked.wait(60)
+        process.send_signal(signal.SIGKILL)
+        ended.join()
+        process.communicate()
+        for name in (MODEL, "datasets/org/files"):
+            workplace.check_nothing_wrong(name)
+        before, there = there, bytes_there(workplace)
+        assert all(there[blob] >= count for blob, count in before.items())
+    hub.before_chunk = None
+    ended = workplace.fetch()
+    assert ended.returncode == 0, ended.stderr
+    workplace.check_snapshot(model_files())
+    workplace.check_snapshot(hub.repositories["datasets/org/files"].files, "datasets/org/files")
