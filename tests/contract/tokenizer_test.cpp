@@ -278,7 +278,7 @@ TEST_CASE("a folder's settings say what a sequence begins and ends with") {
 
 TEST_CASE("a folder of T5 has sentinels behind the pieces of its model, and adds the end") {
   const TemporaryFolder folder;
-  std::filesystem::copy(shipped_tokenizer(), folder.path() / "spiece.model");
+  std::filesystem::copy(tokenizer_of(RunSpec{}), folder.path() / "spiece.model");
   const auto tokenizer = open_tokenizer(folder.path());
   CHECK(tokenizer->vocab_size() == 1124);
   CHECK(tokenizer->id_of("<extra_id_0>") == 1123);
