@@ -193,7 +193,7 @@ EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
     (SHARDINGS, "tests/parity/test_sharding.py"),
     (SHARDINGS, "tests/parity/test_memory.py"),
     (STRATEGIES, "tests/parity/test_against_transformers.py"),
-    (FAMILIES, "tests/parity/checkpoints.py"),
+    (FAMILIES, "tests/parity/*.py"),
     (FAMILIES, "docs/file-formats.md"),
     (PRECISIONS, "tests/parity/*.py"),
     (OPTIMIZERS, "tests/parity/test_optimizers.py"),

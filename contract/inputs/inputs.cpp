@@ -116,6 +116,8 @@ void check_tokenizer(const RunSpec& spec, int64_t vocab_size) {
   });
 }
 
+namespace {
+
 void check_data(const RunSpec& spec, int64_t vocab_size) {
   if (needs_tokenizer(spec.data.kind)) check_tokenizer(spec, vocab_size);
   with_key("data.train", [&] {
@@ -135,9 +137,19 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
   }
 }
 
-void check_inputs(const RunSpec& spec) {
-  check_model_inputs(spec);
-  check_data(spec, model_config(spec).vocab_size);
+// What documents are made into by a model of an encoder and a decoder.
+void check_pairs(const DataSpec& data, const ModelConfig& config) {
+  if (family_of(config).structure != ModelStructure::kEncoderDecoder) return;
+  if (data.kind != DataKind::kWikihow && data.kind != DataKind::kInstructions) {
+    throw ConfigError("", "data.kind",
+                      std::string(name_of(data.kind)) + " has no input for the encoder of " +
+                          config.architecture + "; allowed: wikihow, instructions");
+  }
+  if (data.rows == RowFill::kPack) {
+    throw ConfigError(
+        "", "data.rows",
+        "pack is not built for " + config.architecture + "; allowed: pad, pad_to_longest");
+  }
 }
 
 void check_model_inputs(const RunSpec& spec) {
@@ -146,6 +158,7 @@ void check_model_inputs(const RunSpec& spec) {
   if (const path& source = spec.model.source; !source.empty()) {
     with_key("model.source", [&] { check_weights(source, config); });
   }
+  check_pairs(spec.data, config);
   if (takes_key(family_of(config), "max_position_embeddings") &&
       spec.data.sequence_length > config.max_position_embeddings) {
     throw ConfigError("", "data.sequence_length",
@@ -160,6 +173,18 @@ void check_model_inputs(const RunSpec& spec) {
                       "is not a checkpoint: it has no trainer.json; give a folder such as "
                       "<run>/checkpoints/step-100, or auto");
   }
+}
+
+}  // namespace
+
+void check_inputs(const RunSpec& spec) {
+  check_model_inputs(spec);
+  check_data(spec, model_config(spec).vocab_size);
+}
+
+void check_inputs_of_rank(const RunSpec& spec) {
+  check_model_inputs(spec);
+  if (!needs_tokenizer(spec.data.kind)) check_data(spec, model_config(spec).vocab_size);
 }
 
 }  // namespace fsdp

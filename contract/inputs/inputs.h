@@ -36,12 +36,6 @@ DataSource data_source(const RunSpec& spec, const std::filesystem::path& file);
 // the tokenizer, the validation set, the files of the checkpoint that `resume` names.
 std::vector<std::filesystem::path> input_files(const RunSpec& spec);
 
-// The parts of check_inputs: of the model and the checkpoint that is resumed; of the training set,
-// the validation set and the tokenizer, for a model of `vocab_size` tokens, where every record is
-// read, and nothing tokenized.
-void check_model_inputs(const RunSpec& spec);
-void check_data(const RunSpec& spec, int64_t vocab_size);
-
 // Whether the `rows` that a training set's documents become, those held out left aside, are enough
 // for a step; whether the tokenizer fits the model. Throw ConfigError.
 void check_row_count(const std::filesystem::path& file, int64_t documents, int64_t rows,
@@ -53,5 +47,8 @@ void check_tokenizer(const RunSpec& spec, int64_t vocab_size);
 // vocabulary, the sequence length against the model's positions, the number of rows against the
 // total batch. `spec` is resolved.
 void check_inputs(const RunSpec& spec);
+// Of that what each rank checks: all but the records of texts, which are read when they become
+// tokens.
+void check_inputs_of_rank(const RunSpec& spec);
 
 }  // namespace fsdp

@@ -219,6 +219,7 @@ RunSpec resolved(RunSpec spec) {
   if (spec.train.steps) planned_steps(spec, 1);
   check_data_keys(spec);
   if (spec.model.source.empty() &&
+      takes_key(family_of(spec.model.config), "max_position_embeddings") &&
       spec.data.sequence_length > spec.model.config.max_position_embeddings) {
     refuse("data.sequence_length",
            std::to_string(spec.data.sequence_length) + " is longer than the model's positions; " +

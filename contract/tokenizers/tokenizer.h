@@ -38,9 +38,9 @@ class Tokenizer {
   virtual const Ends& ends() const = 0;
 };
 
-// `path`: a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face folder
-// that has one of them. Throws ConfigError (place: the file), as do tokenizers when the split
-// pattern of the file cannot be matched with a text.
+// `path`: a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face
+// folder that has one of them. Throws ConfigError (place: the file), as do tokenizers when the
+// split pattern of the file cannot be matched with a text.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
 // The files that open_tokenizer reads, which are part of a run's identity.

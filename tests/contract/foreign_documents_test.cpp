@@ -77,8 +77,7 @@ TEST_CASE("links in a circle are refused by name, in every place of an input") {
   const std::string place = loop.string();
   CHECK_THAT(refusal_of("model.source: " + place),
              Contains("'model.source'") && Contains("symbolic links"));
-  CHECK_THAT(refusal([&] { read_weights(loop); }),
-             Contains(place) && Contains("symbolic links"));
+  CHECK_THAT(refusal([&] { read_weights(loop); }), Contains(place) && Contains("symbolic links"));
   CHECK_THAT(refusal_of("data: {kind: tokens, train: " + place + "}"),
              Contains(place) && Contains("'data.train'") && Contains("symbolic links"));
   CHECK_THAT(refusal_of("resume: " + place), Contains("'resume'") && Contains("symbolic links"));

@@ -1,8 +1,8 @@
 #include "contract/inputs/safetensors.h"
-#include "contract/inputs/weights.h"
 
 #include <sys/stat.h>
 
+#include "contract/inputs/weights.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

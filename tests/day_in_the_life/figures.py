@@ -65,8 +65,10 @@ def _times(steps, done_by_all, run):
                "step_time_ms_p75": numpy.quantile(times, 0.75),
                "steps_per_second": 1000 / median,
                "micro_batches_per_second": 1000 / median * run["gradient_accumulation_steps"],
-               "tokens_per_second": 1000 / median * numpy.median(
-                   _after_warmup([step["tokens"] for step in slowest], excluded))}
+               **{f"{kind}_per_second": 1000 / median * numpy.median(
+                   _after_warmup([step[count] for step in slowest], excluded))
+                  for kind, count in (("tokens", "tokens"), ("unpadded_tokens", "unpadded_tokens"),
+                                      ("trained_tokens", "label_count"))}}
     figures["tokens_per_second_per_rank"] = figures["tokens_per_second"] / run["ranks"]
     waits = [step["communication_time_ms"] for step in slowest]
     if None not in waits:

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "contract/spec/run_spec.h"
 #include "trainer/data/data_set.h"
 #include "trainer/data/sampler.h"
 #include "trainer/model/model.h"
@@ -17,14 +18,11 @@ struct StepBatches {
   int64_t label_count = 0;           // that are trained on
 };
 
-// Loads rows to `device`, in that order: as wide as the data set's sequences, with data.rows
-// pad_to_longest as its longest row.
-Batch load_rows(DataSet& data_set, const std::vector<int64_t>& rows, at::Device device);
-
 // Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each one's loss_scale is
 // 1 / the global batch's label count, which every rank counts for itself (0 where nothing is
-// trained on). For CUDA the copies are queued on the current stream from pinned memory. `spec` is
-// resolved; `sampler` is its.
+// trained on); its seed follows from train.seed, the step and its place among those of all ranks.
+// For CUDA the copies are queued on the current stream from pinned memory. `spec` is resolved;
+// `sampler` is its.
 StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
                       const RunSpec& spec, at::Device device);
 

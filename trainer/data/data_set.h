@@ -1,13 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <span>
 
-#include "contract/data/document.h"
-#include "contract/spec/run_spec.h"
+#include "trainer/model/model.h"
 
-// How documents become the sequences that a model is trained on.
 namespace fsdp {
 
 // What a row holds.
@@ -16,37 +13,18 @@ struct RowSize {
   int64_t labels = 0;  // that it is trained on
 };
 
-// Rows of T = sequence_length() tokens. A document of n tokens takes n - 1 places of a row: the
-// model reads all but its last token, and says all but its first. One that is longer than T + 1 is
-// cut. With data.rows pack a row holds as many of the next documents as fit whole; else one.
-// Not thread-safe.
+// The rows that a model is trained on, made of documents. Not thread-safe.
 class DataSet {
  public:
-  // The rows of those of `documents` that `numbers` names, in this order.
-  DataSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
-          const DataSpec& data);
+  virtual ~DataSet() = default;
 
-  int64_t rows() const { return std::ssize(first_of_row_) - 1; }
-  int64_t sequence_length() const { return sequence_length_; }
-  RowFill fill() const { return fill_; }
-
-  RowSize size_of(int64_t row);
-  // The places that each document of the row takes.
-  std::vector<int64_t> document_lengths(int64_t row) const;
-  // Writes `width` input ids and labels, with kNoLabel where nothing is trained on: at least what
-  // the row's documents take. labels[t] is the token that follows input_ids[t].
-  void read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels);
-
- private:
-  int64_t length_of(int64_t index) const;  // of a document in the row
-  void read(int64_t index);                // into document_, cut
-
-  std::shared_ptr<const DocumentFile> documents_;
-  std::vector<int64_t> numbers_;
-  std::vector<int64_t> first_of_row_;  // indices into numbers_, and their number
-  int64_t sequence_length_;
-  RowFill fill_;
-  Document document_;
+  virtual int64_t rows() const = 0;
+  virtual RowSize size_of(int64_t row) = 0;
+  // The tokens of a micro-batch of these rows, filling included.
+  virtual int64_t batch_tokens(std::span<const int64_t> rows) = 0;
+  // The micro-batch, on `device`. For CUDA the copies are queued on the current stream from pinned
+  // memory.
+  virtual Batch load(std::span<const int64_t> rows, at::Device device) = 0;
 };
 
 }  // namespace fsdp

@@ -4,11 +4,14 @@
 #include <random>
 
 #include "contract/data/token_files.h"
+#include "contract/families/family.h"
 #include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/record/start_up.h"
 #include "contract/text/config_error.h"
+#include "trainer/data/pair_set.h"
+#include "trainer/data/sequence_set.h"
 
 namespace fsdp {
 namespace {
@@ -48,9 +51,19 @@ std::vector<int64_t> numbers_in_order(int64_t count, const std::optional<int64_t
   return numbers;
 }
 
+std::unique_ptr<DataSet> make_set(std::shared_ptr<const DocumentFile> documents,
+                                  std::vector<int64_t> numbers, const DataSpec& data,
+                                  const ModelConfig& config) {
+  if (family_of(config).structure == ModelStructure::kEncoderDecoder) {
+    return std::make_unique<PairSet>(std::move(documents), std::move(numbers), data, config);
+  }
+  return std::make_unique<SequenceSet>(std::move(documents), std::move(numbers), data);
+}
+
 }  // namespace
 
-DataSets::DataSets(const RunSpec& spec, int64_t vocab_size, const path& run_folder) {
+DataSets::DataSets(const RunSpec& spec, const ModelConfig& config, const path& run_folder) {
+  const int64_t vocab_size = config.vocab_size;
   if (needs_tokenizer(spec.data.kind)) check_tokenizer(spec, vocab_size);
   const path file = training_file(spec.data);
   const auto documents = open_documents(spec, file, vocab_size, run_folder);
@@ -58,16 +71,15 @@ DataSets::DataSets(const RunSpec& spec, int64_t vocab_size, const path& run_fold
   const int64_t held_out = held_out_rows(spec.evaluation, documents->count());
   const auto last = numbers.end() - held_out;
   if (held_out > 0) {
-    validation_ =
-        std::make_unique<DataSet>(documents, std::vector<int64_t>(last, numbers.end()), spec.data);
+    validation_ = make_set(documents, std::vector<int64_t>(last, numbers.end()), spec.data, config);
   }
   numbers.erase(last, numbers.end());
-  training_ = std::make_unique<DataSet>(documents, std::move(numbers), spec.data);
+  training_ = make_set(documents, std::move(numbers), spec.data, config);
   check_row_count(file, documents->count(), training_->rows(), spec);
   if (const path& data = spec.evaluation.data; !data.empty()) {
     const auto others = open_documents(spec, validation_file(data), vocab_size, run_folder);
-    validation_ = std::make_unique<DataSet>(others, numbers_in_order(others->count(), std::nullopt),
-                                            spec.data);
+    validation_ =
+        make_set(others, numbers_in_order(others->count(), std::nullopt), spec.data, config);
   }
 }
 

@@ -13,9 +13,9 @@ class DataSets {
  public:
   // The sets that `spec` names. What is to be tokenized is in the folder of prepared files of the
   // results that `run_folder` is in; where it lacks, it is made in the run's folder.
-  // Throws ConfigError when a file is not what it should be, and when the model's vocabulary of
-  // `vocab_size` tokens is too small for a tokenizer's.
-  DataSets(const RunSpec& spec, int64_t vocab_size, const std::filesystem::path& run_folder);
+  // Throws ConfigError when a file is not what it should be, and when the vocabulary of
+  // the model, `config`, is too small for a tokenizer's.
+  DataSets(const RunSpec& spec, const ModelConfig& config, const std::filesystem::path& run_folder);
 
   DataSet& training() const { return *training_; }
   // Null when the run has no validation set.

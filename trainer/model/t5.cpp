@@ -5,6 +5,7 @@
 #include "contract/families/family.h"
 #include "trainer/model/head.h"
 #include "trainer/model/recomputation.h"
+#include "trainer/model/splitmix64.h"
 #include "trainer/model/t5_layers.h"
 
 // Shape suffixes: B rows, T tokens of one, N = B * T, D hidden_size, E packed heads, H heads.
@@ -21,17 +22,14 @@ class Dropouts {
  public:
   Dropouts(double probability, size_t module) : probability_(probability), module_(module) {}
 
-  // `place`: which one of the module, below 16.
+  // `place`: which one of the module, below kPlacesMax.
   Dropout at(const Pass& pass, uint64_t place) const {
-    // SplitMix64's finalizer (Steele, Lea & Flood 2014), so that neighbouring places have nothing
-    // in common.
-    uint64_t bits = pass.batch.seed + (module_ * 16 + place + 1) * 0x9e3779b97f4a7c15;
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-    return {probability_, bits ^ (bits >> 31)};
+    return {probability_, splitmix64(pass.batch.seed, module_ * kPlacesMax + place)};
   }
 
  private:
+  static constexpr uint64_t kPlacesMax = 16;
+
   double probability_;
   uint64_t module_;
 };

@@ -14,17 +14,13 @@
 namespace fsdp {
 namespace {
 
-constexpr uint64_t kGamma = 0x9e3779b97f4a7c15;
-constexpr std::array<uint64_t, 2> kFactors{0xbf58476d1ce4e5b9, 0x94d049bb133111eb};
-constexpr std::array<int, 3> kShifts{30, 27, 31};
+using splitmix::kFactors;
+using splitmix::kGamma;
+using splitmix::kShifts;
+using splitmix::mixed;
+
 constexpr int kBits = 16;  // that bfloat16 has less than fp32, and of a draw for each tensor
 constexpr uint32_t kMask = (1u << kBits) - 1;
-
-constexpr uint64_t mixed(uint64_t value) {
-  value = (value ^ (value >> kShifts[0])) * kFactors[0];
-  value = (value ^ (value >> kShifts[1])) * kFactors[1];
-  return value ^ (value >> kShifts[2]);
-}
 
 uint64_t key_of(const Draws& draws) {
   return mixed(draws.parameter_key + static_cast<uint64_t>(draws.step));
@@ -117,8 +113,6 @@ at::Tensor draws_of(const Draws& draws, int64_t size, at::Device device) {
 }
 
 }  // namespace
-
-uint64_t splitmix64(uint64_t seed, uint64_t index) { return mixed(seed + (index + 1) * kGamma); }
 
 uint64_t random_key(int64_t seed, std::string_view parameter) {
   const uint64_t name = std::stoull(text_digest(parameter).substr(0, 16), nullptr, 16);

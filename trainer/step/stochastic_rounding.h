@@ -6,16 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/model/splitmix64.h"
+
 // Stochastic rounding (Gupta et al. 2015) of fp32 to bfloat16: up or down at random, the nearer
 // neighbour with the larger probability, so that the mean over many roundings is the value itself.
 //
 // Random numbers are a function of what they are for, so that they are the same however the
 // elements are spread over ranks, threads and devices, and in a run that goes on from a checkpoint.
 namespace fsdp {
-
-// Number `index`, counted from 0, of the generator SplitMix64 (Steele, Lea & Flood 2014) that was
-// seeded with `seed`.
-uint64_t splitmix64(uint64_t seed, uint64_t index);
 
 // Whose random numbers those of one parameter are, in a run of `seed`; the steps' are made of it.
 uint64_t random_key(int64_t seed, std::string_view parameter);

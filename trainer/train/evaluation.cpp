@@ -1,6 +1,7 @@
 #include "trainer/train/evaluation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "trainer/data/batches.h"
@@ -28,8 +29,9 @@ Batch Evaluation::load_batch(int64_t batch, int64_t& label_count) {
     rows.push_back(row);
     label_count += set_->size_of(row).labels;
   }
-  if (!rows.empty()) return load_rows(*set_, rows, device_);
-  Batch empty = load_rows(*set_, {0}, device_);
+  constexpr std::array<int64_t, 1> kFirst{0};
+  if (!rows.empty()) return set_->load(rows, device_);
+  Batch empty = set_->load(kFirst, device_);
   empty.labels_BT.fill_(kNoLabel);
   return empty;
 }

@@ -76,7 +76,7 @@ ExitCode RankRun::run() {
   take_from_cache(spec);
   watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
-  check_model_inputs(spec);
+  check_inputs_of_rank(spec);
 
   if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");

@@ -73,7 +73,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       backend_(backend),
       group_(group),
       events_(events),
-      data_(spec, model_config(spec).vocab_size, paths.folder()),
+      data_(spec, model_config(spec), paths.folder()),
       sampler_(data_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed),
       steps_per_epoch_(steps_per_epoch(data_.training().rows(), total_batch(spec))),
       steps_planned_(planned_steps(spec, steps_per_epoch_)),

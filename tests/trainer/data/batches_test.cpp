@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "tests/trainer/data/listed_documents.h"
 
@@ -24,7 +25,7 @@ TEST_CASE("each rank gets its rows as micro-batches, in order") {
   for (int64_t row = 1; row <= 16; ++row) {
     documents.push_back({-10 * row, -10 * row - 1, -10 * row - 2});
   }
-  DataSet data_set = listed(documents, 2, RowFill::kPad);
+  SequenceSet data_set = listed(documents, 2, RowFill::kPad);
   Sampler sampler(16, 8, /*shuffle=*/false, 1);
   // Step 1, rank 1 of 2, micro-batches of 2: rows 12, 13 and 14, 15.
   const StepBatches step = load_step(data_set, sampler, 1, 1, spec_of(2, 2, 8), at::kCPU);
@@ -48,7 +49,7 @@ TEST_CASE("every label of a step weighs the same, however uneven the ranks' shar
     double sum = 0;
     int64_t tokens = 0;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      DataSet own = listed(kUneven, 8, fill);
+      SequenceSet own = listed(kUneven, 8, fill);
       const int64_t total = std::min<int64_t>(4, own.rows() / ranks * ranks);
       if (total == 0) continue;
       Sampler sampler(own.rows(), total, /*shuffle=*/true, 5);
@@ -66,7 +67,7 @@ TEST_CASE("every label of a step weighs the same, however uneven the ranks' shar
 
 TEST_CASE("a step counts what is read, what fills nothing up, and what is trained on") {
   const auto counts = [](RowFill fill, int64_t size_per_rank, int64_t total) {
-    DataSet data_set = listed(kUneven, 8, fill);
+    SequenceSet data_set = listed(kUneven, 8, fill);
     Sampler sampler(data_set.rows(), total, /*shuffle=*/false, 1);
     const StepBatches step =
         load_step(data_set, sampler, 0, 0, spec_of(1, size_per_rank, total), at::kCPU);
@@ -79,18 +80,39 @@ TEST_CASE("a step counts what is read, what fills nothing up, and what is traine
 }
 
 TEST_CASE("packed rows say where their documents begin, what fills them up being one too") {
-  DataSet data_set = listed(kUneven, 8, RowFill::kPack);
-  const Batch batch = load_rows(data_set, {0, 2}, at::kCPU);
+  SequenceSet data_set = listed(kUneven, 8, RowFill::kPack);
+  const Batch batch = data_set.load(std::vector<int64_t>{0, 2}, at::kCPU);
   REQUIRE(batch.documents != nullptr);
   CHECK(batch.documents->starts == std::vector<int64_t>{0, 1, 8, 11, 14, 16});
 }
 
 TEST_CASE("a step that trains on nothing has a loss of 0, not of 0 / 0") {
-  DataSet data_set = listed({{1, 2, 3}, {4, 5}}, 4, RowFill::kPad);
+  SequenceSet data_set = listed({{1, 2, 3}, {4, 5}}, 4, RowFill::kPad);
   Sampler sampler(2, 2, false, 1);
   const StepBatches step = load_step(data_set, sampler, 0, 0, spec_of(1, 2, 2), at::kCPU);
   CHECK(step.label_count == 0);
   CHECK(step.micro_batches[0].loss_scale == 0.0);
+}
+
+TEST_CASE("the seed of a micro-batch follows from its place among those of all ranks") {
+  const TokenLists documents(16, {-1, -2, -3});
+  const auto seeds = [&](int64_t step, int64_t ranks) {
+    std::vector<uint64_t> all;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      SequenceSet data_set = listed(documents, 2, RowFill::kPad);
+      Sampler sampler(16, 8, /*shuffle=*/false, 1);
+      const StepBatches own =
+          load_step(data_set, sampler, step, rank, spec_of(ranks, 2, 8), at::kCPU);
+      for (const Batch& batch : own.micro_batches) all.push_back(batch.seed);
+    }
+    return all;
+  };
+  const std::vector<uint64_t> first = seeds(0, 1);
+  CHECK(first == seeds(0, 2));
+  CHECK(first == seeds(0, 4));
+  std::set<uint64_t> different(first.begin(), first.end());
+  for (const uint64_t seed : seeds(1, 1)) different.insert(seed);
+  CHECK(different.size() == 8);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <vector>
 
-#include "trainer/data/data_set.h"
+#include "trainer/data/sequence_set.h"
 
 namespace fsdp {
 
@@ -29,14 +29,14 @@ class ListedDocuments : public DocumentFile {
   std::vector<std::vector<int64_t>> documents_;
 };
 
-inline DataSet listed(const std::vector<std::vector<int64_t>>& documents, int64_t sequence_length,
-                      RowFill rows) {
+inline SequenceSet listed(const std::vector<std::vector<int64_t>>& documents,
+                          int64_t sequence_length, RowFill rows) {
   DataSpec data;
   data.sequence_length = sequence_length;
   data.rows = rows;
   std::vector<int64_t> numbers(documents.size());
   std::iota(numbers.begin(), numbers.end(), 0);
-  return DataSet(std::make_shared<ListedDocuments>(documents), numbers, data);
+  return SequenceSet(std::make_shared<ListedDocuments>(documents), numbers, data);
 }
 
 }  // namespace fsdp

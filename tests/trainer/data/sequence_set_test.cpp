@@ -1,4 +1,4 @@
-#include "trainer/data/data_set.h"
+#include "trainer/data/sequence_set.h"
 
 #include <sentencepiece_processor.h>
 
@@ -21,7 +21,7 @@ struct InputsAndLabels {
   Row labels;
 };
 
-InputsAndLabels read(DataSet& data_set, int64_t row) {
+InputsAndLabels read(SequenceSet& data_set, int64_t row) {
   const int64_t T = data_set.sequence_length();
   InputsAndLabels result{Row(static_cast<size_t>(T), -1), Row(static_cast<size_t>(T), -1)};
   data_set.read_row(row, T, result.input_ids.data(), result.labels.data());
@@ -31,7 +31,8 @@ InputsAndLabels read(DataSet& data_set, int64_t row) {
 constexpr int64_t kNone = kNoLabel;
 
 TEST_CASE("a padded row holds one document, and labels only what is trained on") {
-  DataSet data_set = listed({{1, 2, -3, -4}, {5}, {-6, -7, -8, -9, -10, -11}}, 4, RowFill::kPad);
+  SequenceSet data_set =
+      listed({{1, 2, -3, -4}, {5}, {-6, -7, -8, -9, -10, -11}}, 4, RowFill::kPad);
   REQUIRE(data_set.rows() == 3);
   CHECK(read(data_set, 0).input_ids == Row{1, 2, 3, kPadding});
   CHECK(read(data_set, 0).labels == Row{kNone, 3, 4, kNone});
@@ -45,7 +46,7 @@ TEST_CASE("a padded row holds one document, and labels only what is trained on")
 }
 
 TEST_CASE("documents are packed in order, each whole, and none labels the next one's begin") {
-  DataSet data_set =
+  SequenceSet data_set =
       listed({{-1, -2, -3}, {-4, -5}, {-6, -7, -8}, {9, -10}, {-11, -12, -13, -14, -15, -16}}, 5,
              RowFill::kPack);
   REQUIRE(data_set.rows() == 2 + 1);
@@ -66,7 +67,7 @@ TEST_CASE("packing loses and doubles nothing, whatever the lengths") {
     auto& document = documents.emplace_back();
     for (int64_t k = 0; k <= i * 7 % 16; ++k) document.push_back(-next++);
   }
-  DataSet data_set = listed(documents, 20, RowFill::kPack);
+  SequenceSet data_set = listed(documents, 20, RowFill::kPack);
   std::set<int64_t> seen;
   int64_t labels = 0;
   for (int64_t row = 0; row < data_set.rows(); ++row) {
@@ -91,8 +92,8 @@ TEST_CASE("the shipped games make a data set, whose rows decode to moves and res
   run.spec.data.sequence_length = 512;
   run.spec.model.config.max_position_embeddings = 512;
   run.spec.evaluation.fraction = 0.01;
-  const DataSets data_sets(run.spec, 1024, run.folder.path());
-  DataSet& data_set = data_sets.training();
+  const DataSets data_sets(run.spec, run.spec.model.config, run.folder.path());
+  auto& data_set = dynamic_cast<SequenceSet&>(data_sets.training());
   CHECK(data_set.rows() > 1000);
   REQUIRE(data_sets.validation() != nullptr);
   CHECK(data_sets.validation()->rows() ==
@@ -126,8 +127,9 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
   spec.evaluation.fraction = 0.3;
   spec.evaluation.split_seed = 42;
   spec = resolved(spec);
-  const DataSets data_sets(spec, 16, folder.path());
-  const auto rows_of = [](DataSet& data_set) {
+  const DataSets data_sets(spec, {.vocab_size = 16}, folder.path());
+  const auto rows_of = [](DataSet& any) {
+    auto& data_set = dynamic_cast<SequenceSet&>(any);
     Row rows;
     for (int64_t row = 0; row < data_set.rows(); ++row) {
       rows.push_back(read(data_set, row).input_ids[0]);
@@ -141,7 +143,7 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
 
 TEST_CASE("a data set that does not fit the model is refused") {
   ChessRun run;
-  CHECK_THROWS_AS(DataSets(run.spec, 1023, run.folder.path()), ConfigError);
+  CHECK_THROWS_AS(DataSets(run.spec, {.vocab_size = 1023}, run.folder.path()), ConfigError);
 }
 
 TEST_CASE("a packed data set of too few rows is refused") {
@@ -149,7 +151,7 @@ TEST_CASE("a packed data set of too few rows is refused") {
   run.spec.data.rows = RowFill::kPack;
   run.spec.data.train = run.folder.write(
       "g.csv", "Moves,Termination,Result\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n");
-  CHECK_THAT(refusal([&] { DataSets(run.spec, 1024, run.folder.path()); }),
+  CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run.folder.path()); }),
              Catch::Contains("has 4 documents, which are packed into 1 rows"));
 }
 

@@ -1,0 +1,185 @@
+"""T5 as transformers' T5ForConditionalGeneration computes it, whatever the strategy; dropout and its
+resume."""
+
+import csv
+import json
+import random
+import shutil
+from functools import cache
+
+import pytest
+import sentencepiece
+import torch
+from agreement import assert_close, assert_ranks_agree
+from reference import OPTIMIZER
+from test_against_transformers import TOLERANCE, Case, cases
+from trainer import events_file, train
+from transformers import T5Config, T5ForConditionalGeneration
+
+from pathlib import Path
+
+TOKENIZER = Path(__file__).parents[2] / "experiments/data/chess/tokenizer.model"
+STEPS = 10
+TOTAL_BATCH = 12
+INPUT_LENGTH = 24
+TARGET_LENGTH = 10
+PREFIX = "play: "
+VARIANTS = {
+    "t5": dict(feed_forward_proj="relu"),
+    "t5_1.1": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+}
+
+
+def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
+    torch.manual_seed(7)
+    config = T5Config(
+        vocab_size=1024, d_model=48, d_kv=10, d_ff=70, num_layers=2, num_decoder_layers=3, num_heads=5,
+        relative_attention_num_buckets=8, relative_attention_max_distance=20, dropout_rate=dropout,
+        decoder_start_token_id=0, **VARIANTS[variant])
+    model = T5ForConditionalGeneration(config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "layer_norm" in name:  # all ones otherwise
+                parameter.uniform_(0.5, 1.5)
+        if variant == "t5_1.1":
+            model.lm_head.weight = torch.nn.Parameter(torch.randn(1024, 48) * 0.3)
+    model.save_pretrained(folder)
+    file = folder / "config.json"
+    # transformers 5 writes true for 1.1 too, whose published files have false.
+    file.write_text(json.dumps(json.loads(file.read_text()) | {
+        "tie_word_embeddings": VARIANTS[variant].get("tie_word_embeddings", True)}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """(variant, dropout) -> its folder."""
+    return cache(lambda variant, dropout=0.0: write_model(
+        tmp_path_factory.mktemp("model") / variant, variant, dropout))
+
+
+@pytest.fixture(scope="module")
+def articles(tmp_path_factory) -> Path:
+    """Texts from shorter than INPUT_LENGTH to longer, headlines likewise."""
+    draw = random.Random(3)
+    words = ["e4", "Nf3", "d5", "O-O", "Qxf7#", "1.", "2.", "Bb5", "1-0"]
+    file = tmp_path_factory.mktemp("articles") / "articles.csv"
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["headline", "title", "text"])
+        for _ in range(STEPS * TOTAL_BATCH):
+            text = " ".join(draw.choices(words, k=draw.randint(1, 15)))
+            rows.writerow([" ".join(draw.choices(words, k=draw.randint(1, 7))), "none", text])
+    return file
+
+
+@pytest.fixture(scope="module")
+def pairs(articles) -> list[tuple[list[int], list[int]]]:
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(TOKENIZER))
+
+    def tokens(text, length):
+        return pieces.encode(text)[: length - 1] + [pieces.eos_id()]
+
+    with articles.open(newline="") as lines:
+        return [(tokens(PREFIX + row["text"], INPUT_LENGTH), tokens(row["headline"], TARGET_LENGTH))
+                for row in csv.DictReader(lines)]
+
+
+def batch_of(pairs):
+    inputs = torch.zeros(len(pairs), INPUT_LENGTH, dtype=torch.long)
+    mask = torch.zeros_like(inputs)
+    labels = torch.full((len(pairs), TARGET_LENGTH), -100)
+    for row, (source, target) in enumerate(pairs):
+        inputs[row, : len(source)] = torch.tensor(source)
+        mask[row, : len(source)] = 1
+        labels[row, : len(target)] = torch.tensor(target)
+    return inputs, mask, labels
+
+
+def loss_of(model, pairs):
+    inputs, mask, labels = batch_of(pairs)
+    logits = model(input_ids=inputs, attention_mask=mask, labels=labels).logits
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1).float(), labels.flatten(), reduction="sum"
+    ) / labels.ne(-100).sum()
+
+
+@pytest.fixture(scope="module")
+def reference(model, pairs):
+    """variant -> losses of STEPS steps, and of the first batch after them, without dropout."""
+
+    @cache
+    def compute(variant: str) -> tuple[list[float], float]:
+        trained = T5ForConditionalGeneration.from_pretrained(model(variant), dtype=torch.float32).train()
+        adamw = torch.optim.AdamW(
+            trained.parameters(), lr=OPTIMIZER["learning_rate"], weight_decay=OPTIMIZER["weight_decay"],
+            betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]), eps=OPTIMIZER["epsilon"])
+        losses = []
+        for step in range(STEPS):
+            loss = loss_of(trained, pairs[step * TOTAL_BATCH : (step + 1) * TOTAL_BATCH])
+            loss.backward()
+            adamw.step()
+            adamw.zero_grad()
+            losses.append(loss.item())
+        with torch.no_grad():
+            return losses, loss_of(trained.eval(), pairs[:TOTAL_BATCH]).item()
+
+    return compute
+
+
+def spec_of(case, folder, articles, **overrides):
+    spec = case.spec(folder, articles)
+    spec["data"] = {"kind": "wikihow", "train": str(articles), "tokenizer": str(TOKENIZER), "prefix": PREFIX,
+                    "input_length": INPUT_LENGTH, "target_length": TARGET_LENGTH, "shuffle": False,
+                    "rows": "pad_to_longest" if case.ranks == 3 else "pad"}
+    spec["batch"] = {"size_per_rank": TOTAL_BATCH // case.ranks // case.accumulation,
+                     "total": TOTAL_BATCH}
+    return spec | overrides
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@cases(
+    Case("single"),
+    Case("ddp", ranks=2, accumulation=2),
+    Case("fsdp", ranks=3, checkpoint_every=1),
+    Case("fsdp", "parameters", ranks=2, accumulation=3),
+)
+def test_t5(trainer, case, variant, model, articles, pairs, reference, tmp_path):
+    losses, evaluated = reference(variant)
+    spec = spec_of(case, model(variant), articles, checkpoint={"at_end": True},
+                   evaluation={"every_steps": STEPS, "data": str(articles), "batches": 1,
+                               "size_per_rank": TOTAL_BATCH // case.ranks})
+    run = train(trainer, spec, tmp_path / "run")
+    assert_ranks_agree(run)
+    assert_close("loss", losses, run.losses(), TOLERANCE)
+    lines = events_file(tmp_path / "run").read_text().splitlines()
+    [evaluation] = [event for event in map(json.loads, lines) if event["kind"] == "evaluation"]
+    assert evaluation["loss"] == pytest.approx(evaluated, rel=TOLERANCE)
+
+    written, report = T5ForConditionalGeneration.from_pretrained(
+        tmp_path / f"run/checkpoints/step-{STEPS}", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"], report
+    with torch.no_grad():
+        assert loss_of(written.eval(), pairs[:TOTAL_BATCH]).item() == pytest.approx(evaluated, rel=TOLERANCE)
+
+
+# Micro-batches of the same rows, whose dropout is the same.
+FOURTHS = [Case("single", accumulation=4), Case("ddp", ranks=2, accumulation=2),
+           Case("fsdp", ranks=4, checkpoint_every=1)]
+
+
+def test_dropout_is_the_same_on_any_number_of_ranks_and_after_a_resume(trainer, model, articles, tmp_path):
+    folder = model("t5", 0.3)
+    runs = {}
+    for case in FOURTHS:
+        spec = spec_of(case, folder, articles, checkpoint={"every_steps": STEPS // 2})
+        runs[case] = train(trainer, spec, tmp_path / str(case))
+        assert_close("loss", runs[FOURTHS[0]].losses(), runs[case].losses(), TOLERANCE)
+    without = train(trainer, spec_of(FOURTHS[0], model("t5"), articles), tmp_path / "without")
+    assert without.losses()[0] != pytest.approx(runs[FOURTHS[0]].losses()[0], rel=1e-3)
+
+    for case in FOURTHS:
+        again = tmp_path / f"{case}-again"
+        shutil.copytree(tmp_path / str(case) / f"checkpoints/step-{STEPS // 2}", again / "checkpoints" / "step-5")
+        resumed = train(trainer, spec_of(case, folder, articles, resume="auto"), again)
+        assert resumed.losses() == runs[case].losses()[STEPS // 2 :]

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "contract/data/document.h"
+#include "contract/families/model_config.h"
+#include "contract/spec/run_spec.h"
+#include "trainer/data/data_set.h"
+
+namespace fsdp {
+
+// Rows for an encoder and a decoder, a document each: the encoder reads the tokens before the first
+// that is trained on, cut to data.input_length; the decoder says the rest, cut to
+// data.target_length. It reads what it said before, behind the model's decoder_start_token_id. A
+// micro-batch is as wide as these lengths, with data.rows pad_to_longest as its longest input and
+// target; the model's pad_token_id fills it.
+class PairSet : public DataSet {
+ public:
+  // The rows of those of `documents` that `numbers` names, in this order. data.rows is not pack.
+  PairSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
+          const DataSpec& data, const ModelConfig& config);
+
+  int64_t rows() const override { return std::ssize(numbers_); }
+  RowSize size_of(int64_t row) override;
+  int64_t batch_tokens(std::span<const int64_t> rows) override;
+  Batch load(std::span<const int64_t> rows, at::Device device) override;
+
+ private:
+  struct Width {
+    int64_t input = 1;
+    int64_t target = 1;
+  };
+  Width width_of(std::span<const int64_t> rows);
+  void read(int64_t row);  // into input_ and target_
+
+  std::shared_ptr<const DocumentFile> documents_;
+  std::vector<int64_t> numbers_;
+  Width most_;
+  bool pads_to_longest_;
+  int64_t start_id_;
+  int64_t padding_id_;
+  Document document_;
+  std::vector<int64_t> input_;
+  std::vector<int64_t> target_;
+};
+
+}  // namespace fsdp

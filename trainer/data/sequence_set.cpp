@@ -1,0 +1,107 @@
+#include "trainer/data/sequence_set.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace fsdp {
+
+SequenceSet::SequenceSet(std::shared_ptr<const DocumentFile> documents,
+                         std::vector<int64_t> numbers, const DataSpec& data)
+    : documents_(std::move(documents)),
+      numbers_(std::move(numbers)),
+      sequence_length_(data.sequence_length),
+      fill_(data.rows) {
+  int64_t free = 0;
+  for (int64_t i = 0; i < std::ssize(numbers_); ++i) {
+    if (fill_ != RowFill::kPack || i == 0 || length_of(i) > free) {
+      first_of_row_.push_back(i);
+      free = sequence_length_;
+    }
+    free -= length_of(i);
+  }
+  first_of_row_.push_back(std::ssize(numbers_));
+}
+
+int64_t SequenceSet::length_of(int64_t index) const {
+  return std::clamp<int64_t>(documents_->length(numbers_[index]) - 1, 0, sequence_length_);
+}
+
+void SequenceSet::read(int64_t index) {
+  documents_->read(numbers_[index], document_);
+  const auto kept = static_cast<size_t>(sequence_length_ + 1);
+  if (document_.size() > kept) document_.resize(kept);
+}
+
+RowSize SequenceSet::size_of(int64_t row) {
+  RowSize size;
+  for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
+    read(i);
+    size.tokens += length_of(i);
+    size.labels +=
+        std::ranges::count_if(std::span(document_).subspan(std::min<size_t>(1, document_.size())),
+                              [](uint32_t token) { return (token & kTrainedOn) != 0; });
+  }
+  return size;
+}
+
+std::vector<int64_t> SequenceSet::document_lengths(int64_t row) const {
+  std::vector<int64_t> lengths;
+  for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
+    if (length_of(i) > 0) lengths.push_back(length_of(i));
+  }
+  return lengths;
+}
+
+void SequenceSet::read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels) {
+  std::fill(input_ids, input_ids + width, documents_->padding_id());
+  std::fill(labels, labels + width, kNoLabel);
+  for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
+    read(i);
+    for (int64_t t = 0; t < length_of(i); ++t) {
+      *input_ids++ = token_id(document_[t]);
+      const uint32_t next = document_[t + 1];
+      *labels++ = (next & kTrainedOn) != 0 ? token_id(next) : kNoLabel;
+    }
+  }
+}
+
+int64_t SequenceSet::width_of(std::span<const int64_t> rows) {
+  if (fill_ != RowFill::kPadToLongest) return sequence_length_;
+  int64_t width = 1;
+  for (const int64_t row : rows) width = std::max(width, size_of(row).tokens);
+  return width;
+}
+
+int64_t SequenceSet::batch_tokens(std::span<const int64_t> rows) {
+  return std::ssize(rows) * width_of(rows);
+}
+
+// What fills a row up is a document too.
+DocumentsPtr SequenceSet::documents_of(std::span<const int64_t> rows, at::Device device) const {
+  std::vector<int64_t> lengths;
+  for (const int64_t row : rows) {
+    const std::vector<int64_t> of_row = document_lengths(row);
+    lengths.insert(lengths.end(), of_row.begin(), of_row.end());
+    const int64_t free =
+        sequence_length_ - std::accumulate(of_row.begin(), of_row.end(), int64_t{0});
+    if (free > 0) lengths.push_back(free);
+  }
+  return make_documents(lengths, sequence_length_, device);
+}
+
+Batch SequenceSet::load(std::span<const int64_t> rows, at::Device device) {
+  const int64_t T = width_of(rows);
+  const auto options = at::dtype(at::kLong).pinned_memory(device.is_cuda());
+  const at::Tensor input_ids_BT = at::empty({std::ssize(rows), T}, options);
+  const at::Tensor labels_BT = at::empty({std::ssize(rows), T}, options);
+  for (int64_t b = 0; b < std::ssize(rows); ++b) {
+    read_row(rows[b], T, input_ids_BT.data_ptr<int64_t>() + b * T,
+             labels_BT.data_ptr<int64_t>() + b * T);
+  }
+  Batch batch{.input_ids_BT = input_ids_BT.to(device, /*non_blocking=*/true),
+              .labels_BT = labels_BT.to(device, /*non_blocking=*/true)};
+  if (fill_ == RowFill::kPack) batch.documents = documents_of(rows, device);
+  return batch;
+}
+
+}  // namespace fsdp

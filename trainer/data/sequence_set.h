@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "contract/data/document.h"
+#include "contract/spec/run_spec.h"
+#include "trainer/data/data_set.h"
+
+namespace fsdp {
+
+// Rows of T = sequence_length() tokens. A document of n tokens takes n - 1 places of a row: the
+// model reads all but its last token, and says all but its first. One that is longer than T + 1 is
+// cut. With data.rows pack a row holds as many of the next documents as fit whole; else one. A
+// micro-batch is as wide as that, with pad_to_longest as its longest row.
+class SequenceSet : public DataSet {
+ public:
+  // The rows of those of `documents` that `numbers` names, in this order.
+  SequenceSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
+              const DataSpec& data);
+
+  int64_t rows() const override { return std::ssize(first_of_row_) - 1; }
+  int64_t sequence_length() const { return sequence_length_; }
+
+  RowSize size_of(int64_t row) override;
+  int64_t batch_tokens(std::span<const int64_t> rows) override;
+  Batch load(std::span<const int64_t> rows, at::Device device) override;
+
+  // The places that each document of the row takes.
+  std::vector<int64_t> document_lengths(int64_t row) const;
+  // Writes `width` input ids and labels, with kNoLabel where nothing is trained on: at least what
+  // the row's documents take. labels[t] is the token that follows input_ids[t].
+  void read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels);
+
+ private:
+  int64_t width_of(std::span<const int64_t> rows);
+  DocumentsPtr documents_of(std::span<const int64_t> rows, at::Device device) const;
+  int64_t length_of(int64_t index) const;  // of a document in the row
+  void read(int64_t index);                // into document_, cut
+
+  std::shared_ptr<const DocumentFile> documents_;
+  std::vector<int64_t> numbers_;
+  std::vector<int64_t> first_of_row_;  // indices into numbers_, and their number
+  int64_t sequence_length_;
+  RowFill fill_;
+  Document document_;
+};
+
+}  // namespace fsdp
