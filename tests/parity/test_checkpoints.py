@@ -182,6 +182,7 @@ def refusal(trainer: Path, spec: dict, checkpoint: Path, folder: Path) -> str:
     "key, value, said",
     [
         ("data.shuffle", False, "data.shuffle true; the run's is false"),
+        ("data.rows", "pad_to_longest", "data.rows pad; the run's is pad_to_longest"),
         ("train.seed", 2, "train.seed 1; the run's is 2"),
         ("evaluation.fraction", 0.25, "the rows trained on are 240; the run's is 180"),
     ],

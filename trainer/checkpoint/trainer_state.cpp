@@ -34,9 +34,12 @@ ordered_json to_value(const T& member) {
     return std::string(name_of(member));
   } else if constexpr (Fields<T>) {
     ordered_json object = ordered_json::object();
-    T::visit_fields(member,
-                    [&](const char* name, const auto& field) { object[name] = to_value(field); });
+    T::visit_fields(member, [&](const char* name, const auto& field, auto&&...) {
+      object[name] = to_value(field);
+    });
     return object;
+  } else if constexpr (std::same_as<T, path>) {
+    return member.string();
   } else {
     return member;
   }
@@ -69,7 +72,7 @@ class StateReader {
       member = *named;
     } else if constexpr (Fields<T>) {
       require(value.is_object(), key, value, "an object");
-      T::visit_fields(member, [&](const char* name, auto& field) {
+      T::visit_fields(member, [&](const char* name, auto& field, auto&&...) {
         const auto found = value.find(name);
         if (found != value.end()) {
           read(name, *found, field);

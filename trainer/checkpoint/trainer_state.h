@@ -26,22 +26,21 @@ struct GradientScalerState {
 
 // Which sequences a run reads, and in which order.
 struct DataOrder {
-  DataKind kind{};
-  std::string digest;  // of the contents of the training set and, for chess, of the tokenizer
-  int64_t rows = 0;    // that are trained on
-  int64_t sequence_length = 0;
-  bool shuffle = false;
+  DataSpec data;  // without its files
+  std::string
+      digest;        // of their contents: of the training set, and where there is one the tokenizer
+  int64_t rows = 0;  // that are trained on
+  std::optional<int64_t> split_seed;
   int64_t seed = 0;
 
   bool operator==(const DataOrder&) const = default;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("kind", self.kind);
+    visit("data", self.data);
     visit("digest", self.digest);
     visit("rows", self.rows);
-    visit("sequence_length", self.sequence_length);
-    visit("shuffle", self.shuffle);
+    visit("split_seed", self.split_seed);
     visit("seed", self.seed);
   }
 };

@@ -4,6 +4,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
 #include "contract/tokenizers/tokenizer.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
@@ -74,7 +75,13 @@ Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
   return {.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
 }
 
-std::string text_of(bool value) { return value ? "true" : "false"; }
+// The keys that decide which sequences are read, as text.
+std::vector<std::pair<std::string, std::string>> keys_of(const DataOrder& order) {
+  RunSpec spec;
+  spec.data = order.data;
+  spec.evaluation.split_seed = order.split_seed;
+  return keys_and_values(spec);
+}
 
 // The first difference between what was read and what would be, "data.shuffle true; the run's is
 // false"; empty: none.
@@ -83,12 +90,11 @@ std::string difference(const DataOrder& was, const DataOrder& now) {
                           const std::string& after) {
     return key + ' ' + before + "; the run's is " + after;
   };
-  if (was.kind != now.kind) {
-    return differs("data.kind", std::string(name_of(was.kind)), std::string(name_of(now.kind)));
-  }
-  if (was.sequence_length != now.sequence_length) {
-    return differs("data.sequence_length", std::to_string(was.sequence_length),
-                   std::to_string(now.sequence_length));
+  const auto before = keys_of(was);
+  const auto after = keys_of(now);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] == after[i]) continue;
+    return differs(before[i].first, before[i].second, after[i].second);
   }
   if (was.digest != now.digest) {
     return differs("training data of other contents (data.train, data.tokenizer), digest",
@@ -98,10 +104,7 @@ std::string difference(const DataOrder& was, const DataOrder& now) {
     return differs("evaluation.fraction such that the rows trained on are",
                    std::to_string(was.rows), std::to_string(now.rows));
   }
-  if (was.shuffle != now.shuffle) {
-    return differs("data.shuffle", text_of(was.shuffle), text_of(now.shuffle));
-  }
-  if (was.shuffle && was.seed != now.seed) {
+  if (was.data.shuffle && was.seed != now.seed) {
     return differs("train.seed", std::to_string(was.seed), std::to_string(now.seed));
   }
   return "";
@@ -147,12 +150,14 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world) {
     }
   }
   pause_start_up();
-  return {.kind = spec.data.kind,
-          .digest = world.agree("data_digest", digest),
-          .rows = rows,
-          .sequence_length = spec.data.sequence_length,
-          .shuffle = spec.data.shuffle,
-          .seed = spec.train.seed};
+  DataOrder order{.data = spec.data,
+                  .digest = world.agree("data_digest", digest),
+                  .rows = rows,
+                  .split_seed = spec.evaluation.split_seed,
+                  .seed = spec.train.seed};
+  order.data.train.clear();
+  order.data.tokenizer.clear();
+  return order;
 }
 
 Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,

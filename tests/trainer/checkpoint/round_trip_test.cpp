@@ -73,12 +73,11 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
   state.validation_loss = 0.1 + 0.2;
   state.best_validation_loss = 1.0 / 3;
   state.gradient_scaler = GradientScalerState{.scale = 65536, .steps_since_growth = 7};
-  state.data = DataOrder{.kind = DataKind::kChess,
-                         .digest = "0123",
-                         .rows = 90,
-                         .sequence_length = 7,
-                         .shuffle = true,
-                         .seed = 5};
+  DataSpec data;
+  data.sequence_length = 7;
+  data.format = ChatFormat::kLlama3;
+  data.prompt.with_input = "a \"b\"\n{input}";
+  state.data = DataOrder{.data = data, .digest = "0123", .rows = 90, .split_seed = 3, .seed = 5};
   const CheckpointDone done = writer.finish(state, std::nullopt);
 
   const TrainerState read = CheckpointReader(paths.checkpoint(12)).state();
