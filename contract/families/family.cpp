@@ -101,6 +101,37 @@ ModelConfig read_model_config(const HuggingFaceConfig& file) {
   return config;
 }
 
+const Preset* find_preset(std::string_view name) {
+  for (const ModelFamily& family : families()) {
+    const auto found = std::ranges::find(family.presets, name, &Preset::name);
+    if (found != family.presets.end()) return &*found;
+  }
+  return nullptr;
+}
+
+const char* model_config_documentation() {
+  static const std::string kText = [] {
+    std::string text =
+        "Architecture of a model with random weights from train.seed: keys, or the name of a "
+        "published one, which `preset` is beside keys that differ:";
+    const char* separator = " ";
+    for (const std::string& name : preset_names()) {
+      text += separator + name;
+      separator = ", ";
+    }
+    return text + '.';
+  }();
+  return kText.c_str();
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelFamily& family : families()) {
+    for (const Preset& preset : family.presets) names.emplace_back(preset.name);
+  }
+  return names;
+}
+
 bool takes_key(const ModelFamily& family, std::string_view key) {
   const auto owns = [&](const ModelFamily& any) {
     return std::ranges::find(any.own_keys, key) != any.own_keys.end();

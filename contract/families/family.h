@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,12 @@ enum class ModelStructure {
   kEncoderDecoder,  // see t5.h
 };
 
+// A published model: its config.json by a name.
+struct Preset {
+  std::string_view name;
+  ModelConfig config;
+};
+
 struct ModelFamily {
   std::string_view architecture;  // as config.json names it
   ModelStructure structure;
@@ -37,12 +44,17 @@ struct ModelFamily {
   std::vector<ModuleGroup> (*modules)(const ModelConfig& config);
   // Whether a checkpoint may hold this tensor although no module has it.
   bool (*may_be_left)(const ModelConfig& config, std::string_view tensor);
+  std::vector<Preset> presets{};
 };
 
 std::span<const ModelFamily> families();
 
 // Throws std::invalid_argument when there is no such family; the key allows only those there are.
 const ModelFamily& family_of(const ModelConfig& config);
+
+// Null when there is none of that name.
+const Preset* find_preset(std::string_view name);
+std::vector<std::string> preset_names();
 
 // Whether the family takes that key of ModelConfig: others keep their default.
 bool takes_key(const ModelFamily& family, std::string_view key);

@@ -26,6 +26,22 @@ std::vector<ModuleGroup> mistral_modules(const ModelConfig& config) {
   return decoder_modules(config, {});
 }
 
+std::vector<Preset> mistral_presets() {
+  ModelConfig v1{.architecture = "MistralForCausalLM",
+                 .num_hidden_layers = 32,
+                 .hidden_size = 4096,
+                 .intermediate_size = 14336,
+                 .num_attention_heads = 32,
+                 .num_key_value_heads = 8,
+                 .vocab_size = 32000,
+                 .max_position_embeddings = 32768};
+  ModelConfig v3 = v1;
+  v1.sliding_window = 4096;
+  v3.vocab_size = 32768;
+  v3.rope_theta = 1e6;
+  return {{"mistral-7b-v0.1", v1}, {"mistral-7b", v3}};
+}
+
 }  // namespace
 
 ModelFamily mistral_family() {
@@ -37,7 +53,8 @@ ModelFamily mistral_family() {
           .write_config = write_mistral,
           .check = check_decoder,
           .modules = mistral_modules,
-          .may_be_left = may_be_left_by_decoder};
+          .may_be_left = may_be_left_by_decoder,
+          .presets = mistral_presets()};
 }
 
 }  // namespace fsdp

@@ -12,6 +12,9 @@ namespace fsdp {
 // The architectures that can be trained, as text of which a key may hold one (see families()).
 Range known_architecture();
 
+// What model.config is, with the names of all presets.
+const char* model_config_documentation();
+
 enum class FeedForward { kRelu, kGatedGelu };
 constexpr auto enum_names(FeedForward) { return std::array{"relu"sv, "gated-gelu"sv}; }
 

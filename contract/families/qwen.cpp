@@ -51,6 +51,52 @@ std::vector<ModuleGroup> qwen3_modules(const ModelConfig& config) {
                                   .head_norms = true});
 }
 
+std::vector<Preset> qwen2_presets() {
+  const ModelConfig small{.architecture = "Qwen2ForCausalLM",
+                          .num_hidden_layers = 24,
+                          .hidden_size = 896,
+                          .intermediate_size = 4864,
+                          .num_attention_heads = 14,
+                          .num_key_value_heads = 2,
+                          .vocab_size = 151936,
+                          .rope_theta = 1e6,
+                          .rms_norm_eps = 1e-6,
+                          .tie_word_embeddings = true,
+                          .max_position_embeddings = 32768};
+  ModelConfig large = small;
+  large.num_hidden_layers = 28;
+  large.hidden_size = 3584;
+  large.intermediate_size = 18944;
+  large.num_attention_heads = 28;
+  large.num_key_value_heads = 4;
+  large.vocab_size = 152064;
+  large.tie_word_embeddings = false;
+  large.max_position_embeddings = 131072;
+  return {{"qwen2.5-0.5b", small}, {"qwen2.5-7b", large}};
+}
+
+std::vector<Preset> qwen3_presets() {
+  const ModelConfig small{.architecture = "Qwen3ForCausalLM",
+                          .num_hidden_layers = 28,
+                          .hidden_size = 1024,
+                          .intermediate_size = 3072,
+                          .num_attention_heads = 16,
+                          .num_key_value_heads = 8,
+                          .head_dim = 128,
+                          .vocab_size = 151936,
+                          .rope_theta = 1e6,
+                          .rms_norm_eps = 1e-6,
+                          .tie_word_embeddings = true,
+                          .max_position_embeddings = 40960};
+  ModelConfig large = small;
+  large.num_hidden_layers = 36;
+  large.hidden_size = 4096;
+  large.intermediate_size = 12288;
+  large.num_attention_heads = 32;
+  large.tie_word_embeddings = false;
+  return {{"qwen3-0.6b", small}, {"qwen3-8b", large}};
+}
+
 }  // namespace
 
 ModelFamily qwen2_family() {
@@ -62,7 +108,8 @@ ModelFamily qwen2_family() {
           .write_config = write_qwen2,
           .check = check_decoder,
           .modules = qwen2_modules,
-          .may_be_left = may_be_left_by_decoder};
+          .may_be_left = may_be_left_by_decoder,
+          .presets = qwen2_presets()};
 }
 
 ModelFamily qwen3_family() {
@@ -74,7 +121,8 @@ ModelFamily qwen3_family() {
           .write_config = write_qwen3,
           .check = check_decoder,
           .modules = qwen3_modules,
-          .may_be_left = may_be_left_by_decoder};
+          .may_be_left = may_be_left_by_decoder,
+          .presets = qwen3_presets()};
 }
 
 }  // namespace fsdp

@@ -187,6 +187,35 @@ bool may_be_left_by_t5(const ModelConfig& config, std::string_view tensor) {
          (config.tie_word_embeddings && tensor == "lm_head.weight");
 }
 
+ModelConfig sized(int64_t layers, int64_t hidden, int64_t intermediate, int64_t heads,
+                  int64_t head_width, FeedForward feed_forward) {
+  const bool is_version_1 = feed_forward == FeedForward::kRelu;
+  return {.architecture = "T5ForConditionalGeneration",
+          .num_hidden_layers = layers,
+          .hidden_size = hidden,
+          .intermediate_size = intermediate,
+          .num_attention_heads = heads,
+          .head_dim = head_width,
+          .vocab_size = 32128,
+          .rms_norm_eps = 1e-6,
+          .tie_word_embeddings = is_version_1,
+          .feed_forward_proj = feed_forward,
+          .dropout_rate = 0.1};
+}
+
+std::vector<Preset> t5_presets() {
+  constexpr FeedForward kPlain = FeedForward::kRelu;
+  constexpr FeedForward kGated = FeedForward::kGatedGelu;
+  return {{"t5-small", sized(6, 512, 2048, 8, 64, kPlain)},
+          {"t5-base", sized(12, 768, 3072, 12, 64, kPlain)},
+          {"t5-large", sized(24, 1024, 4096, 16, 64, kPlain)},
+          {"t5-3b", sized(24, 1024, 16384, 32, 128, kPlain)},
+          {"t5-11b", sized(24, 1024, 65536, 128, 128, kPlain)},
+          {"t5-v1.1-base", sized(12, 768, 2048, 12, 64, kGated)},
+          {"t5-v1.1-large", sized(24, 1024, 2816, 16, 64, kGated)},
+          {"t5-v1.1-xl", sized(24, 2048, 5120, 32, 64, kGated)}};
+}
+
 }  // namespace
 
 ModelFamily t5_family() {
@@ -199,7 +228,8 @@ ModelFamily t5_family() {
           .write_config = write_t5,
           .check = check_t5,
           .modules = t5_modules,
-          .may_be_left = may_be_left_by_t5};
+          .may_be_left = may_be_left_by_t5,
+          .presets = t5_presets()};
 }
 
 }  // namespace fsdp

@@ -20,8 +20,7 @@ struct ModelSpec {
           "Hugging Face folder (config.json and weights), or a model's name on a hub, "
           "organization/name; excludes config.",
           path_or(HubNames::kModel));
-    visit("config", self.config, "Architecture of a model with random weights from train.seed.",
-          any_value());
+    visit("config", self.config, model_config_documentation(), any_value());
   }
 };
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "contract/families/family.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {
+
+constexpr std::string_view kModelConfig = "model.config";
+constexpr std::string_view kPreset = "model.config.preset";
 
 [[noreturn]] void refuse_unknown(const YamlEntry& entry) {
   throw ConfigError(entry.key_place(), entry.path, "unknown key" + allowed_instead_of(entry.path));
@@ -29,7 +33,27 @@ void Overrides::read_map(const YAML::Node& map, const YamlOrigin& origin, const 
   for (const YamlEntry& entry : entries(map, origin, prefix, place)) read_entry(entry);
 }
 
+void Overrides::read_preset(const YamlEntry& entry) {
+  const Preset* preset = entry.value.IsScalar() ? find_preset(entry.value.Scalar()) : nullptr;
+  if (!preset) refuse_name(entry, preset_names());
+  RunSpec whole;
+  whole.model.config = preset->config;
+  std::vector<const void*> members;
+  visit_values(whole,
+               [&](size_t, const auto& member, const Range&) { members.push_back(&member); });
+  visit_values(values_, [&]<typename T>(size_t key, T& member, const Range&) {
+    const auto given = std::ranges::find(given_, key, &Given::key);
+    if (!is_at_or_below(run_spec_keys()[key], kModelConfig) || given != given_.end()) return;
+    member = *static_cast<const T*>(members[key]);
+    changed_[key] = true;
+    given_.push_back({.key = key, .place = entry.value_place(), .is_of_preset = true});
+  });
+  if (!is_complete_) settle_alternatives(entry);
+}
+
 void Overrides::read_entry(const YamlEntry& entry) {
+  const bool is_short = entry.path == kModelConfig && entry.value.IsScalar();
+  if (is_short || entry.path == kPreset) return read_preset(entry);
   if (const auto section = run_spec_names().sections.find(entry.path);
       section != run_spec_names().sections.end()) {
     const auto short_form = run_spec_names().short_forms.find(entry.path);
@@ -43,12 +67,12 @@ void Overrides::read_entry(const YamlEntry& entry) {
   }
   const auto key = run_spec_names().numbers.find(entry.path);
   if (key == run_spec_names().numbers.end()) refuse_unknown(entry);
-  for (const Given& given : given_) {
-    if (given.key == key->second) {
-      throw ConfigError(entry.key_place(), entry.path,
-                        "duplicate key; first given at " + given.place);
-    }
+  const auto earlier = std::ranges::find(given_, key->second, &Given::key);
+  if (earlier != given_.end() && !earlier->is_of_preset) {
+    throw ConfigError(entry.key_place(), entry.path,
+                      "duplicate key; first given at " + earlier->place);
   }
+  if (earlier != given_.end()) given_.erase(earlier);
   read_value_of(key->second, entry);
 }
 
@@ -60,7 +84,7 @@ void Overrides::read_value_of(size_t key, const YamlEntry& entry) {
     is_cleared = read_plain_value_of(key, entry);
   }
   changed_[key] = true;
-  given_.push_back({key, entry.value_place(), is_cleared});
+  given_.push_back({.key = key, .place = entry.value_place(), .is_cleared = is_cleared});
   if (!is_cleared && !is_complete_) settle_alternatives(entry);
 }
 

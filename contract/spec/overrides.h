@@ -23,7 +23,9 @@ struct DerivedValue {
 // One layer of overrides: read from YAML and checked once, then applied to any number of RunSpecs.
 //
 // Keys are nested ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed; null clears an
-// optional, and a value with a reference (${strategy.ranks} * 2) is an expression. Some keys are
+// optional, and a value with a reference (${strategy.ranks} * 2) is an expression. model.config may
+// be the name of a preset, or have one under `preset`: it gives every key of model.config that the
+// layer does not give itself. Some keys are
 // alternatives: batch.total and batch.gradient_accumulation_steps, train.steps and train.epochs,
 // model.source and model.config. A layer that gives one clears the other when it came from an
 // earlier layer, but that model.config never clears model.source.
@@ -56,12 +58,15 @@ class Overrides {
   struct Given {
     size_t key;
     std::string place;
-    bool is_cleared;  // by null
+    bool is_cleared = false;  // by null
+    bool is_of_preset = false;
   };
 
   void read_map(const YAML::Node& map, const YamlOrigin& origin, const std::string& prefix,
                 const std::string& place);
   void read_entry(const YamlEntry& entry);
+  // model.config's keys become those of the preset that `entry` names; others of the layer stay.
+  void read_preset(const YamlEntry& entry);
   void read_value_of(size_t key, const YamlEntry& entry);
   // Returns whether the value is null.
   bool read_plain_value_of(size_t key, const YamlEntry& entry);
