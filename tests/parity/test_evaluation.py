@@ -116,16 +116,24 @@ def test_a_part_of_the_training_set_is_held_out(trainer, checkpoints, tokens, tm
 
 @pytest.fixture
 def poison(checkpoints, tokens, tmp_path):
-    """A model whose embedding of token 0 is infinite, and tokens that have it in step 4 only."""
+    """A model of finite weights that gives token 0 a probability of 0 everywhere, and tokens that have
+    it in step 4 only: the first feature is large in every embedding, and the head's row of token 0
+    makes minus infinity of it."""
     folder = copy_with_changed_tensor(
         checkpoints["plain"],
-        tmp_path / "model",
+        tmp_path / "embeddings",
         "model.embed_tokens.weight",
-        lambda embeddings: embeddings[0].fill_(float("inf")),
+        lambda embeddings: embeddings[:, 0].fill_(20),
+    )
+    folder = copy_with_changed_tensor(
+        folder,
+        tmp_path / "model",
+        "lm_head.weight",
+        lambda head: head[0].copy_(torch.nn.functional.one_hot(torch.tensor(0), head.shape[1]) * -3e38),
     )
     rows = numpy.load(tokens)
     rows[rows == 0] = 1
-    rows[3 * TOTAL_BATCH, 0] = 0
+    rows[3 * TOTAL_BATCH, 5] = 0
     file = tmp_path / "tokens.npy"
     numpy.save(file, rows)
     return folder, file
