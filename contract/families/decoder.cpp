@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "contract/families/family.h"
+#include "contract/families/parameter_specs.h"
 #include "contract/text/config_error.h"
 #include "contract/text/numbers.h"
 
@@ -39,20 +40,6 @@ void check_rope(const RopeScaling& rope) {
   }
 }
 
-ParameterSpec weight_spec(const ModelConfig& config, std::string name,
-                          std::vector<NamedTensor> tensors) {
-  return {.name = std::move(name),
-          .tensors = std::move(tensors),
-          .standard_deviation = config.initializer_range};
-}
-
-ParameterSpec norm_spec(std::string name, std::string tensor, int64_t width) {
-  return {.name = std::move(name),
-          .tensors = {{std::move(tensor), {width}}},
-          .initialization = Initialization::kOnes,
-          .role = ParameterRole::kNorm};
-}
-
 // The bias of a weight: what stands in its tensors' names before ".weight", and their rows.
 ParameterSpec bias_spec(const ParameterSpec& weight) {
   ParameterSpec bias{.name = weight.name + "_bias",
@@ -69,8 +56,8 @@ ParameterSpec bias_spec(const ParameterSpec& weight) {
 ModuleSpec embedding_module(const ModelConfig& config) {
   return {.name = "model.embed_tokens",
           .parameters = {weight_spec(
-              config, "weight",
-              {{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}})}};
+              "weight", {{"model.embed_tokens.weight", {config.vocab_size, config.hidden_size}}},
+              config.initializer_range)}};
 }
 
 ModuleSpec block_module(const ModelConfig& config, const DecoderTraits& traits, int64_t layer) {
@@ -83,28 +70,32 @@ ModuleSpec block_module(const ModelConfig& config, const DecoderTraits& traits, 
   const std::string attention = name + ".self_attn.";
   const std::string mlp = name + ".mlp.";
   ModuleSpec block{.name = name, .is_block = true};
+  const double deviation = config.initializer_range;
   const auto add = [&](ParameterSpec weight, bool has_bias = false) {
     block.parameters.push_back(std::move(weight));
     if (has_bias) block.parameters.push_back(bias_spec(block.parameters.back()));
   };
   add(norm_spec("attention_norm", name + ".input_layernorm.weight", hidden));
-  add(weight_spec(config, "query_key_value",
+  add(weight_spec("query_key_value",
                   {{attention + "q_proj.weight", {query, hidden}},
                    {attention + "k_proj.weight", {key_value, hidden}},
-                   {attention + "v_proj.weight", {key_value, hidden}}}),
+                   {attention + "v_proj.weight", {key_value, hidden}}},
+                  deviation),
       traits.query_key_value_bias);
   if (traits.head_norms) {
     add(norm_spec("query_norm", attention + "q_norm.weight", width));
     add(norm_spec("key_norm", attention + "k_norm.weight", width));
   }
-  add(weight_spec(config, "attention_output", {{attention + "o_proj.weight", {hidden, query}}}),
+  add(weight_spec("attention_output", {{attention + "o_proj.weight", {hidden, query}}}, deviation),
       traits.attention_output_bias);
   add(norm_spec("mlp_norm", name + ".post_attention_layernorm.weight", hidden));
   add(weight_spec(
-          config, "gate_up",
-          {{mlp + "gate_proj.weight", {inner, hidden}}, {mlp + "up_proj.weight", {inner, hidden}}}),
+          "gate_up",
+          {{mlp + "gate_proj.weight", {inner, hidden}}, {mlp + "up_proj.weight", {inner, hidden}}},
+          deviation),
       traits.mlp_bias);
-  add(weight_spec(config, "down", {{mlp + "down_proj.weight", {hidden, inner}}}), traits.mlp_bias);
+  add(weight_spec("down", {{mlp + "down_proj.weight", {hidden, inner}}}, deviation),
+      traits.mlp_bias);
   return block;
 }
 
@@ -112,8 +103,9 @@ ModuleSpec head_module(const ModelConfig& config) {
   ModuleSpec module{.name = "lm_head",
                     .parameters = {norm_spec("norm", "model.norm.weight", config.hidden_size)}};
   if (!config.tie_word_embeddings) {
-    module.parameters.push_back(weight_spec(
-        config, "weight", {{"lm_head.weight", {config.vocab_size, config.hidden_size}}}));
+    module.parameters.push_back(
+        weight_spec("weight", {{"lm_head.weight", {config.vocab_size, config.hidden_size}}},
+                    config.initializer_range));
   }
   return module;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "contract/families/parameter_specs.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -73,21 +74,7 @@ void check_t5(const ModelConfig& config) {
   }
 }
 
-// Random weights as T5PreTrainedModel draws them, of that standard deviation.
-ParameterSpec weight_spec(std::string name, std::vector<NamedTensor> tensors,
-                          double standard_deviation) {
-  return {.name = std::move(name),
-          .tensors = std::move(tensors),
-          .standard_deviation = standard_deviation};
-}
-
-ParameterSpec norm_spec(const ModelConfig& config, std::string name, std::string module) {
-  return {.name = std::move(name),
-          .tensors = {{std::move(module) + ".weight", {config.hidden_size}}},
-          .initialization = Initialization::kOnes,
-          .role = ParameterRole::kNorm};
-}
-
+// Of random weights T5PreTrainedModel draws most with the inverse root of a width.
 double inverse_root(double size) { return 1 / std::sqrt(size); }
 
 // `prefix`: of the parameters' names. `layer`: the layer's name in the checkpoint.
@@ -99,7 +86,7 @@ void add_attention(ModuleSpec& block, const ModelConfig& config, const std::stri
   const std::string name = layer + '.' + attention + '.';
   const std::string norm = prefix.empty() ? "attention_norm" : prefix + "norm";
   const std::string output = prefix.empty() ? "attention_output" : prefix + "output";
-  block.parameters.push_back(norm_spec(config, norm, layer + ".layer_norm"));
+  block.parameters.push_back(norm_spec(norm, layer + ".layer_norm.weight", hidden));
   block.parameters.push_back(weight_spec(prefix + "query", {{name + "q.weight", {inner, hidden}}},
                                          inverse_root(width * config.head_width())));
   block.parameters.push_back(
@@ -117,7 +104,7 @@ void add_feed_forward(ModuleSpec& block, const ModelConfig& config, const std::s
   const bool is_gated = config.feed_forward_proj == FeedForward::kGatedGelu;
   std::vector<NamedTensor> wi{{name + (is_gated ? "wi_0.weight" : "wi.weight"), {inner, hidden}}};
   if (is_gated) wi.push_back({name + "wi_1.weight", {inner, hidden}});
-  block.parameters.push_back(norm_spec(config, "mlp_norm", layer + ".layer_norm"));
+  block.parameters.push_back(norm_spec("mlp_norm", layer + ".layer_norm.weight", hidden));
   block.parameters.push_back(weight_spec("wi", std::move(wi), inverse_root(hidden)));
   block.parameters.push_back(
       weight_spec("wo", {{name + "wo.weight", {hidden, inner}}}, inverse_root(inner)));
@@ -153,8 +140,9 @@ void add_blocks(std::vector<ModuleGroup>& groups, const ModelConfig& config,
 }
 
 ModuleSpec t5_head(const ModelConfig& config) {
-  ModuleSpec module{.name = "lm_head",
-                    .parameters = {norm_spec(config, "norm", "decoder.final_layer_norm")}};
+  ModuleSpec module{
+      .name = "lm_head",
+      .parameters = {norm_spec("norm", "decoder.final_layer_norm.weight", config.hidden_size)}};
   if (!config.tie_word_embeddings) {
     module.parameters.push_back(
         weight_spec("weight", {{"lm_head.weight", {config.vocab_size, config.hidden_size}}}, 1));
@@ -171,8 +159,9 @@ std::vector<ModuleGroup> t5_modules(const ModelConfig& config) {
   }}};
   add_blocks(groups, config, "encoder", config.num_hidden_layers);
   groups.push_back({.module = [=](int64_t) {
-    return ModuleSpec{.name = "encoder.final_layer_norm",
-                      .parameters = {norm_spec(config, "weight", "encoder.final_layer_norm")}};
+    return ModuleSpec{
+        .name = "encoder.final_layer_norm",
+        .parameters = {norm_spec("weight", "encoder.final_layer_norm.weight", config.hidden_size)}};
   }});
   add_blocks(groups, config, "decoder",
              config.num_decoder_layers.value_or(config.num_hidden_layers));

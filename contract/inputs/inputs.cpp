@@ -152,7 +152,8 @@ void check_pairs(const DataSpec& data, const ModelConfig& config) {
   }
 }
 
-void check_model_inputs(const RunSpec& spec) {
+// Returns the model's architecture.
+ModelConfig check_model_inputs(const RunSpec& spec) {
   require_fetched(spec);
   const ModelConfig config = model_config(spec);
   if (const path& source = spec.model.source; !source.empty()) {
@@ -173,18 +174,16 @@ void check_model_inputs(const RunSpec& spec) {
                       "is not a checkpoint: it has no trainer.json; give a folder such as "
                       "<run>/checkpoints/step-100, or auto");
   }
+  return config;
 }
 
 }  // namespace
 
-void check_inputs(const RunSpec& spec) {
-  check_model_inputs(spec);
-  check_data(spec, model_config(spec).vocab_size);
-}
+void check_inputs(const RunSpec& spec) { check_data(spec, check_model_inputs(spec).vocab_size); }
 
 void check_inputs_of_rank(const RunSpec& spec) {
-  check_model_inputs(spec);
-  if (!needs_tokenizer(spec.data.kind)) check_data(spec, model_config(spec).vocab_size);
+  const ModelConfig config = check_model_inputs(spec);
+  if (!needs_tokenizer(spec.data.kind)) check_data(spec, config.vocab_size);
 }
 
 }  // namespace fsdp
