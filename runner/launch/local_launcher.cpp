@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <random>
 #include <ranges>
+#include <stdexcept>
 #include <system_error>
 
 #include "contract/text/config_error.h"
@@ -19,24 +21,34 @@
 namespace fsdp {
 namespace {
 
-// A TCP port that nobody listens on now.
-int free_port() {
+bool is_free(int port) {
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot look for a free port");
+  }
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool found =
-      descriptor >= 0 &&
-      bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  const int error_number = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!found) {
-    throw std::system_error(error_number, std::generic_category(),
-                            "cannot find a free port on 127.0.0.1");
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const bool bound =
+      bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(descriptor);
+  return bound;
+}
+
+// A TCP port that nobody listens on now. Below those that Linux gives to outgoing connections, one
+// of which would otherwise have it by the time that rank 0 listens.
+int free_port() {
+  constexpr int kFirstPort = 20000;
+  constexpr int kLastPort = 29999;
+  constexpr int kTries = 1000;
+  std::random_device source;
+  std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);
+  for (int i = 0; i < kTries; ++i) {
+    if (const int port = ports(source); is_free(port)) return port;
   }
-  return ntohs(address.sin_port);
+  throw std::runtime_error(
+      fmt::format("found no free port from {} to {} on this host", kFirstPort, kLastPort));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 
@@ -100,17 +101,21 @@ bool nobody_left_in(const Workplace& workplace) {
 }
 
 std::string free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool found =
-      bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(descriptor);
-  if (!found) throw std::runtime_error("no free port");
-  return std::to_string(ntohs(address.sin_port));
+  constexpr int kFirstPort = 10000;
+  constexpr int kLastPort = 19999;  // above are those of jobs and of outgoing connections
+  std::random_device source;
+  while (true) {
+    const int port = std::uniform_int_distribution<int>(kFirstPort, kLastPort)(source);
+    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool found =
+        bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(descriptor);
+    if (found) return std::to_string(port);
+  }
 }
 
 void write_tokens(const std::filesystem::path& file, int rows, int columns, int token) {

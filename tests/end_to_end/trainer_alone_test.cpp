@@ -46,7 +46,7 @@ Variables as_srun(int rank, int ranks, const std::string& port) {
   return {
       {"SLURM_PROCID", std::to_string(rank)},  {"SLURM_LOCALID", std::to_string(rank)},
       {"SLURM_NTASKS", std::to_string(ranks)}, {"SLURM_STEP_TASKS_PER_NODE", std::to_string(ranks)},
-      {"SLURM_STEP_NODELIST", "localhost"},    {"MASTER_PORT", port}};
+      {"SLURM_STEP_NODELIST", "localhost"},    {"SLURM_JOB_ID", port}};
 }
 
 std::vector<StepDone> steps_in(const std::filesystem::path& events_file) {

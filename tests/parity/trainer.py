@@ -5,6 +5,7 @@ pytorch_trainer.py)."""
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -33,9 +34,15 @@ class TrainerRun:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Below the ports of jobs and of outgoing connections, one of which could take it."""
+    while True:
+        port = random.randint(10000, 19999)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("", port))
+                return port
+            except OSError:
+                continue
 
 
 def rank_environment(rank: int, ranks: int, port: int, threads: int = 1) -> dict[str, str]:

@@ -81,9 +81,9 @@ def user_name():
 
 
 def free_ports(count):
-    """Neighbours, below those that the kernel gives to connections."""
+    """Neighbours, below those at which ranks of jobs meet."""
     while True:
-        first = random.randrange(10000, 32000)
+        first = random.randrange(10000, 19900)
         try:
             for port in range(first, first + count):
                 with socket.socket() as taken:

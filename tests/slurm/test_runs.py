@@ -1,4 +1,7 @@
 """Runs that nothing disturbs: both modes, nodes, arrays, names; their losses and their rows."""
+import re
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,20 @@ def test_four_ranks_on_two_nodes_have_the_losses_of_four_ranks_here(cluster, wor
     assert work.losses() == work.local_losses()
     [launched] = work.records("launch.json")
     assert launched["node_list"] == "n[1-2]"
+
+
+def test_a_job_meets_although_another_program_has_its_port(cluster, workplace):
+    settings = cluster.call("scontrol", "show", "config").stdout
+    job = int(re.search(r"NEXT_JOB_ID\s*=\s*(\d+)", settings).group(1))
+    work = workplace(cluster, experiment(
+        ["{name: DDP, strategy: {kind: ddp, ranks: 2}}"], f"{TINY}, train.steps: 2"))
+    with ExitStack() as taken:
+        for step in range(2):
+            port = 20000 + (job * 101 + step) % 10000
+            taken.enter_context(socket.create_server(("", port)))
+        ended = work.call(*work.with_trainer())
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == {"DDP": ["finished"]}
 
 
 @modes

@@ -209,19 +209,32 @@ int slurm_local_world_size(const Variables& variables, const WorldEnvironment& w
       .value_or(world.world_size);
 }
 
-WorldEnvironment from_srun(const Variables& variables, const NodeAddress& address_of_node) {
+// Where the ranks of this step meet, if MASTER_PORT does not say so.
+void choose_ports(const Variables& variables, WorldEnvironment& world) {
   constexpr int kFirstPort = 20000;  // below the ports that Linux gives to outgoing connections
   constexpr int kPorts = 10000;
+  constexpr int kPortsTried = 4;
+  constexpr int kNextPort = 2503;
+  // Jobs that share a node have ids, and steps of one job have numbers, that are near each other.
+  constexpr int64_t kStepsApart = 101;
+  const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max());
+  if (!job || variables.has("MASTER_PORT")) return;
+  // Not a number for batch scripts and the like, which are no steps of srun.
+  const int step = to_integer(variables.text("SLURM_STEP_ID").value_or("")).value_or(0);
+  const auto port = [&](int which) {
+    return kFirstPort + static_cast<int>((*job * kStepsApart + step + which * kNextPort) % kPorts);
+  };
+  world.master_port = port(0);
+  for (int next = 1; next < kPortsTried; ++next) world.next_ports.push_back(port(next));
+  world.start_name = variables.text("SLURM_CLUSTER_NAME").value_or("") + "/" +
+                     std::to_string(*job) + "." + std::to_string(step);
+}
+
+WorldEnvironment from_srun(const Variables& variables, const NodeAddress& address_of_node) {
   WorldEnvironment world =
       read_ranks(variables, {kSlurmRank, kSlurmSize, "SLURM_LOCALID", nullptr});
   world.local_world_size = slurm_local_world_size(variables, world);
-  // Jobs that share a node have ids, and steps of one job have numbers, that are near each other.
-  constexpr int64_t kStepsApart = 101;
-  if (const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max())) {
-    // Not a number for batch scripts and the like, which are no steps of srun.
-    const int64_t step = to_integer(variables.text("SLURM_STEP_ID").value_or("")).value_or(0);
-    world.master_port = kFirstPort + static_cast<int>((*job * kStepsApart + step) % kPorts);
-  }
+  choose_ports(variables, world);
   if (!world.single_host() && !variables.has("MASTER_ADDR")) {
     world.master_address = address_of_node(first_node(variables));
   }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 // Which process of how many this one is, from the environment its launcher set.
 namespace fsdp {
@@ -16,6 +17,10 @@ struct WorldEnvironment {
   int master_port = 29500;
   // Not empty: the launcher serves the store itself, and this start's keys go under the prefix.
   std::string store_prefix{};
+  // Not empty: nobody chose master_port, so another program may have it, and rank 0 goes on to the
+  // first of these that is free; this name tells the others that it is their own rank 0.
+  std::string start_name{};
+  std::vector<int> next_ports{};
 
   bool single_host() const { return local_world_size == world_size; }
   bool operator==(const WorldEnvironment&) const = default;

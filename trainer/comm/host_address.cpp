@@ -14,33 +14,12 @@
 #include <stdexcept>
 #include <vector>
 
+#include "trainer/comm/socket_address.h"
+
 namespace fsdp {
 namespace {
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-// Empty where it does not resolve.
-std::vector<SocketAddress> resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  std::vector<SocketAddress> addresses;
-  const char* any_port = "9";
-  if (getaddrinfo(host.c_str(), any_port, &hints, &found) != 0) return addresses;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    SocketAddress& address = addresses.emplace_back();
-    std::copy_n(reinterpret_cast<const char*>(one->ai_addr), one->ai_addrlen,
-                reinterpret_cast<char*>(&address.storage));
-    address.size = one->ai_addrlen;
-  }
-  freeaddrinfo(found);
-  return addresses;
-}
+constexpr int kAnyPort = 9;
 
 std::string numeric(SocketAddress& address) {
   std::array<char, NI_MAXHOST> text{};
@@ -54,7 +33,7 @@ bool is_loopback(SocketAddress& address) {
 }
 
 bool resolves_beyond_loopback(const std::string& host) {
-  std::vector<SocketAddress> addresses = resolve(host);
+  std::vector<SocketAddress> addresses = resolve(host, kAnyPort);
   return std::any_of(addresses.begin(), addresses.end(),
                      [](SocketAddress& address) { return !is_loopback(address); });
 }
@@ -89,7 +68,7 @@ std::string address_of_slurm_node(const std::string& node) {
 }
 
 std::string local_address_towards(const std::string& host) {
-  for (SocketAddress& address : resolve(host)) {
+  for (SocketAddress& address : resolve(host, kAnyPort)) {
     const int descriptor = socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) continue;
     SocketAddress own;

@@ -3,12 +3,11 @@
 #include <csignal>
 #include <map>
 #include <numeric>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "contract/text/config_error.h"
 #include "trainer/comm/backends.h"
 #include "trainer/comm/exchange_group.h"
+#include "trainer/comm/rendezvous.h"
 
 namespace fsdp {
 namespace {
@@ -43,18 +42,6 @@ class SingleRankGroup : public ProcessGroup {
 
   std::map<std::string, std::string> left_;
 };
-
-c10::intrusive_ptr<c10d::Store> rendezvous(const WorldEnvironment& world,
-                                           std::chrono::milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(world.master_port);
-  options.isServer = world.rank == 0 && world.store_prefix.empty();
-  options.numWorkers = world.world_size;
-  options.timeout = timeout;
-  auto store = c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
-  if (world.store_prefix.empty()) return store;
-  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
-}
 
 // After the watchdog, whose clock for an operation on a device starts later.
 std::chrono::milliseconds transport_timeout(const ProcessGroupOptions& options) {
@@ -97,7 +84,7 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
   }
   // A write to a peer that is gone should fail, not end this process.
   std::signal(SIGPIPE, SIG_IGN);
-  const std::string place = world.master_address + ":" + std::to_string(world.master_port);
+  const std::string place = meeting_place(world);
   const std::string remedy =
       "; check that every rank was started within communication.rendezvous_timeout_s of the "
       "others, and that this host reaches that address; else set MASTER_ADDR and MASTER_PORT to "
@@ -109,7 +96,7 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
     Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout,
                       ", or never came to " + place + remedy);
     const auto watched = watchdog.watch(membership.describe("rendezvous", kNoUnit));
-    membership.store = rendezvous(world, options.rendezvous_timeout);
+    membership.store = meet_at_store(world, options.rendezvous_timeout);
     membership.store->setTimeout(membership.transport_timeout);
 #ifdef FSDP_CUDA
     if (cuda) return make_nccl_group(std::move(membership), device);

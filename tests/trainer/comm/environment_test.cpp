@@ -98,13 +98,18 @@ TEST_CASE("torchrun's variables, half set or malformed") {
 }
 
 TEST_CASE("srun's variables") {
-  CHECK(read(kSrun) == WorldEnvironment{6, 7, 0, 1, "address of n01", 24242});
+  CHECK(read(kSrun) ==
+        WorldEnvironment{
+            6, 7, 0, 1, "address of n01", 24242, "", "/1230042.0", {26745, 29248, 21751}});
+  CHECK(read(with(kSrun, {{"SLURM_CLUSTER_NAME", "alps"}})).start_name == "alps/1230042.0");
   CHECK(read(with(kSrun, {{"SLURM_PROCID", "4"}, {"SLURM_NODEID", "2"}})).local_world_size == 2);
   // The step's hosts outrank the job's; the user's own master outranks both.
   CHECK(read(with(kSrun, {{"SLURM_STEP_NODELIST", "n02"}})).master_address == "address of n02");
   const Variables own = with(kSrun, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "99"}});
   CHECK(read(own).master_address == "head");
   CHECK(read(own).master_port == 99);
+  CHECK(read(own).start_name.empty());
+  CHECK(read(own).next_ports.empty());
 }
 
 TEST_CASE("ranks of srun on one node need no name of it") {

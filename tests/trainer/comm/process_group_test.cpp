@@ -6,13 +6,42 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <future>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "contract/text/config_error.h"
+#include "trainer/comm/sign_post.h"
 
 using namespace fsdp;
 
+using Catch::Matchers::Contains;
+
 constexpr int kNobodyListens = 1;
+
+namespace {
+
+// Accepts connections and says nothing.
+struct Listener {
+  Listener() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(bind(descriptor, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(listen(descriptor, 1) == 0);
+    REQUIRE(getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port = ntohs(address.sin_port);
+  }
+  ~Listener() { close(descriptor); }
+  Listener(const Listener&) = delete;
+
+  int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int port = 0;
+};
+
+int free_port() { return Listener().port; }
+
+}  // namespace
 
 TEST_CASE("a single rank communicates with nobody") {
   const auto group = make_process_group({}, at::kCPU);
@@ -43,33 +72,50 @@ TEST_CASE("ranks that hang while they meet are an error in time") {
   ProcessGroupOptions options;
   options.rendezvous_timeout = std::chrono::milliseconds(200);
   // Rank 0 accepts and never answers.
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(listen(listener, 1) == 0);
-  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  const WorldEnvironment at_silent_port{1, 2, 1, 2, "127.0.0.1", ntohs(address.sin_port)};
+  const Listener listener;
+  const WorldEnvironment at_silent_port{1, 2, 1, 2, "127.0.0.1", listener.port};
   std::string reason;
   options.on_timeout = [&](const std::string& text) {
     reason = text;
-    shutdown(listener, SHUT_RDWR);  // so that this process need not end
-    close(listener);
+    shutdown(listener.descriptor, SHUT_RDWR);  // so that this process need not end
   };
   CHECK_THROWS_AS(make_process_group(at_silent_port, at::kCPU, options), CommunicationError);
   CHECK_THAT(reason, Catch::StartsWith("rendezvous on rank 1 of 2 took longer than 0.4 s"));
-  CHECK_THAT(reason, Catch::Contains("never came to 127.0.0.1:") && Catch::Contains("MASTER_ADDR"));
+  CHECK_THAT(reason, Contains("never came to 127.0.0.1:") && Contains("MASTER_ADDR"));
   options.on_timeout = nullptr;
 
   // A rank that reaches the store and then does not connect.
   c10d::TCPStoreOptions store_options;
+  store_options.port = 0;
   store_options.isServer = true;
   const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", store_options);
   WorldEnvironment served{0, 2, 0, 2, "127.0.0.1", store->getPort()};
   served.store_prefix = "test";
   CHECK_THROWS_AS(make_process_group(served, at::kCPU, options), CommunicationError);
+}
+
+TEST_CASE("a job whose port another program has took the run with it") {
+  const Listener silent;
+  const int other_port = free_port();
+  const SignPost other_start({other_port}, "fsdp-train start alps/6.0 meets at port 1");
+  WorldEnvironment world{0, 2, 0, 2, "127.0.0.1", silent.port, "", "alps/7.0", {other_port}};
+  ProcessGroupOptions options;
+  options.rendezvous_timeout = std::chrono::seconds(2);
+  CHECK_THROWS_WITH(make_process_group(world, at::kCPU, options),
+                    Contains("or " + std::to_string(other_port)) && Contains("in use"));
+  world.rank = world.local_rank = 1;
+  CHECK_THROWS_WITH(make_process_group(world, at::kCPU, options),
+                    Contains("rank 0 of this start listens at none of these ports"));
+
+  options.rendezvous_timeout = std::chrono::minutes(1);
+  world.next_ports.push_back(free_port());
+  auto rank_1 = std::async(std::launch::async, [world, options] {
+    return make_process_group(world, at::kCPU, options)->agree("key", "of rank 1");
+  });
+  world.rank = world.local_rank = 0;
+  const auto group = make_process_group(world, at::kCPU, options);
+  CHECK(group->agree("key", "of rank 0") == "of rank 0");
+  CHECK(rank_1.get() == "of rank 0");
 }
 
 #ifndef FSDP_CUDA

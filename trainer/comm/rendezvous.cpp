@@ -1,0 +1,97 @@
+#include "trainer/comm/rendezvous.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+#include "trainer/comm/sign_post.h"
+
+namespace fsdp {
+namespace {
+
+using std::chrono::milliseconds;
+
+using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
+
+c10d::TCPStoreOptions store_options(const WorldEnvironment& world, int port, milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(port);
+  options.isServer = world.rank == 0 && world.store_prefix.empty();
+  options.numWorkers = world.world_size;
+  options.timeout = timeout;
+  return options;
+}
+
+StorePointer store_at(const WorldEnvironment& world, const c10d::TCPStoreOptions& options) {
+  return c10::make_intrusive<c10d::TCPStore>(world.master_address, options);
+}
+
+std::vector<int> ports(const WorldEnvironment& world) {
+  std::vector<int> all{world.master_port};
+  all.insert(all.end(), world.next_ports.begin(), world.next_ports.end());
+  return all;
+}
+
+// What rank 0 tells of a start, before the port of its store.
+std::string sign(const WorldEnvironment& world) {
+  return "fsdp-train start " + world.start_name + " meets at port ";
+}
+
+StorePointer serve_behind_sign(const WorldEnvironment& world, milliseconds timeout) {
+  constexpr int kAnyFreePort = 0;
+  c10d::TCPStoreOptions options = store_options(world, kAnyFreePort, timeout);
+  options.waitWorkers = false;
+  StorePointer store = store_at(world, options);
+  const SignPost sign_post(ports(world), sign(world) + std::to_string(store->getPort()));
+  store->waitForWorkers();
+  return store;
+}
+
+// Nullopt where another program listens, another start's rank 0, or nobody yet.
+std::optional<int> port_on_sign(const WorldEnvironment& world, int sign_port) {
+  const std::string line = read_sign(world.master_address, sign_port);
+  const std::string expected = sign(world);
+  if (!line.starts_with(expected)) return std::nullopt;
+  int port = 0;
+  std::from_chars(line.data() + expected.size(), line.data() + line.size(), port);
+  return port;
+}
+
+int find_sign(const WorldEnvironment& world, milliseconds timeout) {
+  constexpr milliseconds kFirstPause = std::chrono::milliseconds(20);
+  constexpr milliseconds kLongestPause = std::chrono::seconds(1);
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    for (const int sign_port : ports(world)) {
+      if (const auto port = port_on_sign(world, sign_port)) return *port;
+    }
+    if (std::chrono::steady_clock::now() + pause > deadline) {
+      throw std::runtime_error("rank 0 of this start listens at none of these ports");
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, milliseconds timeout) {
+  const bool has_signs = !world.start_name.empty();
+  if (has_signs && world.rank == 0) return serve_behind_sign(world, timeout);
+  const int port = has_signs ? find_sign(world, timeout) : world.master_port;
+  StorePointer store = store_at(world, store_options(world, port, timeout));
+  if (world.store_prefix.empty()) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
+}
+
+std::string meeting_place(const WorldEnvironment& world) {
+  std::string place = world.master_address + ":" + std::to_string(world.master_port);
+  for (const int port : world.next_ports) place += " or " + std::to_string(port);
+  return place;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "trainer/comm/environment.h"
+
+namespace fsdp {
+
+// The store through which the ranks of one start find each other, once all of them have come to it.
+// Rank 0 serves it, but for a start whose launcher does. Throws std::exception when that takes
+// longer than `timeout`.
+c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world,
+                                              std::chrono::milliseconds timeout);
+
+// Where that is, for a message: address and port or ports.
+std::string meeting_place(const WorldEnvironment& world);
+
+}  // namespace fsdp
