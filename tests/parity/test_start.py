@@ -85,7 +85,8 @@ def largest_rss_anon(processes: list, folder: Path) -> int:
     return largest
 
 
-def test_no_rank_holds_more_than_its_part_and_a_unit(trainer, tokens, tmp_path):
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_no_rank_holds_more_than_its_part_and_a_unit(trainer, optimizer, tokens, tmp_path):
     config = PLAIN_CONFIG | dict(
         vocab_size=16000,
         hidden_size=1024,
@@ -98,7 +99,7 @@ def test_no_rank_holds_more_than_its_part_and_a_unit(trainer, tokens, tmp_path):
     weights = write_zeros(config, tmp_path / "model")
     embedding = config["vocab_size"] * config["hidden_size"]
     case = Case("fsdp", ranks=ranks)
-    spec = case.spec(tmp_path / "model", tokens, optimizer={"kind": "sgd"})
+    spec = case.spec(tmp_path / "model", tokens, optimizer={"kind": optimizer})
     processes = start(trainer, spec, tmp_path / "run")
     try:
         largest = largest_rss_anon(processes, tmp_path / "run")

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "trainer/kernels/launch.h"
+#include "trainer/memory/zero_pages.h"
 #include "trainer/strategy/precision.h"
 
 namespace fsdp {
@@ -184,7 +185,7 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
   if (spec_.state_dtype) options = options.dtype(scalar_type_of(*spec_.state_dtype));
   UnitState state;
   for (size_t i = 0; i < state_names_.size(); ++i) {
-    state.tensors.push_back(at::zeros(unit.parameters.sizes(), options));
+    state.tensors.push_back(zeros_on_demand(unit.parameters.sizes(), options));
   }
   std::vector<at::Tensor> written = state.tensors;
   written.push_back(unit.parameters);
