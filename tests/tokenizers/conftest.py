@@ -36,6 +36,5 @@ def text_count(request) -> int:
 def shipped(package: str, path: str) -> pathlib.Path:
     """A file that a package of the tests' wheels has; the package is not imported."""
     found = importlib.util.find_spec(package)
-    if found is None:
-        pytest.skip(f"the package {package} is not installed")
+    assert found is not None, f"{package} is not in .venv; tests/run installs it"
     return pathlib.Path(found.submodule_search_locations[0]) / path

@@ -1,0 +1,69 @@
+"""The shipped experiments on their profile for any machine, as they are but shorter."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "experiments").glob("*.yaml"))
+
+# What --set makes shorter.
+SHORTER = {
+    "chess": ["train.steps=2", "batch.total=32"],
+    "lab": ["train.sequences=32", "data.sequence_length=32", "train.warmup_steps_excluded=0"],
+    "llama3_8b": ["batch.gradient_accumulation_steps=1", "train.max_steps=4", "checkpoint.every_steps=2",
+                  "evaluation.batches=2", "data.sequence_length=32"],
+    "smollm2": ["batch.total=4", "train.sequences=8", "train.warmup_steps_excluded=0"],
+    "t5_wikihow": ["train.max_steps=3", "evaluation.batches=2"],
+}
+# Points that train on equal batches.
+ALIKE = {
+    "lab": ["4xDDP", "4xFSDP", "offload"],
+    "smollm2": ["one process", "DDP", "FSDP", "offload"],
+    "t5_wikihow": ["one unit", "blocks", "by size", "checkpointing", "no prefetch", "offload"],
+}
+
+
+@pytest.fixture
+def call(request):
+    runner = request.config.getoption("--runner").resolve()
+
+    def run(*arguments):
+        done = subprocess.run([runner, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def make_smollm2(folder):
+    """As make_model.sh makes it, out of the packages of the tests."""
+    convert = ROOT / "experiments/data/smollm2/convert.py"
+    subprocess.run([sys.executable, convert, folder], check=True)
+    return [f"model.source={folder}", f"data.tokenizer={folder}"]
+
+
+@pytest.mark.parametrize("name", SHORTER)
+def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, name):
+    shorter = SHORTER[name] + (make_smollm2(tmp_path / "model") if name == "smollm2" else [])
+    settings = [argument for change in shorter for argument in ("--set", change)]
+    results = tmp_path / "results"
+    call(ROOT / f"experiments/{name}.yaml", "--profile", "cpu", "--results", results, *settings)
+    report = json.loads(call("report", name, "--results", results, "--format", "json"))
+    # Cards of chess.yaml are too small for some of its points, which is what it shows.
+    ends = {"finished", "out_of_memory"} if name == "chess" else {"finished"}
+    assert {row["status"] for row in report["rows"]} == ends
+    assert all(row["loss_last"] > 0 for row in report["rows"] if row["status"] == "finished")
+    losses = {row["point"]: row["loss_last"] for row in report["rows"] if row["point"] in ALIKE.get(name, [])}
+    assert list(losses) == ALIKE.get(name, [])
+    assert max(losses.values(), default=0) == pytest.approx(min(losses.values(), default=0), rel=1e-5)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_mistake_is_found(call, tmp_path, file):
+    model = make_smollm2(tmp_path / "model") if file.stem == "smollm2" else []
+    settings = [argument for change in model for argument in ("--set", change)]
+    assert "no mistake found" in call("check", file, "--profile", "cpu", *settings)
