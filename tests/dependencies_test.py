@@ -17,6 +17,7 @@ ALLOWED = {
     "contract/tokenizers": {"contract/text", "contract/files"},
     "contract/data": {"contract/text", "contract/record", "contract/files", "contract/spec",
                       "contract/tokenizers"},
+    "contract/parquet": {"contract/text", "contract/data"},
     "contract/inputs": {"contract/text", "contract/record", "contract/files", "contract/families",
                         "contract/spec", "contract/tokenizers", "contract/data"},
     "trainer/comm": CONTRACT,
@@ -73,7 +74,7 @@ def test_folder_includes_only_what_it_may(folder):
 
 def test_every_folder_is_listed():
     folders = {str(path.parent.relative_to(ROOT))
-               for program in ("contract", "trainer", "runner") for path in (ROOT / program).glob("*/*.h")}
+               for program in ("contract", "trainer", "runner") for path in (ROOT / program).glob("*/*.[ch]*")}
     assert folders == set(ALLOWED)
 
 

@@ -143,6 +143,28 @@ def test_what_starts_no_run_needs_the_runner_alone(folder, arguments):
     assert preset(folder, arguments, "fsdp-run-program") == "set-up release ()"
 
 
+PARQUET = "set-up release (cpu parquet)"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["chess.yaml"], ["check", "chess.yaml"], ["prepare", "chess.yaml"], ["chess.yaml", "--dry-run"]],
+)
+def test_what_reads_parquet_needs_apache_arrow(folder, arguments):
+    (folder / "chess.yaml").write_text(EXPERIMENT + "base: {data.train: a.parquet}\n")
+    assert preset(folder, arguments, ALL + " fsdp-parquet") == PARQUET
+
+
+def test_parquet_may_be_named_by_set(folder):
+    arguments = ["chess.yaml", "--set", "data.train=hf://datasets/org/name/a.parquet"]
+    assert preset(folder, arguments, ALL + " fsdp-parquet") == PARQUET
+
+
+def test_a_report_of_runs_that_read_parquet_needs_nothing_more(folder):
+    (folder / "chess.yaml").write_text(EXPERIMENT + "base: {data.train: a.parquet}\n")
+    assert preset(folder, ["report", "chess.yaml"], "fsdp-run-program") == "set-up release ()"
+
+
 def test_every_command_is_known_to_start_runs_or_not():
     listed = subprocess.run(
         [SOURCE / "build/release/fsdp-run", "--help"], check=True, text=True, stdout=subprocess.PIPE

@@ -10,6 +10,15 @@
 
 namespace fsdp {
 
+namespace {
+
+bool is_json(RecordFormat format) {
+  return format == RecordFormat::kJsonArray || format == RecordFormat::kJsonLines ||
+         format == RecordFormat::kParquet;
+}
+
+}  // namespace
+
 struct Record::Parsed {
   simdjson::dom::parser parser;
   simdjson::dom::object object;             // of JSON
@@ -32,7 +41,7 @@ void Record::refuse(const std::string& problem) const {
 
 void Record::parse(const RawRecord& raw) {
   line_ = raw.line;
-  if (format_ == RecordFormat::kJsonArray || format_ == RecordFormat::kJsonLines) {
+  if (is_json(format_)) {
     const auto error = parsed_->parser.parse(raw.bytes).get(parsed_->object);
     if (error == simdjson::INCORRECT_TYPE) refuse("is no JSON object");
     if (error == simdjson::UTF8_ERROR) refuse("holds bytes that are not UTF-8");
@@ -90,8 +99,7 @@ std::string_view Record::text(std::string_view column) const {
 
 std::vector<Turn> Record::turns(std::string_view column) const {
   simdjson::dom::array array;
-  const bool is_json = format_ == RecordFormat::kJsonArray || format_ == RecordFormat::kJsonLines;
-  if (!is_json || parsed_->object.at_key(column).get(array) != simdjson::SUCCESS) {
+  if (!is_json(format_) || parsed_->object.at_key(column).get(array) != simdjson::SUCCESS) {
     refuse("has no list '" + std::string(column) + "' of JSON objects with role and content");
   }
   std::vector<Turn> turns;

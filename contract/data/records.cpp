@@ -20,11 +20,7 @@ RecordFormat format_of(const std::filesystem::path& path, std::string_view text)
   if (extension == ".csv") return RecordFormat::kCsv;
   if (extension == ".jsonl" || extension == ".ndjson") return RecordFormat::kJsonLines;
   if (extension == ".txt") return RecordFormat::kText;
-  if (text.starts_with("PAR1") || extension == ".parquet") {
-    refuse_file(path,
-                "is Parquet, which is not read; convert it: "
-                "pandas.read_parquet(...).to_json(..., orient='records', lines=True)");
-  }
+  if (extension == ".parquet" || text.starts_with("PAR1")) return RecordFormat::kParquet;
   const size_t begin = std::min(text.find_first_not_of(kWhiteSpace), text.size());
   if (text.substr(begin).starts_with('[')) return RecordFormat::kJsonArray;
   if (extension == ".json" || text.substr(begin).starts_with('{')) return RecordFormat::kJsonLines;
@@ -67,7 +63,15 @@ RecordFile::RecordFile(const std::filesystem::path& path)
   } else if (format_ == RecordFormat::kJsonArray) {
     skip_white_space();
     take(1);
+  } else if (format_ == RecordFormat::kParquet) {
+    rows_ = open_parquet_rows(path);
   }
+}
+
+int64_t RecordFile::read_bytes() const {
+  if (!rows_) return size_bytes() - std::ssize(rest_);
+  const double part = double(line_ - 1) / double(std::max<int64_t>(rows_->count(), 1));
+  return int64_t(part * double(size_bytes()));
 }
 
 bool RecordFile::next(RawRecord& record) {
@@ -79,6 +83,8 @@ bool RecordFile::next(RawRecord& record) {
     case RecordFormat::kJsonLines:
     case RecordFormat::kText:
       return next_line(record);
+    case RecordFormat::kParquet:
+      return next_row(record);
   }
   return false;
 }
@@ -100,7 +106,7 @@ bool RecordFile::next_of_csv(RawRecord& record) {
                   rest_.size() > kMostRecordBytes ? kTooLong + "; is a quote not closed?"
                                                   : "a quoted field without its closing quote");
     }
-    record = {.bytes = rest_.substr(0, length), .line = line_};
+    record = {.bytes = rest_.substr(0, length), .line = line_, .row = nullptr};
     take(length);
     if (record.bytes.find_first_not_of("\r\n") != std::string_view::npos) return true;
   }
@@ -131,7 +137,7 @@ bool RecordFile::next_of_array(RawRecord& record) {
                     ? kTooLong
                     : "a record that does not end; the file is cut short");
   }
-  record = {.bytes = rest_.substr(0, length), .line = line_};
+  record = {.bytes = rest_.substr(0, length), .line = line_, .row = nullptr};
   take(length);
   has_elements_ = true;
   return true;
@@ -141,7 +147,7 @@ bool RecordFile::next_line(RawRecord& record) {
   while (!rest_.empty()) {
     const size_t length = std::min(rest_.find('\n'), rest_.size() - 1) + 1;
     if (length > kMostRecordBytes) refuse_line(path_, line_, kTooLong);
-    record = {.bytes = rest_.substr(0, length), .line = line_};
+    record = {.bytes = rest_.substr(0, length), .line = line_, .row = nullptr};
     take(length);
     while (record.bytes.ends_with('\n') || record.bytes.ends_with('\r')) {
       record.bytes.remove_suffix(1);
@@ -151,7 +157,25 @@ bool RecordFile::next_line(RawRecord& record) {
   return false;
 }
 
+bool RecordFile::next_row(RawRecord& record) {
+  std::string row;
+  try {
+    if (!rows_->next(row)) {
+      if (line_ - 1 == rows_->count()) return false;
+      throw std::runtime_error("its end says " + std::to_string(rows_->count()) + " rows");
+    }
+  } catch (const std::runtime_error& error) {
+    refuse_line(path_, line_, std::string("a row that cannot be read: ") + error.what());
+  }
+  if (row.size() > kMostRecordBytes) refuse_line(path_, line_, kTooLong);
+  record.row = std::make_shared<const std::string>(std::move(row));
+  record.bytes = *record.row;
+  record.line = line_++;
+  return true;
+}
+
 void RecordFile::forget_before(const RawRecord& record) {
+  if (rows_) return;
   constexpr size_t kStep = 8 << 20;
   const auto bytes = static_cast<size_t>(record.bytes.data() - file_->text().data());
   if (bytes < forgotten_bytes_ + kStep) return;

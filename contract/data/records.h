@@ -7,21 +7,23 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/data/parquet_rows.h"
 #include "contract/files/input_file.h"
 
 // Files of records: CSV (RFC 4180, with a header), a JSON array of objects, JSON lines, lines of
-// text. All are UTF-8.
+// text, Parquet. All are UTF-8.
 namespace fsdp {
 
-// By the file's name (.csv, .jsonl, .txt); .json and other names by its first character.
-enum class RecordFormat { kCsv, kJsonArray, kJsonLines, kText };
+// By the file's name (.csv, .jsonl, .txt, .parquet); .json and other names by how it begins.
+enum class RecordFormat { kCsv, kJsonArray, kJsonLines, kText, kParquet };
 
 inline constexpr size_t kMostRecordBytes = 16 << 20;
 
-// A record as it stands in its file.
+// A record as it stands in its file; of Parquet, as JSON.
 struct RawRecord {
-  std::string_view bytes;  // as long as its RecordFile lives
-  int64_t line = 1;        // that it begins in
+  std::string_view bytes;  // as long as its RecordFile lives; of Parquet, as `row`
+  int64_t line = 1;        // that it begins in; of Parquet, its row, from 1
+  std::shared_ptr<const std::string> row;
 };
 
 // Finds one record after the other, without taking them apart. Not thread-safe.
@@ -38,7 +40,7 @@ class RecordFile {
   bool next(RawRecord& record);
 
   int64_t size_bytes() const { return std::ssize(file_->text()); }
-  int64_t read_bytes() const { return size_bytes() - std::ssize(rest_); }
+  int64_t read_bytes() const;  // of Parquet, as its rows
   // Gives back the memory of what stands before `record`, which nobody reads any more.
   void forget_before(const RawRecord& record);
 
@@ -46,13 +48,15 @@ class RecordFile {
   bool next_of_csv(RawRecord& record);
   bool next_of_array(RawRecord& record);
   bool next_line(RawRecord& record);
+  bool next_row(RawRecord& record);
   void take(size_t bytes);
   void skip_white_space();
 
   std::filesystem::path path_;
   std::shared_ptr<const MappedFile> file_;
   RecordFormat format_;
-  std::string_view rest_;
+  std::string_view rest_;              // not of Parquet
+  std::unique_ptr<ParquetRows> rows_;  // of Parquet
   int64_t line_ = 1;
   size_t forgotten_bytes_ = 0;
   bool has_elements_ = false;  // of an array: before rest_

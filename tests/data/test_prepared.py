@@ -4,6 +4,8 @@ import csv
 import json
 import random
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 import sentencepiece
 from conftest import ROOT
@@ -65,7 +67,7 @@ def test_games(prepare):
     assert prepared.tokens == prepared.labels == expected
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.parquet"])
 def test_text(prepare, pieces, tmp_path, name):
     processor, tokenizer = pieces
     documents = texts(1)
@@ -77,6 +79,9 @@ def test_text(prepare, pieces, tmp_path, name):
     elif name == "a.txt":
         file.write_text("\n\n".join(documents))
         documents = [line for line in file.read_text().split("\n") if line.strip()]
+    elif name == "a.parquet":
+        columns = {"id": range(len(documents)), "text": documents, "image": [b"\xff\xfe"] * len(documents)}
+        pyarrow.parquet.write_table(pyarrow.table(columns), file, row_group_size=7)
     else:
         records = [{"text": document} for document in documents]
         file.write_text("\n".join(map(json.dumps, records)) if name == "a.jsonl" else
@@ -184,7 +189,8 @@ def chat_tokenizer(request, tmp_path, corpus):
     return request.param, fast, folder
 
 
-def test_chats(prepare, chat_tokenizer, tmp_path):
+@pytest.mark.parametrize("name", ["chats.jsonl", "chats.parquet"])
+def test_chats(prepare, chat_tokenizer, tmp_path, name):
     form, fast, folder = chat_tokenizer
     chosen = random.Random(7)
     chats = []
@@ -196,8 +202,11 @@ def test_chats(prepare, chat_tokenizer, tmp_path):
         if chosen.random() < 0.2:
             turns.pop()
         chats.append(turns)
-    file = tmp_path / "chats.jsonl"
-    file.write_text("\n".join(json.dumps({"messages": turns}) for turns in chats))
+    file = tmp_path / name
+    if name == "chats.parquet":
+        pyarrow.parquet.write_table(pyarrow.table({"messages": chats}), file)
+    else:
+        file.write_text("\n".join(json.dumps({"messages": turns}) for turns in chats))
     prepared = prepare({"kind": "messages", "format": form, "train": str(file), "tokenizer": str(folder)})
     for turns, tokens, labels in zip(chats, prepared.tokens, prepared.labels, strict=True):
         expected = fast.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
