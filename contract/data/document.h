@@ -22,7 +22,9 @@ class DocumentFile {
 
   virtual int64_t count() const = 0;
   virtual int64_t length(int64_t document) const = 0;  // tokens
-  virtual void read(int64_t document, Document& out) const = 0;
+  // Its tokens from `begin` on, at most `count`.
+  virtual void read(int64_t document, int64_t begin, int64_t count, Document& out) const = 0;
+  void read(int64_t document, Document& out) const { read(document, 0, length(document), out); }
   // Fills up sequences; nothing is trained on it.
   virtual int64_t padding_id() const = 0;
 };

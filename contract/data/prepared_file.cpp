@@ -46,8 +46,10 @@ int64_t PreparedFile::length(int64_t document) const {
   return static_cast<int64_t>(offsets_[document + 1] - offsets_[document]);
 }
 
-void PreparedFile::read(int64_t document, Document& out) const {
-  out.assign(tokens_ + offsets_[document], tokens_ + offsets_[document + 1]);
+void PreparedFile::read(int64_t document, int64_t begin, int64_t count, Document& out) const {
+  const uint32_t* tokens = tokens_ + offsets_[document];
+  const int64_t size = length(document);
+  out.assign(tokens + std::min(begin, size), tokens + std::min(begin + count, size));
   const auto is_too_large = [&](uint32_t token) {
     return static_cast<uint64_t>(token_id(token)) > header_.largest_token;
   };

@@ -37,7 +37,8 @@ class PreparedFile : public DocumentFile {
 
   int64_t count() const override { return static_cast<int64_t>(header_.documents); }
   int64_t length(int64_t document) const override;
-  void read(int64_t document, Document& out) const override;
+  using DocumentFile::read;
+  void read(int64_t document, int64_t begin, int64_t count, Document& out) const override;
   int64_t padding_id() const override { return static_cast<int64_t>(header_.padding_id); }
 
   const PreparedHeader& header() const { return header_; }

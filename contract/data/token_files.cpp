@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 #include <string>
 
 #include "contract/data/npy.h"
@@ -34,12 +35,13 @@ class ArrayRows : public DocumentFile {
   int64_t count() const override { return tokens_.rows(); }
   int64_t length(int64_t) const override { return tokens_.columns(); }
   int64_t padding_id() const override { return 0; }
-  void read(int64_t document, Document& out) const override {
+  void read(int64_t document, int64_t begin, int64_t count, Document& out) const override {
     std::vector<int64_t> row(static_cast<size_t>(tokens_.columns()));
     tokens_.read_row(document, row.data());
-    out.resize(row.size());
-    std::ranges::transform(row, out.begin(),
-                           [](int64_t id) { return static_cast<uint32_t>(id) | kTrainedOn; });
+    out.clear();
+    for (const int64_t id : row | std::views::drop(begin) | std::views::take(count)) {
+      out.push_back(static_cast<uint32_t>(id) | kTrainedOn);
+    }
   }
 
  private:
@@ -71,10 +73,11 @@ class FlatTokens : public DocumentFile {
   }
   int64_t length(int64_t) const override { return sequence_length_ + 1; }
   int64_t padding_id() const override { return 0; }
-  void read(int64_t document, Document& out) const override {
-    out.resize(static_cast<size_t>(sequence_length_ + 1));
-    for (int64_t i = 0; i <= sequence_length_; ++i) {
-      out[static_cast<size_t>(i)] = token(document * sequence_length_ + i) | kTrainedOn;
+  void read(int64_t document, int64_t begin, int64_t count, Document& out) const override {
+    out.clear();
+    const int64_t end = std::min(begin + count, sequence_length_ + 1);
+    for (int64_t i = begin; i < end; ++i) {
+      out.push_back(token(document * sequence_length_ + i) | kTrainedOn);
     }
   }
 

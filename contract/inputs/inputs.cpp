@@ -86,20 +86,28 @@ std::vector<path> input_files(const RunSpec& spec) {
   return files;
 }
 
+namespace {
+
+// Others are packed, or go on in the next row.
+bool documents_are_rows(const DataSpec& data) {
+  return data.rows != RowFill::kPack && data.kind != DataKind::kText;
+}
+
+}  // namespace
+
 void check_row_count(const path& file, int64_t documents, int64_t rows, const RunSpec& spec) {
   if (documents == 0) refuse_file(file, "is an empty data set: it has no record");
   const int64_t held_out = held_out_rows(spec.evaluation, documents);
   if (rows < total_batch(spec)) {
-    const bool is_packed = spec.data.rows == RowFill::kPack;
-    throw ConfigError(
-        file.string(), spec.data.train.empty() ? "batch.total" : "data.train",
-        "has " + std::to_string(documents) + (is_packed ? " documents" : " rows") +
-            (held_out > 0
-                 ? ", " + std::to_string(held_out) + " of them held out by evaluation.fraction"
-                 : "") +
-            (is_packed ? ", which are packed into " + std::to_string(rows) + " rows" : "") +
-            ", fewer than one step needs; needed: at least batch.total = " +
-            std::to_string(total_batch(spec)));
+    const bool are_rows = documents_are_rows(spec.data);
+    throw ConfigError(file.string(), spec.data.train.empty() ? "batch.total" : "data.train",
+                      "has " + std::to_string(documents) + (are_rows ? " rows" : " documents") +
+                          (held_out > 0 ? ", " + std::to_string(held_out) +
+                                              " of them held out by evaluation.fraction"
+                                        : "") +
+                          (are_rows ? "" : ", which make " + std::to_string(rows) + " rows") +
+                          ", fewer than one step needs; needed: at least batch.total = " +
+                          std::to_string(total_batch(spec)));
   }
   planned_steps(spec, rows / total_batch(spec));
 }
@@ -124,9 +132,9 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
     const path file = training_file(spec.data);
     const int64_t documents = check_data_file(file, spec, vocab_size);
     const int64_t trained = documents - held_out_rows(spec.evaluation, documents);
-    // How many rows they are packed into is known once they are prepared.
-    const bool is_packed = spec.data.rows == RowFill::kPack;
-    check_row_count(file, documents, is_packed ? std::max(trained, total_batch(spec)) : trained,
+    // Else how many rows they make is known once they are prepared.
+    const bool are_rows = documents_are_rows(spec.data);
+    check_row_count(file, documents, are_rows ? trained : std::max(trained, total_batch(spec)),
                     spec);
   });
   if (const path& data = spec.evaluation.data; !data.empty()) {

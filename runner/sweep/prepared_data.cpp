@@ -58,6 +58,7 @@ std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, con
         prepared_file(wanted.source, folder, name, options, &data.was_made);
     data.header = prepared.header();
     for (const int64_t length : wanted.sequence_lengths) {
+      if (wanted.source.data.kind == DataKind::kText) break;  // they go on in another row
       data.cut_documents.emplace_back(length, prepared.longer_than(length + 1));
     }
     all.push_back(std::move(data));

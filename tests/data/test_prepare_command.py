@@ -23,15 +23,15 @@ def start(runner, file, results):
 
 
 def test_runners_that_ask_at_once_make_a_file_once(runner, tmp_path):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("1. e4 e5 2. Nf3 Nc6 3. Bb5 a6\n" * 20_000)
-    file = experiment(tmp_path, kind="text", train=str(texts), tokenizer=str(TOKENIZER))
+    games = tmp_path / "games.csv"
+    games.write_text("Moves,Termination,Result\n" + "1. e4 e5 2. Nf3 Nc6 3. Bb5 a6,CHECKMATE,1-0\n" * 20_000)
+    file = experiment(tmp_path, kind="chess", train=str(games), tokenizer=str(TOKENIZER))
     runners = [start(runner, file, tmp_path / "results") for _ in range(3)]
     outputs = [process.communicate() for process in runners]
     assert [process.returncode for process in runners] == [0, 0, 0], outputs
     assert sorted("made " in out for out, _ in outputs) == [False, False, True]
     for out, _ in outputs:
-        assert "texts.txt: 20000 documents" in out and "20000 are cut at sequence_length 8" in out
+        assert "games.csv: 20000 documents" in out and "20000 are cut at sequence_length 8" in out
         assert "sequence_length 64" not in out
     made, = (tmp_path / "results/prepared").glob("*.tokens")
     assert len(read_prepared(made).tokens) == 20_000

@@ -7,36 +7,42 @@ namespace fsdp {
 
 SequenceSet::SequenceSet(std::shared_ptr<const DocumentFile> documents,
                          std::vector<int64_t> numbers, const DataSpec& data)
-    : documents_(std::move(documents)),
-      numbers_(std::move(numbers)),
-      sequence_length_(data.sequence_length),
-      fill_(data.rows) {
+    : documents_(std::move(documents)), sequence_length_(data.sequence_length), fill_(data.rows) {
+  parts_.reserve(numbers.size());
+  for (const int64_t number : numbers) {
+    parts_.push_back({.document = number, .begin = 0});
+    if (data.kind != DataKind::kText) continue;
+    const int64_t places = documents_->length(number) - 1;
+    for (int64_t begin = sequence_length_; begin < places; begin += sequence_length_) {
+      parts_.push_back({.document = number, .begin = begin});
+    }
+  }
   int64_t free = 0;
-  for (int64_t i = 0; i < std::ssize(numbers_); ++i) {
-    if (fill_ != RowFill::kPack || i == 0 || length_of(i) > free) {
+  for (int64_t i = 0; i < std::ssize(parts_); ++i) {
+    const int64_t length = length_of(parts_[i]);
+    if (fill_ != RowFill::kPack || i == 0 || length > free) {
       first_of_row_.push_back(i);
       free = sequence_length_;
     }
-    free -= length_of(i);
+    free -= length;
   }
-  first_of_row_.push_back(std::ssize(numbers_));
+  first_of_row_.push_back(std::ssize(parts_));
 }
 
-int64_t SequenceSet::length_of(int64_t index) const {
-  return std::clamp<int64_t>(documents_->length(numbers_[index]) - 1, 0, sequence_length_);
+int64_t SequenceSet::length_of(const Part& part) const {
+  const int64_t places = documents_->length(part.document) - 1 - part.begin;
+  return std::clamp<int64_t>(places, 0, sequence_length_);
 }
 
-void SequenceSet::read(int64_t index) {
-  documents_->read(numbers_[index], document_);
-  const auto kept = static_cast<size_t>(sequence_length_ + 1);
-  if (document_.size() > kept) document_.resize(kept);
+void SequenceSet::read(const Part& part) {
+  documents_->read(part.document, part.begin, sequence_length_ + 1, document_);
 }
 
 RowSize SequenceSet::size_of(int64_t row) {
   RowSize size;
   for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
-    read(i);
-    size.tokens += length_of(i);
+    read(parts_[i]);
+    size.tokens += length_of(parts_[i]);
     size.labels +=
         std::ranges::count_if(std::span(document_).subspan(std::min<size_t>(1, document_.size())),
                               [](uint32_t token) { return (token & kTrainedOn) != 0; });
@@ -47,7 +53,7 @@ RowSize SequenceSet::size_of(int64_t row) {
 std::vector<int64_t> SequenceSet::document_lengths(int64_t row) const {
   std::vector<int64_t> lengths;
   for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
-    if (length_of(i) > 0) lengths.push_back(length_of(i));
+    if (const int64_t length = length_of(parts_[i]); length > 0) lengths.push_back(length);
   }
   return lengths;
 }
@@ -56,8 +62,8 @@ void SequenceSet::read_row(int64_t row, int64_t width, int64_t* input_ids, int64
   std::fill(input_ids, input_ids + width, documents_->padding_id());
   std::fill(labels, labels + width, kNoLabel);
   for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
-    read(i);
-    for (int64_t t = 0; t < length_of(i); ++t) {
+    read(parts_[i]);
+    for (int64_t t = 0; t < length_of(parts_[i]); ++t) {
       *input_ids++ = token_id(document_[t]);
       const uint32_t next = document_[t + 1];
       *labels++ = (next & kTrainedOn) != 0 ? token_id(next) : kNoLabel;

@@ -11,7 +11,8 @@ namespace fsdp {
 
 // Rows of T = sequence_length() tokens. A document of n tokens takes n - 1 places of a row: the
 // model reads all but its last token, and says all but its first. One that is longer than T + 1 is
-// cut. With data.rows pack a row holds as many of the next documents as fit whole; else one. A
+// cut; with data.kind text it goes on, from the token that the part before it ends with, as another
+// document. With data.rows pack a row holds as many of the next documents as fit whole; else one. A
 // micro-batch is as wide as that, with pad_to_longest as its longest row.
 class SequenceSet : public DataSet {
  public:
@@ -33,14 +34,19 @@ class SequenceSet : public DataSet {
   void read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels);
 
  private:
+  struct Part {
+    int64_t document;
+    int64_t begin;  // among its tokens
+  };
+
   int64_t width_of(std::span<const int64_t> rows);
   DocumentsPtr documents_of(std::span<const int64_t> rows, at::Device device) const;
-  int64_t length_of(int64_t index) const;  // of a document in the row
-  void read(int64_t index);                // into document_, cut
+  int64_t length_of(const Part& part) const;  // the places that it takes
+  void read(const Part& part);                // into document_
 
   std::shared_ptr<const DocumentFile> documents_;
-  std::vector<int64_t> numbers_;
-  std::vector<int64_t> first_of_row_;  // indices into numbers_, and their number
+  std::vector<Part> parts_;
+  std::vector<int64_t> first_of_row_;  // indices into parts_, and their number
   int64_t sequence_length_;
   RowFill fill_;
   Document document_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <numeric>
+#include <ranges>
 #include <vector>
 
 #include "trainer/data/sequence_set.h"
@@ -18,9 +19,10 @@ class ListedDocuments : public DocumentFile {
   int64_t count() const override { return std::ssize(documents_); }
   int64_t length(int64_t document) const override { return std::ssize(documents_[document]); }
   int64_t padding_id() const override { return kPadding; }
-  void read(int64_t document, Document& out) const override {
+  void read(int64_t document, int64_t begin, int64_t count, Document& out) const override {
     out.clear();
-    for (const int64_t id : documents_[document]) {
+    for (const int64_t id :
+         documents_[document] | std::views::drop(begin) | std::views::take(count)) {
       out.push_back(static_cast<uint32_t>(id < 0 ? -id : id) | (id < 0 ? kTrainedOn : 0));
     }
   }
@@ -30,8 +32,10 @@ class ListedDocuments : public DocumentFile {
 };
 
 inline SequenceSet listed(const std::vector<std::vector<int64_t>>& documents,
-                          int64_t sequence_length, RowFill rows) {
+                          int64_t sequence_length, RowFill rows,
+                          DataKind kind = DataKind::kInstructions) {
   DataSpec data;
+  data.kind = kind;
   data.sequence_length = sequence_length;
   data.rows = rows;
   std::vector<int64_t> numbers(documents.size());

@@ -60,6 +60,24 @@ TEST_CASE("documents are packed in order, each whole, and none labels the next o
   CHECK(data_set.size_of(2).labels == 5);
 }
 
+TEST_CASE("a long text goes on in the next row, where no token is a label twice or never") {
+  const std::vector<std::vector<int64_t>> documents{
+      {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11}, {-12, -13, -14}, {-15, -16, -17, -18, -19}};
+  SequenceSet padded = listed(documents, 4, RowFill::kPad, DataKind::kText);
+  REQUIRE(padded.rows() == 3 + 1 + 1);
+  CHECK(read(padded, 1).input_ids == Row{5, 6, 7, 8});
+  CHECK(read(padded, 1).labels == Row{6, 7, 8, 9});
+  CHECK(read(padded, 2).labels == Row{10, 11, kNone, kNone});
+  CHECK(padded.size_of(2).tokens == 2);
+  CHECK(padded.size_of(2).labels == 2);
+  CHECK(read(padded, 4).labels == Row{16, 17, 18, 19});
+
+  SequenceSet packed = listed(documents, 4, RowFill::kPack, DataKind::kText);
+  REQUIRE(packed.rows() == 2 + 1 + 1);
+  CHECK(read(packed, 2).labels == Row{10, 11, 13, 14});
+  CHECK(packed.document_lengths(2) == Row{2, 2});
+}
+
 TEST_CASE("packing loses and doubles nothing, whatever the lengths") {
   std::vector<std::vector<int64_t>> documents;
   int64_t next = 1;
@@ -152,7 +170,7 @@ TEST_CASE("a packed data set of too few rows is refused") {
   run.spec.data.train = run.folder.write(
       "g.csv", "Moves,Termination,Result\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n");
   CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run.folder.path()); }),
-             Catch::Contains("has 4 documents, which are packed into 1 rows"));
+             Catch::Contains("has 4 documents, which make 1 rows"));
 }
 
 }  // namespace
