@@ -5,7 +5,6 @@
 
 #include "contract/data/token_files.h"
 #include "contract/families/family.h"
-#include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/record/start_up.h"
@@ -18,13 +17,10 @@ namespace {
 
 using std::filesystem::path;
 
-PreparedFile open_prepared(const DataSource& source, const path& run_folder) {
-  begin_start_up_part("reading " + source.file.string());
-  const auto digest_of = [](const path& file) {
-    continue_start_up_part();
-    return file_digest(file);
-  };
+PreparedFile open_prepared(const DataSource& source, const path& run_folder,
+                           const FileDigestOf& digest_of) {
   const std::string name = prepared_name(source, digest_of);
+  begin_start_up_part("reading " + source.file.string());
   const path of_results = prepared_folder(results_of_run(run_folder));
   const bool is_there = input_exists(of_results / name);
   return prepared_file(source, is_there ? of_results : prepared_folder(run_folder), name,
@@ -32,11 +28,13 @@ PreparedFile open_prepared(const DataSource& source, const path& run_folder) {
 }
 
 std::shared_ptr<const DocumentFile> open_documents(const RunSpec& spec, const path& file,
-                                                   int64_t vocab_size, const path& run_folder) {
+                                                   int64_t vocab_size, const path& run_folder,
+                                                   const FileDigestOf& digest_of) {
   if (!needs_tokenizer(spec.data.kind)) {
     return open_token_file(file, spec.data.sequence_length, vocab_size);
   }
-  return std::make_shared<PreparedFile>(open_prepared(data_source(spec, file), run_folder));
+  return std::make_shared<PreparedFile>(
+      open_prepared(data_source(spec, file), run_folder, digest_of));
 }
 
 // 0 to count - 1, in the order of torch.randperm with a generator of this seed where there is one.
@@ -62,11 +60,12 @@ std::unique_ptr<DataSet> make_set(std::shared_ptr<const DocumentFile> documents,
 
 }  // namespace
 
-DataSets::DataSets(const RunSpec& spec, const ModelConfig& config, const path& run_folder) {
+DataSets::DataSets(const RunSpec& spec, const ModelConfig& config, const path& run_folder,
+                   const FileDigestOf& digest_of) {
   const int64_t vocab_size = config.vocab_size;
   if (needs_tokenizer(spec.data.kind)) check_tokenizer(spec, vocab_size);
   const path file = training_file(spec.data);
-  const auto documents = open_documents(spec, file, vocab_size, run_folder);
+  const auto documents = open_documents(spec, file, vocab_size, run_folder, digest_of);
   std::vector<int64_t> numbers = numbers_in_order(documents->count(), spec.evaluation.split_seed);
   const int64_t held_out = held_out_rows(spec.evaluation, documents->count());
   const auto last = numbers.end() - held_out;
@@ -77,7 +76,8 @@ DataSets::DataSets(const RunSpec& spec, const ModelConfig& config, const path& r
   training_ = make_set(documents, std::move(numbers), spec.data, config);
   check_row_count(file, documents->count(), training_->rows(), spec);
   if (const path& data = spec.evaluation.data; !data.empty()) {
-    const auto others = open_documents(spec, validation_file(data), vocab_size, run_folder);
+    const auto others =
+        open_documents(spec, validation_file(data), vocab_size, run_folder, digest_of);
     validation_ =
         make_set(others, numbers_in_order(others->count(), std::nullopt), spec.data, config);
   }

@@ -1,6 +1,5 @@
 #include "trainer/train/resume.h"
 
-#include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
@@ -137,21 +136,18 @@ void check_fits(const RunSpec& spec, const path& folder, const TrainerState& sta
 
 }  // namespace
 
-DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world) {
+DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests) {
   std::string digest;
-  if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
-    const path training = training_file(spec.data);
-    begin_start_up_part("reading " + training.string());
-    digest = file_digest(training);
+  if (wants_checkpoints(spec) || spec.resume.is_given()) {
+    digest = digests.digest_of(training_file(spec.data));
     if (needs_tokenizer(spec.data.kind)) {
       for (const path& file : tokenizer_files(tokenizer_of(spec))) {
-        digest = text_digest(digest + file_digest(file));
+        digest = text_digest(digest + digests.digest_of(file));
       }
     }
   }
-  pause_start_up();
   DataOrder order{.data = spec.data,
-                  .digest = world.agree("data_digest", digest),
+                  .digest = digest,
                   .rows = rows,
                   .split_seed = spec.evaluation.split_seed,
                   .seed = spec.train.seed};

@@ -7,6 +7,7 @@
 #include "contract/spec/run_spec.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/comm/process_group.h"
+#include "trainer/train/shared_digests.h"
 
 namespace fsdp {
 
@@ -17,8 +18,8 @@ struct Resumed {
 };
 
 // What a run whose training set has `rows` rows reads; without a digest where no checkpoint is
-// written or read. Every rank calls it; rank 0 reads the files.
-DataOrder data_order(const RunSpec& spec, int64_t rows, ProcessGroup& world);
+// written or read. Every rank calls it.
+DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests);
 
 // The checkpoint that `spec.resume` names. `auto` takes the newest one that is as it was written,
 // of which the ranks read every byte together, each its part. Every rank calls it; rank 0 removes

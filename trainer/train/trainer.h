@@ -58,6 +58,7 @@ class Trainer {
   Backend& backend_;
   ProcessGroup& group_;
   EventWriter& events_;
+  SharedDigests digests_;
   DataSets data_;
   Sampler sampler_;
   int64_t steps_per_epoch_;

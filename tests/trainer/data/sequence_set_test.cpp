@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "tests/contract/input_fixtures.h"
 #include "tests/trainer/data/listed_documents.h"
@@ -110,7 +111,7 @@ TEST_CASE("the shipped games make a data set, whose rows decode to moves and res
   run.spec.data.sequence_length = 512;
   run.spec.model.config.max_position_embeddings = 512;
   run.spec.evaluation.fraction = 0.01;
-  const DataSets data_sets(run.spec, run.spec.model.config, run.folder.path());
+  const DataSets data_sets(run.spec, run.spec.model.config, run.folder.path(), file_digest);
   auto& data_set = dynamic_cast<SequenceSet&>(data_sets.training());
   CHECK(data_set.rows() > 1000);
   REQUIRE(data_sets.validation() != nullptr);
@@ -145,7 +146,7 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
   spec.evaluation.fraction = 0.3;
   spec.evaluation.split_seed = 42;
   spec = resolved(spec);
-  const DataSets data_sets(spec, {.vocab_size = 16}, folder.path());
+  const DataSets data_sets(spec, {.vocab_size = 16}, folder.path(), file_digest);
   const auto rows_of = [](DataSet& any) {
     auto& data_set = dynamic_cast<SequenceSet&>(any);
     Row rows;
@@ -161,7 +162,8 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
 
 TEST_CASE("a data set that does not fit the model is refused") {
   ChessRun run;
-  CHECK_THROWS_AS(DataSets(run.spec, {.vocab_size = 1023}, run.folder.path()), ConfigError);
+  CHECK_THROWS_AS(DataSets(run.spec, {.vocab_size = 1023}, run.folder.path(), file_digest),
+                  ConfigError);
 }
 
 TEST_CASE("a packed data set of too few rows is refused") {
@@ -169,8 +171,9 @@ TEST_CASE("a packed data set of too few rows is refused") {
   run.spec.data.rows = RowFill::kPack;
   run.spec.data.train = run.folder.write(
       "g.csv", "Moves,Termination,Result\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n");
-  CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run.folder.path()); }),
-             Catch::Contains("has 4 documents, which make 1 rows"));
+  CHECK_THAT(
+      refusal([&] { DataSets(run.spec, run.spec.model.config, run.folder.path(), file_digest); }),
+      Catch::Contains("has 4 documents, which make 1 rows"));
 }
 
 }  // namespace
