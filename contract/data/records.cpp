@@ -52,19 +52,31 @@ const std::string kTooLong = "a record of more than " + std::to_string(kMostReco
 }  // namespace
 
 RecordFile::RecordFile(const std::filesystem::path& path)
-    : path_(path), file_(map_input_file(path)), rest_(file_->text()) {
+    : path_(path), file_(map_input_file(path)), text_(file_->text()) {
+  begin();
+}
+
+RecordFile::RecordFile(const std::filesystem::path& path, std::string_view text)
+    : path_(path), text_(text) {
+  begin();
+}
+
+void RecordFile::begin() {
+  rest_ = text_;
   if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte order mark
-  format_ = format_of(path, rest_);
+  format_ = format_of(path_, rest_);
   RawRecord header;
   if (format_ == RecordFormat::kCsv) {
-    if (!next_of_csv(header)) refuse_file(path, "is empty; needed: a line with its columns' names");
+    if (!next_of_csv(header)) {
+      refuse_file(path_, "is empty; needed: a line with its columns' names");
+    }
     const std::string problem = split_csv_record(header.bytes, header_);
     if (!problem.empty()) refuse_line(path_, header.line, problem);
   } else if (format_ == RecordFormat::kJsonArray) {
     skip_white_space();
     take(1);
   } else if (format_ == RecordFormat::kParquet) {
-    rows_ = open_parquet_rows(path);
+    rows_ = open_parquet_rows(path_);
   }
 }
 
@@ -177,8 +189,8 @@ bool RecordFile::next_row(RawRecord& record) {
 void RecordFile::forget_before(const RawRecord& record) {
   if (rows_) return;
   constexpr size_t kStep = 8 << 20;
-  const auto bytes = static_cast<size_t>(record.bytes.data() - file_->text().data());
-  if (bytes < forgotten_bytes_ + kStep) return;
+  const auto bytes = static_cast<size_t>(record.bytes.data() - text_.data());
+  if (!file_ || bytes < forgotten_bytes_ + kStep) return;
   file_->forget(forgotten_bytes_, bytes - forgotten_bytes_);
   forgotten_bytes_ = bytes;
 }

@@ -31,6 +31,8 @@ class RecordFile {
  public:
   // Throws ConfigError (place: the file) when it cannot be read or is of no such format.
   explicit RecordFile(const std::filesystem::path& path);
+  // The same of a file's text, which the caller keeps. `path` tells the format, and errors name it.
+  RecordFile(const std::filesystem::path& path, std::string_view text);
 
   const std::filesystem::path& path() const { return path_; }
   RecordFormat format() const { return format_; }
@@ -39,12 +41,13 @@ class RecordFile {
   // False at the end. Throws ConfigError (place: file:line) where the file is malformed.
   bool next(RawRecord& record);
 
-  int64_t size_bytes() const { return std::ssize(file_->text()); }
+  int64_t size_bytes() const { return std::ssize(text_); }
   int64_t read_bytes() const;  // of Parquet, as its rows
   // Gives back the memory of what stands before `record`, which nobody reads any more.
   void forget_before(const RawRecord& record);
 
  private:
+  void begin();
   bool next_of_csv(RawRecord& record);
   bool next_of_array(RawRecord& record);
   bool next_line(RawRecord& record);
@@ -53,7 +56,8 @@ class RecordFile {
   void skip_white_space();
 
   std::filesystem::path path_;
-  std::shared_ptr<const MappedFile> file_;
+  std::shared_ptr<const MappedFile> file_;  // null: of text that the caller keeps
+  std::string_view text_;
   RecordFormat format_;
   std::string_view rest_;              // not of Parquet
   std::unique_ptr<ParquetRows> rows_;  // of Parquet

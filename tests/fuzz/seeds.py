@@ -1,7 +1,9 @@
 """Writes the inputs that fuzzing begins with: valid files, one folder a program, into the folder
 that is given."""
 
+import csv
 import io
+import json
 import pathlib
 import sys
 import zipfile
@@ -36,6 +38,29 @@ def pickle_in(file: bytes) -> bytes:
     return zipfile.ZipFile(io.BytesIO(file)).read("archive/data.pkl")
 
 
+def records() -> list[bytes]:
+    """One of each kind of data, in each format."""
+    chat = [{"role": role, "content": f" {role}'s text "} for role in ("user", "assistant") * 2]
+    kinds = [
+        {"Moves": "1. e4 e5", "Termination": "CHECKMATE", "Result": "1-0"},
+        {"text": 'a "text"\r\nof two lines, \u00e9'},
+        {"headline": "a summary.", "text": "an article, ``long''"},
+        {"instruction": "Add.", "input": "1, 2", "output": "3"},
+        {"instruction": "Greet.", "input": None, "output": "hello {input}"},
+        {"messages": chat, "more": [{"nested": [1, -2.5, True]}]},
+        {"messages": [{"role": "system", "content": "Be short."}, *chat[:3]]},
+    ]
+    files = ["first line\n\nsecond \u00e9\r\nthird"]
+    for record in kinds:
+        columns = io.StringIO()
+        writer = csv.DictWriter(columns, record)
+        writer.writeheader()
+        writer.writerows([record, record])
+        files += [columns.getvalue(), json.dumps([record, record], indent=1),
+                  f"{json.dumps(record)}\n{json.dumps(record, ensure_ascii=False)}\r\n"]
+    return [file.encode() for file in files]
+
+
 def seeds() -> dict[str, list[bytes]]:
     """By program."""
     tensors = {"a": torch.zeros(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
@@ -44,6 +69,7 @@ def seeds() -> dict[str, list[bytes]]:
         "fuzz_unpickler": [pickle_in(file) for file in weights()],
         "fuzz_safetensors": [safetensors.torch.save(tensors, {"format": "pt"}),
                              safetensors.torch.save({})],
+        "fuzz_records": records(),
         "fuzz_tokenizer": [file.read_bytes() for file in sorted(TOKENIZERS.iterdir())],
     }
 
