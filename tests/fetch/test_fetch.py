@@ -5,11 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import MODEL, UNWANTED, model_files
 from hub import Repository
 
+ROOT = Path(__file__).parents[2]
 WANTED = set(model_files())
 TRAIN = "hf://datasets/org/games/data/train.csv"
 
@@ -64,6 +66,21 @@ def test_files_and_folders_of_data(workplace):
     workplace.write(None, **{"data.train": "hf://datasets/org/games/data"})
     assert workplace.fetch().returncode == 0
     workplace.check_snapshot({"data/train.csv", "data/test.csv"}, "datasets/org/games")
+
+
+def test_the_lab_with_alpaca_is_fetched_and_has_no_mistake(workplace):
+    pieces = (ROOT / "experiments/data/chess/tokenizer.model").read_bytes()
+    model = {**model_files(), "tokenizer.model": pieces}
+    del model["tokenizer.json"]
+    workplace.hub.repositories["openlm-research/open_llama_7b"] = Repository(model)
+    records = [{"instruction": f"Add {i} and 1.", "input": "", "output": str(i + 1)} for i in range(1600)]
+    workplace.hub.repositories["datasets/yahma/alpaca-cleaned"] = Repository(
+        {"alpaca_data_cleaned.json": json.dumps(records).encode()})
+    lab = [ROOT / "experiments/lab.yaml", "--profile", "alpaca", "--set", "data.sequence_length=200",
+           "--set", "device=cpu"]
+    assert workplace.call("fetch", *lab).returncode == 0
+    checked = workplace.call("check", *lab)
+    assert "5 runs, no mistake found" in checked.stdout, checked.stderr
 
 
 def test_a_file_of_a_folder_is_not_the_folder(workplace):
