@@ -113,6 +113,11 @@ std::string lost_events(Rows rows) {
          points_of(runs);
 }
 
+std::string nothing_trained(Rows rows) {
+  return points_of(those_where(finished_runs(rows),
+                               [](auto& run) { return run.trained_tokens_per_second == 0.0; }));
+}
+
 std::string few_steps(Rows rows) {
   const Runs runs = those_where(finished_runs(rows), [](auto& run) {
     const double measured =
@@ -204,6 +209,10 @@ constexpr Check kChecks[] = {
      "{}; allowed are differences of 0.0001 in fp32 and of 0.02 in other precisions, relative. Run "
      "these again with --rerun; if it stays, one of them computes something else: look at "
      "`fsdp-run diff` of the two"},
+    {"nothing_trained", nothing_trained,
+     "no token was trained on, so that a loss of 0 means nothing: {}; documents are cut before "
+     "what "
+     "is trained on begins: raise data.sequence_length (data.target_length)"},
     {"few_steps", few_steps,
      "step times are of fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,
