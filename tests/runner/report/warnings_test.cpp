@@ -152,9 +152,9 @@ TEST_CASE("too few steps, lost events, noise, other processes and checkpoints ar
   CHECK(names_after(steps(5)) == Names{"few_steps"});
   CHECK(names_after([](auto& rows) { rows[1].skipped_lines = 2; }) == Names{"lost_events"});
   CHECK(names_after([](auto& rows) { rows[1].trained_tokens_per_second = 7; }).empty());
-  CHECK_THAT(
-      text_after([](auto& rows) { rows[1].trained_tokens_per_second = 0; }),
-      Catch::Contains("no token was trained on") && Catch::Contains("means nothing: 4xFSDP"));
+  const auto nothing = [](auto& rows) { rows[1].trained_tokens_per_second = 0; };
+  CHECK(names_after(nothing) == Names{"nothing_trained"});
+  CHECK_THAT(text_after(nothing), Catch::Contains("means nothing: 4xFSDP;"));
   const auto noise = [](DeviceKind device, double range_ms) {
     return [=](std::vector<ComparisonRow>& rows) {
       for (ComparisonRow& row : rows) row.device = device;
