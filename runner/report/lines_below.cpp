@@ -58,10 +58,11 @@ std::string figures_line(const PreparedReport& prepared) {
   }
   if (!measured) return {};
   const bool per_rank = prepared.rows.front().rank != nullptr;
-  std::string line =
-      fmt::format("Step time: median of the {}{}. Memory: each rank's peak over all steps{}.",
-                  per_rank ? "rank's steps" : "slowest rank ± interquartile range",
-                  warmup_remark(prepared.rows), per_rank ? "" : ", least-most");
+  std::string line = fmt::format(
+      "Step time: median of the {}{}. Memory: each rank's peak over all steps{}. "
+      "Loss: the mean over all tokens that a step trains on.",
+      per_rank ? "rank's steps" : "slowest rank ± interquartile range",
+      warmup_remark(prepared.rows), per_rank ? "" : ", least-most");
   if (!devices.empty()) line += " Device: " + joined_names(devices) + ".";
   if (on_cpu) line += " CPU timings: they say nothing about a GPU.";
   return line;
