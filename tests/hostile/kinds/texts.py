@@ -1,7 +1,11 @@
 """Records of text, instructions, chats and summaries: JSON that is none, bytes that are not UTF-8, absurd sizes."""
 
+import io
 import json
 import pathlib
+
+import pyarrow
+import pyarrow.parquet
 
 from tests.hostile import odd
 from tests.hostile.case import Case
@@ -30,7 +34,7 @@ RECORDS = {
 def attack(case: Case) -> None:
     random = case.random
     kind = random.choice(list(RECORDS))
-    name = random.choice(["data.json", "data.jsonl", "data.csv", "data.txt", "data"])
+    name = random.choice(["data.json", "data.jsonl", "data.csv", "data.txt", "data.parquet", "data"])
     case.write(name, random.choice([odd_records, odd_records, damaged, other])(case, kind, name))
     tokenizer = pathlib.Path(__file__).resolve().parents[3] / "experiments/data/chess/tokenizer.model"
     case.write("experiment.yaml", EXPERIMENT.format(
@@ -39,7 +43,21 @@ def attack(case: Case) -> None:
     model_folders.judge(case, "experiment.yaml", trains=random.random() < 0.15)
 
 
-def written(records: list, name: str) -> str:
+def parquet(records: list) -> bytes:
+    try:
+        table = pyarrow.Table.from_pylist(records)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, UnicodeEncodeError):  # a column is of one type
+        table = pyarrow.Table.from_pylist([{key: repr(value) for key, value in record.items()} for record in records])
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(table, file, compression="none")
+    return file.getvalue()
+
+
+def written(records: list, name: str) -> bytes:
+    return parquet(records) if name == "data.parquet" else text(records, name).encode("utf-8", "surrogateescape")
+
+
+def text(records: list, name: str) -> str:
     if name == "data.jsonl":
         return "\n".join(json.dumps(record) for record in records)
     if name == "data.csv":
@@ -61,11 +79,11 @@ def odd_records(case: Case, kind: str, name: str) -> bytes:
             [{"role": odd.text(random), "content": odd.text(random)}]
         ])
         case.note(f"odd {column}")
-    return written(records, name).encode("utf-8", "surrogateescape")
+    return written(records, name)
 
 
 def damaged(case: Case, kind: str, name: str) -> bytes:
-    contents, what = odd.damaged(case.random, written([RECORDS[kind]] * 40, name).encode())
+    contents, what = odd.damaged(case.random, written([RECORDS[kind]] * 40, name))
     case.note(what)
     return contents
 
