@@ -18,6 +18,7 @@ bool is_apart(std::string_view text, size_t begin, size_t end) {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), nodes_(1) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].text.empty()) continue;  // normalization left nothing of it
     size_t at = 0;
     for (const char byte : tokens_[i].text) {
       const auto& children = nodes_[at].children;

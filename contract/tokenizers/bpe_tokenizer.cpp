@@ -12,13 +12,24 @@
 namespace fsdp {
 namespace {
 
-std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+// How long a text may become before it is split, so that a file cannot ask for any memory: far
+// longer than any does.
+size_t most_bytes_of(std::string_view text) { return text.size() * 32 + 1024; }
+
+void check_length(const std::string& changed, size_t most) {
+  if (changed.size() <= most) return;
+  throw std::runtime_error("its normalizer or Metaspace makes a text more than 32 times longer");
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to,
+                     size_t most) {
   std::string result;
   while (true) {
     const size_t at = text.find(from);
     result += text.substr(0, at);
     if (at == std::string_view::npos) return result;
     result += to;
+    check_length(result, most);
     text.remove_prefix(at + from.size());
   }
 }
@@ -45,10 +56,14 @@ BpeTokenizer::BpeTokenizer(BpeParts parts)
     : parts_(std::move(parts)),
       bpe_(std::move(parts_.vocabulary), std::move(parts_.merges), parts_.rules),
       found_in_text_(tokens_found(parts_.added_tokens, false)) {
-  for (AddedToken& token : parts_.added_tokens) {
-    added_ids_.emplace(token.text, token.id);
-    vocab_size_ = std::max<int64_t>(vocab_size_, token.id + 1);
-    token.text = normalized(token.text);
+  try {
+    for (AddedToken& token : parts_.added_tokens) {
+      added_ids_.emplace(token.text, token.id);
+      vocab_size_ = std::max<int64_t>(vocab_size_, token.id + 1);
+      token.text = normalized(token.text);
+    }
+  } catch (const std::runtime_error& error) {
+    refuse_file(parts_.file, error.what());
   }
   for (const auto& [piece, id] : bpe_.vocabulary()) {
     vocab_size_ = std::max<int64_t>(vocab_size_, id + 1);
@@ -116,6 +131,7 @@ void BpeTokenizer::encode(std::string_view text, bool with_special,
 std::string BpeTokenizer::normalized(std::string_view text) const {
   if (parts_.normalizations.empty()) return std::string(text);
   std::string result(text);
+  const size_t most = most_bytes_of(text);
   for (const Normalization& step : parts_.normalizations) {
     switch (step.kind) {
       case Normalization::Kind::kNfc:
@@ -123,9 +139,10 @@ std::string BpeTokenizer::normalized(std::string_view text) const {
         break;
       case Normalization::Kind::kPrepend:
         if (!result.empty()) result = step.to + result;
+        check_length(result, most);
         break;
       case Normalization::Kind::kReplace:
-        result = replaced(result, step.from, step.to);
+        result = replaced(result, step.from, step.to, most);
         break;
     }
   }
@@ -135,10 +152,12 @@ std::string BpeTokenizer::normalized(std::string_view text) const {
 void BpeTokenizer::encode_normalized(std::string_view text, Call& call) const {
   std::string spaced;
   if (const auto& metaspace = parts_.metaspace) {
-    spaced = replaced(text, " ", metaspace->space);
+    const size_t most = most_bytes_of(text);
+    spaced = replaced(text, " ", metaspace->space, most);
     const bool prepends = metaspace->prepend == Metaspace::Prepend::kAlways ||
                           (metaspace->prepend == Metaspace::Prepend::kFirst && call.at_begin);
     if (prepends && !spaced.starts_with(metaspace->space)) spaced = metaspace->space + spaced;
+    check_length(spaced, most);
     text = spaced;
   }
   split(0, text, call);

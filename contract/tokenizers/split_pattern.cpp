@@ -88,9 +88,11 @@ SplitPattern::SplitPattern(std::string_view pattern) {
   const std::string text = translated(pattern);
   int error = 0;
   size_t place = 0;
-  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                            PCRE2_UTF | PCRE2_UCP, &error, &place, nullptr),
-              pcre2_code_free);
+  // \C would match a part of a character, and what is then left is no UTF-8.
+  code_.reset(
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr),
+      pcre2_code_free);
   if (!code_) throw std::invalid_argument("it is no regular expression: " + message_of(error));
   // Where there is no JIT for the processor, matching is slower and gives the same.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);

@@ -11,6 +11,7 @@ namespace fsdp {
 namespace {
 
 constexpr int32_t kPieces = 128'000;
+constexpr size_t kLongestPieceBytes = 1024;  // Llama 3's has 128
 constexpr int32_t kSpecialTokenCount = 256;
 constexpr std::string_view kSplit =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
@@ -85,6 +86,10 @@ Vocabulary read_pieces(const std::filesystem::path& file, std::string_view text)
     if (line.empty()) continue;
     auto piece = read_line(line);
     if (!piece) refuse("is no line of a tiktoken file; needed: a piece in base64 and its rank");
+    if (piece->bytes.size() > kLongestPieceBytes) {
+      refuse("has a piece of " + std::to_string(piece->bytes.size()) + " bytes; allowed: at most " +
+             std::to_string(kLongestPieceBytes));
+    }
     if (piece->rank < 0 || piece->rank >= kPieces) {
       refuse("has the rank " + std::to_string(piece->rank) + "; allowed: 0 to " +
              std::to_string(kPieces - 1) + ", as Llama 3's file has them");

@@ -1,5 +1,6 @@
 #include "contract/tokenizers/tokenizer_json.h"
 
+#include <algorithm>
 #include <set>
 
 #include "contract/files/input_file.h"
@@ -229,19 +230,30 @@ void read_added_tokens(const JsonPart& part, const JsonPart& vocabulary, BpePart
   }
 }
 
-int32_t template_token(const JsonPart& processor, const JsonPart& special) {
+int32_t largest_id(const BpeParts& parts) {
+  int32_t largest = 0;
+  for (const auto& [piece, id] : parts.vocabulary) largest = std::max(largest, id);
+  for (const AddedToken& token : parts.added_tokens) largest = std::max(largest, token.id);
+  return largest;
+}
+
+int32_t template_token(const JsonPart& processor, const JsonPart& special, const BpeParts& parts) {
   const JsonPart ids = processor.at("special_tokens").at(special.at("id").text()).at("ids");
   const auto each = ids.elements();
   if (each.size() != 1) ids.refuse_value("one id");
-  return each[0].token_id();
+  const int32_t id = each[0].token_id();
+  const int32_t largest = largest_id(parts);
+  if (id > largest) each[0].refuse_value("0 to " + std::to_string(largest));
+  return id;
 }
 
-void read_post_processor(const JsonPart& part, Tokenizer::Ends& ends) {
+void read_post_processor(const JsonPart& part, BpeParts& parts) {
   if (part.is_null()) return;
   const std::string type = part.type();
   if (type == "Sequence") {
-    for (const JsonPart& each : part.at("processors").elements()) read_post_processor(each, ends);
+    for (const JsonPart& each : part.at("processors").elements()) read_post_processor(each, parts);
   } else if (type == "TemplateProcessing") {
+    Tokenizer::Ends& ends = parts.ends;
     bool is_before = true;
     for (const JsonPart& each : part.at("single").elements()) {
       const JsonPart special = each.at("SpecialToken");
@@ -249,7 +261,7 @@ void read_post_processor(const JsonPart& part, Tokenizer::Ends& ends) {
         is_before = false;
         continue;
       }
-      (is_before ? ends.begin : ends.end) = template_token(part, special);
+      (is_before ? ends.begin : ends.end) = template_token(part, special, parts);
       bool& adds = is_before ? ends.adds_begin : ends.adds_end;
       if (adds) each.refuse("is a second token there; allowed: one before and one after the text");
       adds = true;
@@ -283,7 +295,7 @@ BpeParts read_tokenizer_json(const std::filesystem::path& file, std::string_view
   read_normalizer(root.at("normalizer"), parts);
   read_pre_tokenizer(root.at("pre_tokenizer"), true, parts);
   read_added_tokens(root.at("added_tokens"), model.at("vocab"), parts);
-  read_post_processor(root.at("post_processor"), parts.ends);
+  read_post_processor(root.at("post_processor"), parts);
   return parts;
 }
 

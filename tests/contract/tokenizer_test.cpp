@@ -205,6 +205,54 @@ TEST_CASE("a damaged tokenizer.json is refused with its key") {
   CHECK_THAT(text_refused("[1]"), Contains("is not a JSON object"));
 }
 
+TEST_CASE("a normalizer that makes a text ever longer is refused") {
+  TokenizerFile file;
+  const nlohmann::json grow{
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(10, 'a')}};
+  file.json["normalizer"] = {{"type", "Sequence"}, {"normalizers", {grow}}};
+  CHECK(encoded(*file.open(), std::string(1000, 'a')).size() == 10'000);
+  for (int i = 0; i < 10; ++i) file.json["normalizer"]["normalizers"].push_back(grow);
+  const auto refused = [&] { return refusal([&] { encoded(*file.open(), "a long a"); }); };
+  CHECK_THAT(refused(),
+             Contains("tokenizer.json: its normalizer or Metaspace makes a text more than"));
+  file.json["added_tokens"][0]["normalized"] = true;
+  file.json["added_tokens"][0]["content"] = "aa";
+  CHECK_THAT(file.refused(), Contains("tokenizer.json: its normalizer"));
+  file.json["added_tokens"] = nullptr;
+  file.json["normalizer"] = {{"type", "Prepend"}, {"prepend", std::string(10'000, 'a')}};
+  CHECK_THAT(refused(), Contains("makes a text more than"));
+  file.json["normalizer"] = nullptr;
+  file.json["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", std::string(10'000, 'a')}, {"split", false}};
+  file.json["model"]["byte_fallback"] = true;
+  file.json["model"]["vocab"] = {{"a", 0}};
+  file.json["model"]["merges"] = nlohmann::json::array();
+  CHECK_THAT(refused(), Contains("makes a text more than"));
+  CHECK_THAT(refusal([&] { encoded(*file.open(), "b"); }), Contains("makes a text more than"));
+}
+
+TEST_CASE("an added token of which normalization leaves nothing is found nowhere") {
+  TokenizerFile file;
+  file.json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "xx"}}}, {"content", ""}};
+  file.json["added_tokens"] = {{{"id", 100}, {"content", "xx"}, {"normalized", true}}};
+  const auto tokenizer = file.open();
+  CHECK(encoded(*tokenizer, "axxb") == encoded(*tokenizer, "ab"));
+}
+
+TEST_CASE("a token that begins or ends a sequence is below vocab_size") {
+  TokenizerFile file;
+  const auto set_id = [&](int64_t id) {
+    file.json["post_processor"] = {{"type", "TemplateProcessing"},
+                                   {"single", {{{"SpecialToken", {{"id", "s"}}}}}},
+                                   {"special_tokens", {{"s", {{"ids", {id}}}}}}};
+  };
+  set_id(5'000'000);
+  CHECK_THAT(file.refused(), Contains("'post_processor.special_tokens.s.ids[0]': is 5000000; "
+                                      "allowed: 0 to 100"));
+  set_id(file.json["added_tokens"][0]["id"]);
+  CHECK(file.open()->ends().begin == file.open()->id_of("<|end|>"));
+}
+
 TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   TokenizerFile file;
   const auto set_pattern = [&](const char* pattern) {
@@ -222,6 +270,7 @@ TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   CHECK_THAT(refused("(a"), Contains(key + "it is no regular expression"));
   CHECK_THAT(refused("[a[bc]]"), Contains(key + "it has a class within a class"));
   CHECK_THAT(refused("\\h"), Contains(key + "it holds \\h"));
+  CHECK_THAT(refused("\\C"), Contains("\\C is disabled"));  // a part of a character
   set_pattern("(a+)+$");
   const auto tokenizer = file.open();
   std::string text(4000, 'a');
@@ -251,6 +300,8 @@ TEST_CASE("a damaged tiktoken file is refused with its line") {
   CHECK_THAT(refused("YQ== 0\nYQ== 1\n"), Contains("tokenizer.model:2") && Contains("the piece"));
   CHECK_THAT(refused("YQ== 0\nYg== 0\n"), Contains(":2") && Contains("the rank"));
   CHECK_THAT(refused("YQ== 0\nYg== 2147483647\n"), Contains("rank 2147483647; allowed: 0 to"));
+  CHECK_THAT(refused(base64(std::string(1'000'000, 'a')) + " 0\n"),
+             Contains(":1: has a piece of 1000000 bytes; allowed: at most 1024"));
   CHECK_THAT(refused("YQ== 0\nY! 1\n"), Contains(":2: is no line of a tiktoken file"));
 }
 

@@ -19,6 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) try {
   std::vector<int32_t> ids;
   tokenizer.encode(text, ids);
   tokenizer.encode_with_special("  The e\u0301mojis \u4f60\u597d 123<|end|>ababab\n\xff", ids);
+  const fsdp::Tokenizer::Ends& ends = tokenizer.ends();
+  for (const auto& id : {ends.begin, ends.end, ends.padding}) ids.push_back(id.value_or(0));
   for (const int32_t id : ids) {
     if (id < 0 || id >= tokenizer.vocab_size()) throw std::logic_error("an id that is none");
   }
