@@ -18,7 +18,6 @@ def pytest_addoption(parser):
         default=os.environ.get("FSDP_TRAIN"),
         help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
     )
-    parser.addoption("--logits", type=Path, help="tests/parity/logits.cpp, built")
     parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
 
 
