@@ -19,6 +19,7 @@ def pytest_addoption(parser):
         help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
     )
     parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
+    parser.addoption("--logits-writer", type=Path, help="the program logits.cpp, built")
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,13 @@ def trainer(request) -> Path:
     if not os.access(program, os.X_OK):
         pytest.exit(f"{program} is not a program; build it first", 2)
     return Path(program).resolve()
+
+
+@pytest.fixture
+def logits_writer(request) -> Path:
+    program = request.config.getoption("--logits-writer")
+    assert program, "give the program: --logits-writer build/release/train_and_write_logits"
+    return program.resolve()
 
 
 @pytest.fixture

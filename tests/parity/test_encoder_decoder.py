@@ -11,6 +11,7 @@ import pytest
 import sentencepiece
 import torch
 from agreement import assert_close, assert_ranks_agree
+from logits import assert_same_logits, first_logits
 from reference import OPTIMIZER
 from test_against_transformers import TOLERANCE, Case, cases
 from trainer import events_file, train
@@ -137,13 +138,16 @@ def spec_of(case, folder, articles, **overrides):
     return spec | overrides
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@cases(
+T5_CASES = [
     Case("single"),
     Case("ddp", ranks=2, accumulation=2),
     Case("fsdp", ranks=3, checkpoint_every=1),
     Case("fsdp", "parameters", ranks=2, accumulation=3),
-)
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@cases(*T5_CASES)
 def test_t5(trainer, case, variant, model, articles, pairs, reference, tmp_path):
     losses, evaluated = reference(variant)
     spec = spec_of(case, model(variant), articles, checkpoint={"at_end": True},
@@ -161,6 +165,41 @@ def test_t5(trainer, case, variant, model, articles, pairs, reference, tmp_path)
     assert not report["missing_keys"] and not report["unexpected_keys"], report
     with torch.no_grad():
         assert loss_of(written.eval(), pairs[:TOTAL_BATCH]).item() == pytest.approx(evaluated, rel=TOLERANCE)
+
+
+@pytest.fixture(scope="module")
+def reference_logits(model, pairs):
+    """variant -> those of the first batch without dropout, and which positions have a label."""
+
+    @cache
+    def compute(variant: str):
+        t5 = T5ForConditionalGeneration.from_pretrained(model(variant), dtype=torch.float32).eval()
+        inputs, mask, labels = batch_of(pairs[:TOTAL_BATCH])
+        with torch.no_grad():
+            logits = t5(input_ids=inputs, attention_mask=mask, labels=labels).logits
+        return logits.flatten(0, 1).numpy(), labels.flatten().ne(-100).numpy()
+
+    return compute
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@cases(*T5_CASES)
+def test_logits(logits_writer, case, variant, model, articles, reference_logits, tmp_path):
+    spec = spec_of(case, model(variant), articles)
+    spec["data"]["rows"] = "pad"
+    logits = first_logits(logits_writer, spec, articles, tmp_path / "run")
+    expected, is_label = reference_logits(variant)
+    assert_same_logits(expected, logits.training, is_label)
+    assert_same_logits(expected, logits.evaluation, is_label)
+
+
+def test_evaluation_drops_nothing_out(logits_writer, model, articles, reference_logits, tmp_path):
+    spec = spec_of(Case("single"), model("t5", 0.3), articles)
+    logits = first_logits(logits_writer, spec, articles, tmp_path / "run")
+    expected, is_label = reference_logits("t5")
+    assert_same_logits(expected, logits.evaluation, is_label)
+    with pytest.raises(AssertionError, match="logits differ"):
+        assert_same_logits(expected, logits.training, is_label)
 
 
 # Micro-batches of the same rows, whose dropout is the same.
