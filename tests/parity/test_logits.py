@@ -31,13 +31,13 @@ def check(logits_writer, case, checkpoint, tokens, expected, folder):
     assert_same_logits(expected, logits.evaluation)
 
 
+@cases(Case("ddp", ranks=2, accumulation=2), Case("fsdp", ranks=3))
+def test_strategy(logits_writer, case, checkpoints, tokens, reference_logits, tmp_path):
+    check(logits_writer, case, checkpoints["plain"], tokens, reference_logits("plain"), tmp_path)
+
+
 @pytest.mark.parametrize("variant", ["plain", *FAMILIES])
-@cases(
-    Case("single"),
-    Case("ddp", ranks=2, accumulation=2),
-    Case("fsdp", ranks=3, checkpoint_every=1),
-    Case("fsdp", "parameters", ranks=2),
-)
+@cases(Case("single"), Case("fsdp", "parameters", ranks=2, checkpoint_every=1))
 def test_family(logits_writer, case, variant, checkpoints, tokens, reference_logits, tmp_path):
     check(logits_writer, case, checkpoints[variant], tokens, reference_logits(variant), tmp_path)
 
