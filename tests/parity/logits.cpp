@@ -1,7 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <string>
 
 #include "contract/inputs/inputs.h"
 #include "contract/record/event.h"
