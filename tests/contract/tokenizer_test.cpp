@@ -253,6 +253,21 @@ TEST_CASE("a token that begins or ends a sequence is below vocab_size") {
   CHECK(file.open()->ends().begin == file.open()->id_of("<|end|>"));
 }
 
+TEST_CASE("a class of a pattern may begin with its closing bracket") {
+  TokenizerFile file;
+  const auto tokenizer = [&](const char* pattern) {
+    file.json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    return file.open();
+  };
+  CHECK(encoded(*tokenizer("[]\\s]"), " a").size() == 2);
+  CHECK(encoded(*tokenizer("[^]\\s]"), " a").size() == 2);
+  CHECK(encoded(*tokenizer("[]c]"), " a").size() == 1);
+}
+
 TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   TokenizerFile file;
   const auto set_pattern = [&](const char* pattern) {
