@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -13,6 +14,27 @@ namespace fsdp {
 inline constexpr size_t kLargestJsonBytes = 16 << 20;
 inline constexpr int kDeepestJson = 64;
 
+// How many arrays and objects of `text` are within each other at most.
+inline int json_depth(std::string_view text) {
+  int depth = 0;
+  int deepest = 0;
+  bool is_quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_quoted) {
+      if (c == '\\') ++i;
+      is_quoted = c != '"';
+    } else if (c == '"') {
+      is_quoted = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 // Throws std::exception, before it becomes objects, when it is larger or deeper, or no JSON.
 template <typename Json = nlohmann::json>
 Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJsonBytes) {
@@ -20,11 +42,11 @@ Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJs
     throw std::runtime_error("it holds " + std::to_string(text.size()) +
                              " bytes; allowed: at most " + std::to_string(largest_bytes));
   }
-  const auto is_shallow = [](int depth, auto, const auto&) {
-    if (depth <= kDeepestJson) return true;
+  // Not a callback of the parser: with one, each object's end looks at all that its parent has.
+  if (json_depth(text) > kDeepestJson) {
     throw std::runtime_error("it is nested more than " + std::to_string(kDeepestJson) + " deep");
-  };
-  return Json::parse(text, is_shallow);
+  }
+  return Json::parse(text);
 }
 
 }  // namespace fsdp

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "contract/files/input_file.h"
 #include "contract/tokenizers/byte_level.h"
@@ -16,6 +19,7 @@ constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
 constexpr const char* kAddedTokens = "added_tokens.json";
 constexpr size_t kWhereModelIsTold = 1 << 20;
+constexpr int32_t kMostSentinels = 10'000;  // T5 has 100
 
 // A token as a text, or as an object that has it as `content`; null: there is none.
 std::optional<std::string> token_text(const JsonPart& part) {
@@ -30,13 +34,6 @@ void read_ends(const JsonPart& root, FolderSettings& settings) {
   read("bos_token", settings.begin);
   read("eos_token", settings.end);
   read("pad_token", settings.padding);
-}
-
-void add_token(AddedToken token, FolderSettings& settings) {
-  if (std::ranges::find(settings.added_tokens, token.text, &AddedToken::text) ==
-      settings.added_tokens.end()) {
-    settings.added_tokens.push_back(std::move(token));
-  }
 }
 
 void read_added_tokens_decoder(const JsonPart& part, FolderSettings& settings) {
@@ -57,7 +54,7 @@ void read_added_tokens_decoder(const JsonPart& part, FolderSettings& settings) {
     token.takes_left = each.at("lstrip").flag(false);
     token.takes_right = each.at("rstrip").flag(false);
     token.is_whole_word = each.at("single_word").flag(false);
-    add_token(std::move(token), settings);
+    settings.added_tokens.push_back(std::move(token));
   }
 }
 
@@ -75,6 +72,9 @@ void read_config(const path& file, FolderSettings& settings) {
   settings.adds_end = flag(root.at("add_eos_token"));
   if (const JsonPart extra = root.at("extra_ids"); !extra.is_null()) {
     settings.extra_ids = extra.token_id();
+    if (*settings.extra_ids > kMostSentinels) {
+      extra.refuse_value("0 to " + std::to_string(kMostSentinels));
+    }
   }
   const JsonPart name = root.at("tokenizer_class");
   settings.is_t5 = !name.is_null() && name.text().starts_with("T5");
@@ -96,7 +96,7 @@ void read_added_tokens(const path& file, FolderSettings& settings) {
     if (text.empty()) root.refuse("has an empty text");
     token.is_special = text == settings.begin || text == settings.end || text == settings.padding;
     token.is_normalized = !token.is_special;
-    add_token(std::move(token), settings);
+    settings.added_tokens.push_back(std::move(token));
   }
 }
 
@@ -152,6 +152,10 @@ FolderSettings read_folder_settings(const path& folder) {
       read_added_tokens(file, settings);
     }
   }
+  // Of those with one text, the first holds.
+  std::set<std::string> texts;
+  std::erase_if(settings.added_tokens,
+                [&](const AddedToken& token) { return !texts.insert(token.text).second; });
   return settings;
 }
 
@@ -162,31 +166,32 @@ void apply_settings(const FolderSettings& settings, BpeParts& parts) {
   }
   int32_t next_id = 0;
   for (const auto& [piece, id] : parts.vocabulary) next_id = std::max(next_id, id + 1);
-  for (const AddedToken& token : parts.added_tokens) next_id = std::max(next_id, token.id + 1);
+  std::map<std::string, int32_t> added_ids;
+  const auto add = [&](AddedToken token) {
+    next_id = std::max(next_id, token.id + 1);
+    added_ids.emplace(token.text, token.id);
+    parts.added_tokens.push_back(std::move(token));
+  };
+  for (AddedToken& token : std::exchange(parts.added_tokens, {})) add(std::move(token));
   const auto find = [&](const std::string& text) -> std::optional<int32_t> {
-    const auto added = std::ranges::find(parts.added_tokens, text, &AddedToken::text);
-    if (added != parts.added_tokens.end()) return added->id;
+    if (const auto added = added_ids.find(text); added != added_ids.end()) return added->second;
     const auto bytes =
         parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(text) : std::optional(text);
     const auto piece = bytes ? parts.vocabulary.find(*bytes) : parts.vocabulary.end();
     if (piece == parts.vocabulary.end()) return std::nullopt;
     return piece->second;
   };
-  for (const AddedToken& token : settings.added_tokens) {
-    const auto found = find(token.text);
-    const auto known = std::ranges::find(parts.added_tokens, token.text, &AddedToken::text);
-    if (known != parts.added_tokens.end()) continue;
-    AddedToken added = token;
-    added.id = found.value_or(next_id);
-    next_id = std::max(next_id, added.id + 1);
-    parts.added_tokens.push_back(std::move(added));
+  for (AddedToken token : settings.added_tokens) {
+    if (added_ids.contains(token.text)) continue;
+    token.id = find(token.text).value_or(next_id);
+    add(std::move(token));
   }
   // A token that is nowhere gets the next id, as transformers adds it.
   const auto id_of = [&](const std::string& text) {
     if (const auto found = find(text)) return *found;
-    AddedToken token{.text = text, .id = next_id++, .is_special = true};
-    parts.added_tokens.push_back(token);
-    return token.id;
+    const int32_t id = next_id;
+    add({.text = text, .id = id, .is_special = true});
+    return id;
   };
   if (settings.begin) parts.ends.begin = id_of(*settings.begin);
   if (settings.end) parts.ends.end = id_of(*settings.end);

@@ -53,6 +53,7 @@ std::string translated(std::string_view pattern) {
     if (c == '[') {
       in_class = true;
       if (i + 1 < pattern.size() && pattern[i + 1] == '^') result += pattern[++i];
+      if (i + 1 < pattern.size() && pattern[i + 1] == ']') result += pattern[++i];
     } else if (c == ']') {
       in_class = false;
     }

@@ -253,6 +253,21 @@ TEST_CASE("a token that begins or ends a sequence is below vocab_size") {
   CHECK(file.open()->ends().begin == file.open()->id_of("<|end|>"));
 }
 
+TEST_CASE("a class of a pattern may begin with its closing bracket") {
+  TokenizerFile file;
+  const auto tokenizer = [&](const char* pattern) {
+    file.json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    return file.open();
+  };
+  CHECK(encoded(*tokenizer("[]\\s]"), " a").size() == 2);
+  CHECK(encoded(*tokenizer("[^]\\s]"), " a").size() == 2);
+  CHECK(encoded(*tokenizer("[]c]"), " a").size() == 1);
+}
+
 TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   TokenizerFile file;
   const auto set_pattern = [&](const char* pattern) {
@@ -327,6 +342,25 @@ TEST_CASE("a folder's settings say what a sequence begins and ends with") {
              Contains("has no tokenizer; needed: tokenizer.json"));
 }
 
+TEST_CASE("a hundred thousand added tokens are read, those of one text once") {
+  const TokenizerFile file;
+  file.write();
+  nlohmann::json decoder;
+  nlohmann::json added;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string text = "<" + std::to_string(i) + ">";
+    decoder[std::to_string(101 + i)] = {{"content", text}, {"special", true}};
+    added[text] = 101 + i;
+  }
+  file.folder.write("tokenizer_config.json",
+                    nlohmann::json{{"added_tokens_decoder", decoder}}.dump());
+  file.folder.write("added_tokens.json", added.dump());
+  const auto tokenizer = open_tokenizer(file.folder.path());
+  CHECK(tokenizer->vocab_size() == 100'101);
+  CHECK(encoded_with_special(*tokenizer, "<99999>").size() == 1);
+  CHECK(encoded(*tokenizer, "<99999>").size() == 7);
+}
+
 TEST_CASE("a folder of T5 has sentinels behind the pieces of its model, and adds the end") {
   const TemporaryFolder folder;
   std::filesystem::copy(tokenizer_of(RunSpec{}), folder.path() / "spiece.model");
@@ -336,6 +370,9 @@ TEST_CASE("a folder of T5 has sentinels behind the pieces of its model, and adds
   CHECK(tokenizer->ends().adds_end);
   CHECK_FALSE(tokenizer->ends().adds_begin);
   CHECK(encoded_with_special(*tokenizer, "<extra_id_1>") == Ids{1122});
+  folder.write("tokenizer_config.json", R"({"extra_ids": 16000000})");
+  CHECK_THAT(refusal([&] { open_tokenizer(folder.path()); }),
+             Contains("tokenizer_config.json: 'extra_ids': is 16000000; allowed: 0 to 10000"));
 }
 
 }  // namespace fsdp
