@@ -12,11 +12,11 @@ FILES = sorted((ROOT / "experiments").glob("*.yaml"))
 
 # What --set makes shorter.
 SHORTER = {
-    "chess": ["train.steps=2", "batch.total=32"],
+    "chess": ["train.steps=2", "batch.total=16"],
     "lab": ["train.sequences=32", "data.sequence_length=32", "train.warmup_steps_excluded=0"],
     "llama3_8b": ["batch.gradient_accumulation_steps=1", "train.max_steps=4", "checkpoint.every_steps=2",
                   "evaluation.batches=2", "data.sequence_length=32"],
-    "smollm2": ["batch.total=4", "train.sequences=8", "train.warmup_steps_excluded=0"],
+    "smollm2": ["batch={size_per_rank: 1, total: 2}", "train.sequences=4", "train.warmup_steps_excluded=0"],
     "t5_wikihow": ["train.max_steps=3", "evaluation.batches=2"],
 }
 # Points that train on equal batches.
@@ -39,16 +39,17 @@ def call(request):
     return run
 
 
-def make_smollm2(folder):
-    """As make_model.sh makes it, out of the packages of the tests."""
-    convert = ROOT / "experiments/data/smollm2/convert.py"
-    subprocess.run([sys.executable, convert, folder], check=True)
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory):
+    """The settings that name the model, made as make_model.sh makes it out of the packages of the tests."""
+    folder = tmp_path_factory.mktemp("models") / "smollm2"
+    subprocess.run([sys.executable, ROOT / "experiments/data/smollm2/convert.py", folder], check=True)
     return [f"model.source={folder}", f"data.tokenizer={folder}"]
 
 
 @pytest.mark.parametrize("name", SHORTER)
-def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, name):
-    shorter = SHORTER[name] + (make_smollm2(tmp_path / "model") if name == "smollm2" else [])
+def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, smollm2, name):
+    shorter = SHORTER[name] + (smollm2 if name == "smollm2" else [])
     settings = [argument for change in shorter for argument in ("--set", change)]
     results = tmp_path / "results"
     call(ROOT / f"experiments/{name}.yaml", "--profile", "cpu", "--results", results, *settings)
@@ -63,7 +64,7 @@ def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, na
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_no_mistake_is_found(call, tmp_path, file):
-    model = make_smollm2(tmp_path / "model") if file.stem == "smollm2" else []
+def test_no_mistake_is_found(call, smollm2, file):
+    model = smollm2 if file.stem == "smollm2" else []
     settings = [argument for change in model for argument in ("--set", change)]
     assert "no mistake found" in call("check", file, "--profile", "cpu", *settings)
