@@ -76,12 +76,10 @@ TEST_CASE("a login node without GPUs submits the shipped lab for four of them") 
 TEST_CASE("the shipped lab has the same points on any machine") {
   const Expansion lab = Experiment::load(kLabFile).expand({}, {.gpu_count = 0, .cpu_cores = 2});
   CHECK(lab.profile == "cpu");
-  CHECK(
-      lab.profile_reason ==
-      "cpu: a100x4 needs 4 GPUs, this host has 0; alpaca needs 4 GPUs, this host has 0; gpux2 "
-      "needs 2 GPUs, this host has 0; 80gb needs "
-      "1 GPU, this host has 0; 40gb needs 1 GPU, this host has 0; 24gb needs 1 GPU, this host has "
-      "0");
+  CHECK(lab.profile_reason ==
+        "cpu: a100x4 needs 4 GPUs, this host has 0; alpaca needs 4 GPUs, this host has 0; gpux2 "
+        "needs 2 GPUs, this host has 0; 80gb needs 1 GPU, this host has 0; 40gb needs 1 GPU, this "
+        "host has 0; 24gb needs 1 GPU, this host has 0");
   REQUIRE(lab.runs.size() == 5);
   for (const Run& run : lab.runs) {
     CHECK(run.spec.device == DeviceKind::kCpu);
