@@ -4,6 +4,7 @@
 
 #include "contract/data/csv_fields.h"
 #include "contract/text/config_error.h"
+#include "contract/text/foreign_json.h"
 
 namespace fsdp {
 namespace {
@@ -29,22 +30,12 @@ RecordFormat format_of(const std::filesystem::path& path, std::string_view text)
 
 // How long the JSON value is that `text` begins with, an object; npos: it does not end.
 size_t object_length(std::string_view text) {
-  int64_t depth = 0;
-  bool is_quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_quoted) {
-      if (c == '\\') ++i;
-      is_quoted = c != '"';
-    } else if (c == '"') {
-      is_quoted = true;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if ((c == '}' || c == ']') && --depth == 0) {
-      return i + 1;
-    }
-  }
-  return std::string_view::npos;
+  size_t length = std::string_view::npos;
+  visit_json_brackets(text, [&](size_t place, int64_t depth) {
+    if (depth == 0) length = place + 1;
+    return depth != 0;
+  });
+  return length;
 }
 
 const std::string kTooLong = "a record of more than " + std::to_string(kMostRecordBytes) + " bytes";

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -14,10 +14,11 @@ namespace fsdp {
 inline constexpr size_t kLargestJsonBytes = 16 << 20;
 inline constexpr int kDeepestJson = 64;
 
-// How many arrays and objects of `text` are within each other at most.
-inline int json_depth(std::string_view text) {
-  int depth = 0;
-  int deepest = 0;
+// Calls visit(place, depth) at each bracket of `text` that is not quoted, with how many are open
+// behind it, until it returns false. Exact for JSON, up to where a text is none.
+template <typename Visit>
+void visit_json_brackets(std::string_view text, Visit visit) {
+  int64_t depth = 0;
   bool is_quoted = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -27,12 +28,11 @@ inline int json_depth(std::string_view text) {
     } else if (c == '"') {
       is_quoted = true;
     } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
+      if (!visit(i, ++depth)) return;
     } else if (c == '}' || c == ']') {
-      --depth;
+      if (!visit(i, --depth)) return;
     }
   }
-  return deepest;
 }
 
 // Throws std::exception, before it becomes objects, when it is larger or deeper, or no JSON.
@@ -43,9 +43,10 @@ Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJs
                              " bytes; allowed: at most " + std::to_string(largest_bytes));
   }
   // Not a callback of the parser: with one, each object's end looks at all that its parent has.
-  if (json_depth(text) > kDeepestJson) {
+  visit_json_brackets(text, [](size_t, int64_t depth) {
+    if (depth <= kDeepestJson) return true;
     throw std::runtime_error("it is nested more than " + std::to_string(kDeepestJson) + " deep");
-  }
+  });
   return Json::parse(text);
 }
 
