@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 #include <string>
 
 #include "contract/data/npy.h"
@@ -39,8 +38,9 @@ class ArrayRows : public DocumentFile {
     std::vector<int64_t> row(static_cast<size_t>(tokens_.columns()));
     tokens_.read_row(document, row.data());
     out.clear();
-    for (const int64_t id : row | std::views::drop(begin) | std::views::take(count)) {
-      out.push_back(static_cast<uint32_t>(id) | kTrainedOn);
+    const int64_t end = std::min(begin + count, tokens_.columns());
+    for (int64_t i = begin; i < end; ++i) {
+      out.push_back(static_cast<uint32_t>(row[static_cast<size_t>(i)]) | kTrainedOn);
     }
   }
 
