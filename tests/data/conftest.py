@@ -53,10 +53,11 @@ def read_prepared(file: pathlib.Path) -> Prepared:
 
 
 @pytest.fixture
-def prepare(runner, tmp_path):
-    """prepare(data): what `fsdp-run prepare` makes of a run with this section `data`."""
+def try_prepare(runner, tmp_path):
+    """try_prepare(data): the finished process of `fsdp-run prepare` for a run with this section `data`, and what it
+    made, or None."""
 
-    def call(data: dict) -> Prepared:
+    def call(data: dict, runner=runner, **options) -> tuple[subprocess.CompletedProcess, Prepared | None]:
         experiment = {"experiment": "reference",
                       "base": {"data": data, "device": "cpu",
                                "batch": {"size_per_rank": 1},
@@ -64,9 +65,22 @@ def prepare(runner, tmp_path):
         file = tmp_path / "experiment.yaml"
         file.write_text(yaml.safe_dump(experiment))
         results = tmp_path / "results"
-        done = subprocess.run([runner, "prepare", file, "--results", results], capture_output=True, text=True)
+        done = subprocess.run([runner, "prepare", file, "--results", results], capture_output=True, text=True,
+                              errors="replace", **options)
+        made = [line.split("made ", 1)[1] for line in done.stdout.splitlines() if "made " in line]
+        return done, read_prepared(pathlib.Path(made[0])) if made else None
+
+    return call
+
+
+@pytest.fixture
+def prepare(try_prepare):
+    """prepare(data): what `fsdp-run prepare` makes of a run with this section `data`."""
+
+    def call(data: dict) -> Prepared:
+        done, prepared = try_prepare(data)
         assert done.returncode == 0, done.stderr
-        made, = [line.split("made ", 1)[1] for line in done.stdout.splitlines() if "made " in line]
-        return read_prepared(pathlib.Path(made))
+        assert prepared is not None, done.stdout
+        return prepared
 
     return call

@@ -1,39 +1,24 @@
 """Files of Parquet that differ in how they were written, and damaged ones, against pyarrow."""
 
 import os
-import pathlib
 import random
 import resource
 import shutil
-import subprocess
 
 import pyarrow
 import pyarrow.parquet
 import pytest
-import yaml
-from conftest import ROOT, read_prepared
+from conftest import ROOT
 
 TOKENIZER = ROOT / "experiments/data/chess/tokenizer.model"
 TEXTS = [f"{i}. e4 e5 {i + 1}. Nf3 é\n" * (1 + i % 5) for i in range(500)]
 
 
 @pytest.fixture
-def prepare_file(runner, tmp_path):
-    """prepare_file(file): the finished process of `fsdp-run prepare`, and its prepared file if there is one."""
-
-    def call(file, runner=runner, **options):
-        data = {"kind": "text", "train": str(file), "tokenizer": str(TOKENIZER)}
-        base = {"data": data, "device": "cpu", "batch": {"size_per_rank": 1},
-                "model": {"config": {"vocab_size": 1024}}}
-        experiment = tmp_path / "experiment.yaml"
-        experiment.write_text(yaml.safe_dump({"experiment": "parquet", "base": base}))
-        results = tmp_path / "results"
-        done = subprocess.run([runner, "prepare", experiment, "--results", results], capture_output=True,
-                              text=True, errors="replace", **options)
-        made = [line.split("made ", 1)[1] for line in done.stdout.splitlines() if "made " in line]
-        return done, read_prepared(pathlib.Path(made[0])) if made else None
-
-    return call
+def prepare_file(try_prepare):
+    """prepare_file(file): try_prepare of texts."""
+    return lambda file, **options: try_prepare(
+        {"kind": "text", "train": str(file), "tokenizer": str(TOKENIZER)}, **options)
 
 
 def written(file, texts=TEXTS, kind=None, **options):

@@ -63,7 +63,8 @@ void SequenceSet::read_row(int64_t row, int64_t width, int64_t* input_ids, int64
   std::fill(labels, labels + width, kNoLabel);
   for (int64_t i = first_of_row_[row]; i < first_of_row_[row + 1]; ++i) {
     read(parts_[i]);
-    for (int64_t t = 0; t < length_of(parts_[i]); ++t) {
+    const int64_t length = length_of(parts_[i]);
+    for (int64_t t = 0; t < length; ++t) {
       *input_ids++ = token_id(document_[t]);
       const uint32_t next = document_[t + 1];
       *labels++ = (next & kTrainedOn) != 0 ? token_id(next) : kNoLabel;

@@ -24,7 +24,7 @@ if ! { $install gguf==0.19.0 safetensors==0.8.0 tokenizers==0.23.3 &&
   exit 1
 fi
 mkdir -p models
-PYTHONPATH=$work/packages "$python" experiments/data/smollm2/convert.py "$work/model"
-mv "$work/model" "$folder.new"
+rm -rf "$folder.new" # of a call that was interrupted
+PYTHONPATH=$work/packages "$python" experiments/data/smollm2/convert.py "$folder.new"
 mv "$folder.new" "$folder"
 echo "made $folder"
