@@ -17,6 +17,7 @@
 #include "contract/text/config_error.h"
 #include "contract/text/json.h"
 #include "trainer/comm/communication_error.h"
+#include "trainer/plan/plan_run.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/train/device.h"
 #include "trainer/train/run.h"
@@ -138,18 +139,28 @@ int main(int argc, char** argv) {
          "--self-test", is_self_test,
          "Trains nothing: checks kernels, steps and memory on this rank's device, and times it")
       ->excludes(spec);
+  bool is_plan = false;
+  app.add_flag(
+         "--plan", is_plan,
+         "Trains nothing: answers requests on its input, a line of JSON each, with the memory\n"
+         "that a run will take (see contract/plan/run_plan.h)")
+      ->excludes(spec);
   app.set_version_flag(
       "--version", [] { return fsdp::json_text(fsdp::trainer_build()); },
       "What it was built with, as JSON");
   try {
     app.parse(argc, argv);
-    if (!is_self_test && spec_file.empty()) throw CLI::RequiredError("--spec");
+    if (!is_self_test && !is_plan && spec_file.empty()) throw CLI::RequiredError("--spec");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
   fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
+  if (is_plan) {
+    fsdp::answer_plan_requests(std::cin, std::cout);
+    return static_cast<int>(ExitCode::kOk);
+  }
   if (is_self_test) {
     ExitCode code = ExitCode::kRunFailed;
     try {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <variant>
 
+#include "contract/record/memory_peak.h"
 #include "contract/record/unix_time.h"
 #include "contract/text/fields.h"
 
@@ -268,8 +269,8 @@ struct Event {
   // When it was written. Of one rank, by a clock that is not set meanwhile.
   int64_t time_unix_ms = 0;
   std::optional<int64_t> elapsed_ms{};  // since the rank's process was started
-  std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, RunFinished,
-               RunFailed, RunInterrupted>
+  std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak,
+               RunFinished, RunFailed, RunInterrupted>
       body;
 };
 

@@ -1,6 +1,7 @@
 #include "contract/spec/run_spec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -251,6 +252,10 @@ int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch) {
                " tokens; allowed: at most " + std::to_string(kMostTokens) + " tokens in all");
   }
   return steps;
+}
+
+int64_t memory_limit_bytes(const RunSpec& spec) {
+  return static_cast<int64_t>(std::ceil(spec.memory_limit_gib * (int64_t{1} << 30)));
 }
 
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows) {

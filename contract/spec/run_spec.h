@@ -210,6 +210,9 @@ int64_t total_batch(const RunSpec& spec);
 int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch);
 int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch);
 
+// memory_limit_gib in bytes; 0: none.
+int64_t memory_limit_bytes(const RunSpec& spec);
+
 // How many of the training set's `rows` are held out as validation set; the rest is trained on.
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
 

@@ -54,7 +54,7 @@ void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Even
     if (rank == 0) add_evaluation(*evaluation);  // all ranks report the same
   } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&body)) {
     if (rank == 0) checkpoint_times_ms_.push_back(checkpoint->write_time_ms);
-  } else {
+  } else if (!std::holds_alternative<MemoryPeak>(body)) {
     own.has_ended = true;
   }
 }

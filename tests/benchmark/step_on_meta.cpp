@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "tests/trainer/step/mirror_group.h"
+#include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
 
 namespace fsdp {

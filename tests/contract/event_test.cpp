@@ -40,7 +40,7 @@ std::string step_line(const std::string& member, const std::string& replacement)
 }
 
 TEMPLATE_TEST_CASE("an event that is written is read as it was", "", RunStarted, StepDone,
-                   EvaluationDone, CheckpointDone, DeviceSample, RunFinished, RunFailed,
+                   EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak, RunFinished, RunFailed,
                    RunInterrupted) {
   for (const auto& body : {filled<TestType>(), TestType{}}) {
     const std::string line = to_json_line(

@@ -3,22 +3,28 @@
 import json
 import math
 
+BYTES_BY_USE = (
+    "parameters_bytes", "whole_bytes", "gradients_bytes", "optimizer_state_bytes", "attention_bytes",
+    "mlp_bytes", "hidden_bytes", "head_bytes", "activation_gradients_bytes", "batch_bytes",
+    "other_bytes"
+)
 INTEGERS = {
     "version", "sequence", "time_unix_ms", "step", "steps", "rank", "world_size", "local_rank",
     "process_id", "threads", "steps_planned", "parameter_count", "resumed_from_step", "tokens",
     "unpadded_tokens", "label_count", "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
-    "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code"
+    "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code",
+    *BYTES_BY_USE
 }
 REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy"}
 OPTIONAL_REALS = {
     "loss", "gradient_norm", "gradient_scale", "communication_time_ms", "power_limit_watts",
     "sm_clock_mhz_max"
 }
-OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes"}
+OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes", "unit"}
 FLAGS = {"non_finite", "skipped"}
 KINDS = {
     "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
-    "run_failed", "run_interrupted"
+    "run_failed", "run_interrupted", "memory_peak"
 }
 # Of which 0 would be taken for a figure that was measured.
 REQUIRED = {
@@ -29,11 +35,12 @@ REQUIRED = {
     "evaluation": ("step", "label_count", "evaluation_time_ms"),
     "checkpoint": ("step", "size_bytes", "write_time_ms"),
     "run_finished": ("steps",),
+    "memory_peak": ("step", "memory_allocated_bytes_max", *BYTES_BY_USE),
 }
 TEXTS = {
     "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
     "nccl_version", "driver_version", "compute_capability", "gpu", "allocator_settings",
-    "bound_cpus", "path", "reason"
+    "bound_cpus", "path", "reason", "phase"
 }
 
 

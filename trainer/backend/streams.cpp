@@ -9,13 +9,17 @@
 #include <optional>
 
 #include "trainer/backend/worker.h"
+#include "trainer/memory/memory_label.h"
 
 namespace fsdp {
 namespace {
 
 class HostStreams : public Streams {
  public:
-  void run(StreamId, const Accesses&, const std::function<void()>& work) override { work(); }
+  void run(StreamId stream, const Accesses&, const std::function<void()>& work) override {
+    const MemoryPool pool(stream == StreamId::kHost ? kComputePool : static_cast<int>(stream));
+    work();
+  }
   EventPtr record(StreamId) override { return nullptr; }
   void block(StreamId, const EventPtr&) override {}
   bool is_done(const EventPtr&) override { return true; }

@@ -7,6 +7,7 @@
 #include "contract/files/input_file.h"
 #include "contract/record/digest.h"
 #include "contract/text/config_error.h"
+#include "contract/text/json_fields.h"
 #include "contract/text/utf8.h"
 #include "trainer/checkpoint/checksum.h"
 
@@ -16,11 +17,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 using std::filesystem::path;
-
-template <typename T>
-inline constexpr bool is_vector = false;
-template <typename T>
-inline constexpr bool is_vector<std::vector<T>> = true;
 
 template <typename T>
 ordered_json to_value(const T& member) {
@@ -53,60 +49,6 @@ constexpr const char* kBehindChecksum = "\"\n}\n";
 constexpr const char* kRemedy =
     "; the checkpoint is damaged: copy it again, or resume from another (`resume: auto` takes the "
     "one before it)";
-
-class StateReader {
- public:
-  explicit StateReader(path file) : file_(std::move(file)) {}
-
-  template <typename T>
-  void read(const std::string& key, const json& value, T& member) const {
-    if constexpr (is_optional<T>) {
-      if (!value.is_null()) read(key, value, member.emplace());
-    } else if constexpr (is_vector<T>) {
-      require(value.is_array(), key, value, "a list");
-      for (const json& item : value) read(key, item, member.emplace_back());
-    } else if constexpr (NamedEnum<T>) {
-      const auto named =
-          value.is_string() ? enum_from_name<T>(value.get<std::string>()) : std::nullopt;
-      require(named.has_value(), key, value, "a name that this version knows");
-      member = *named;
-    } else if constexpr (Fields<T>) {
-      require(value.is_object(), key, value, "an object");
-      T::visit_fields(member, [&](const char* name, auto& field, auto&&...) {
-        const auto found = value.find(name);
-        if (found != value.end()) {
-          read(name, *found, field);
-        } else if (!is_optional<std::remove_cvref_t<decltype(field)>>) {
-          throw ConfigError(file_.string(), name, "is missing");
-        }
-      });
-    } else if constexpr (std::same_as<T, bool>) {
-      require(value.is_boolean(), key, value, "true or false");
-      member = value.get<bool>();
-    } else if constexpr (std::same_as<T, int64_t>) {
-      constexpr uint64_t kLargest = int64_t{1} << 60;
-      require(value.is_number_unsigned() && value.get<uint64_t>() <= kLargest, key, value,
-              "a whole number of at most 2^60");
-      member = value.get<int64_t>();
-    } else if constexpr (std::same_as<T, double>) {
-      require(value.is_number(), key, value, "a number");
-      member = value.get<double>();
-    } else {
-      require(value.is_string(), key, value, "text");
-      member = value.get<std::string>();
-    }
-  }
-
- private:
-  void require(bool holds, const std::string& key, const json& value, const char* allowed) const {
-    if (!holds) {
-      throw ConfigError(file_.string(), key,
-                        shortened(value.dump(), kMostOfMessage) + " is not " + allowed);
-    }
-  }
-
-  path file_;
-};
 
 void check_file(const path& checkpoint, const CheckpointFile& file) {
   const path found = checkpoint / file.name;
@@ -158,14 +100,13 @@ TrainerState read_trainer_state(const path& checkpoint) {
   }
   const auto mapped = map_input_file(file);
   const json object = parse_json_object(file, mapped->text(), kLargestTrainerStateBytes);
-  const StateReader reader(file);
   TrainerState state;
   if (const json format = object.value("format", json()); format != TrainerState::kFormat) {
     throw ConfigError(file.string(), "format",
                       format.dump() + " is not a format that this version reads; allowed: " +
                           std::to_string(TrainerState::kFormat));
   }
-  reader.read("", object, state);
+  JsonFields(file.string()).read("", object, state);
   check_own_checksum(file, mapped->text(), object, state);
   for (const CheckpointFile& part : state.files) check_file(checkpoint, part);
   return state;

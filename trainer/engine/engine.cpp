@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trainer/memory/memory_label.h"
+
 namespace fsdp {
 namespace {
 
@@ -15,7 +17,8 @@ void hand_over_gradients(const Activations& before, Activations& first, Activati
   for (auto& [name, activation] : second) {
     const auto input = before.find(name);
     const bool is_input = input != before.end() && input->second.gradient == activation.gradient;
-    if (!is_input) activation.gradient->add(first.at(name).gradient->take());
+    GradientBuffer& of_later_readers = *first.at(name).gradient;
+    if (!is_input && of_later_readers.is_written) activation.gradient->add(of_later_readers.take());
   }
 }
 
@@ -45,8 +48,12 @@ at::Tensor Engine::forward_backward(std::span<const Batch> micro_batches,
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     const bool last = i + 1 == micro_batches.size();
     strategy_.begin_micro_batch(last);
-    const at::Tensor loss = forward(micro_batches[i]);
+    const at::Tensor loss = [&] {
+      const MemoryScope scope(MemoryPhase::kForward);
+      return forward(micro_batches[i]);
+    }();
     if (last) at_forward_end();
+    const MemoryScope scope(MemoryPhase::kBackward);
     backward(micro_batches[i]);
     total_loss = total_loss.defined() ? total_loss + loss : loss;
   }
@@ -64,6 +71,7 @@ void Engine::run_module(int module, int unit, const Batch& batch, Tape& tape,
                         Activations& activations) {
   Pass pass{kernels_, batch, tape, activations};
   if (is_checkpointed_[module]) pass.recomputed = options_.checkpointed;
+  const MemoryScope scope(unit, is_last_module(module) ? MemoryUse::kHead : MemoryUse::kHidden);
   const auto forward = [&] { model_.modules[module]->forward(pass); };
   const Buffer whole = strategy_.whole_buffer(unit);
   if (is_last_module(module) && tape.wants_gradients()) {
@@ -121,6 +129,7 @@ void Engine::backward(const Batch& batch) {
 
 void Engine::backward_module(int module, int unit, const Batch& batch) {
   if (is_recomputed(module)) recompute(module, unit, batch);
+  const MemoryScope scope(unit, MemoryUse::kActivationGradients);
   streams_.run(StreamId::kCompute,
                {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}},
                [&] { kept_[module].tape.run_backward(); });
@@ -138,6 +147,7 @@ void Engine::recompute(int module, int unit, const Batch& batch) {
 
 at::Tensor Engine::evaluate(const Batch& batch) {
   const WithoutAutograd guard;
+  const MemoryScope scope(MemoryPhase::kEvaluation);
   Activations activations;
   Tape tape(Tape::Mode::kNoGradients);
   for (int u = 0; u < unit_count(); ++u) {

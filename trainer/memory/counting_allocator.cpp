@@ -7,14 +7,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <string>
 
 namespace fsdp {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Holds how much of what follows is counted.
+// Holds what is counted of what follows.
 constexpr size_t kHeaderBytes = kAlignment;
+static_assert(sizeof(CountedAllocation) <= kHeaderBytes);
+
+CountedAllocation& header_of(void* data) {
+  return *reinterpret_cast<CountedAllocation*>(static_cast<std::byte*>(data) - kHeaderBytes);
+}
 
 // Operators of libtorch wrap numbers as tensors of the host, of a GPU's too: no memory of a device.
 constexpr size_t kNumberBytes = sizeof(double);
@@ -27,29 +33,66 @@ std::string in_mib(int64_t bytes) {
 
 }  // namespace
 
+int64_t AllocationCounter::allocated_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return allocated_bytes_;
+}
+
+AllocationPeak AllocationCounter::peak() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
 void AllocationCounter::reset_peak() {
-  allocated_bytes_max_.store(allocated_bytes(), std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  peak_ = {.bytes = allocated_bytes_, .label = MemoryScope::current(), .by_use = by_use_};
 }
 
-int64_t AllocationCounter::count(size_t bytes) {
-  if (UncountedMemory::is_on() || bytes <= kNumberBytes) return 0;
-  const auto size = static_cast<int64_t>(bytes);
-  const int64_t now = allocated_bytes_.fetch_add(size, std::memory_order_relaxed) + size;
-  const int64_t limit = limit_bytes();
-  if (size < 0 || (limit != 0 && now > limit)) {
-    allocated_bytes_.fetch_sub(size, std::memory_order_relaxed);
-    fail(bytes);
-  }
-  int64_t peak = allocated_bytes_max();
-  while (now > peak && !allocated_bytes_max_.compare_exchange_weak(peak, now)) {
-  }
-  if (observer_) observer_(size);
-  return size;
+void AllocationCounter::set_limit(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_bytes_ = bytes;
 }
 
-void AllocationCounter::uncount(int64_t counted) {
-  allocated_bytes_.fetch_sub(counted, std::memory_order_relaxed);
-  if (observer_ && counted != 0) observer_(-counted);
+int64_t AllocationCounter::limit_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return limit_bytes_;
+}
+
+void AllocationCounter::set_observer(Observer observer) {
+  const std::lock_guard lock(mutex_);
+  observer_ = std::move(observer);
+}
+
+CountedAllocation AllocationCounter::count(size_t bytes) {
+  if (bytes <= kNumberBytes) return {};
+  const CountedAllocation allocation{.bytes = static_cast<int64_t>(bytes),
+                                     .is_of_device = !UncountedMemory::is_on(),
+                                     .label = MemoryScope::current()};
+  if (!allocation.is_of_device) return allocation;
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t now = allocated_bytes_ + allocation.bytes;
+    if (allocation.bytes > 0 && (limit_bytes_ == 0 || now <= limit_bytes_)) {
+      allocated_bytes_ = now;
+      by_use_[allocation.label.use] += allocation.bytes;
+      if (now > peak_.bytes) peak_ = {now, allocation.label, by_use_};
+      return allocation;
+    }
+  }
+  fail(bytes);
+}
+
+void AllocationCounter::uncount(const CountedAllocation& allocation) {
+  if (!allocation.is_of_device) return;
+  const std::lock_guard lock(mutex_);
+  allocated_bytes_ -= allocation.bytes;
+  by_use_[allocation.label.use] -= allocation.bytes;
+}
+
+void AllocationCounter::observe(uintptr_t id, const CountedAllocation& allocation,
+                                bool is_release) const {
+  const std::lock_guard lock(mutex_);
+  if (observer_ && allocation.bytes != 0) observer_(id, allocation, is_release);
 }
 
 void AllocationCounter::fail(size_t bytes) const {
@@ -76,31 +119,35 @@ void CountingAllocator::install() {
 c10::DataPtr CountingAllocator::allocate(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &release, cpu};
-  const int64_t counted = count(bytes);
+  const CountedAllocation counted = count(bytes);
   void* block = nullptr;
   if (static_cast<int64_t>(bytes) < 0 ||
       posix_memalign(&block, kAlignment, bytes + kHeaderBytes) != 0) {
     uncount(counted);
     fail(bytes);
   }
-  *static_cast<int64_t*>(block) = counted;
   void* data = static_cast<std::byte*>(block) + kHeaderBytes;
+  header_of(data) = counted;
+  observe(reinterpret_cast<uintptr_t>(data), counted, /*is_release=*/false);
   return {data, data, &release, cpu};
 }
 
 void CountingAllocator::adopt(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   if (storage.data_ptr().get_deleter() != &release || storage.data() == nullptr) return;
-  auto* block =
-      reinterpret_cast<int64_t*>(static_cast<std::byte*>(storage.mutable_data()) - kHeaderBytes);
-  if (*block == 0) *block = count(storage.nbytes());
+  CountedAllocation& counted = header_of(storage.mutable_data());
+  if (counted.bytes == 0 || counted.is_of_device) return;
+  const auto id = reinterpret_cast<uintptr_t>(storage.data());
+  observe(id, counted, /*is_release=*/true);
+  counted = count(storage.nbytes());
+  observe(id, counted, /*is_release=*/false);
 }
 
 void CountingAllocator::release(void* data) {
   if (data == nullptr) return;
-  void* block = static_cast<std::byte*>(data) - kHeaderBytes;
-  instance().uncount(*static_cast<int64_t*>(block));
-  std::free(block);
+  instance().uncount(header_of(data));
+  instance().observe(reinterpret_cast<uintptr_t>(data), header_of(data), /*is_release=*/true);
+  std::free(static_cast<std::byte*>(data) - kHeaderBytes);
 }
 
 c10::DeleterFnPtr CountingAllocator::raw_deleter() const { return &release; }
@@ -117,13 +164,15 @@ MetaAllocator& MetaAllocator::instance() {
 void MetaAllocator::install() { c10::SetAllocator(c10::DeviceType::Meta, this); }
 
 c10::DataPtr MetaAllocator::allocate(size_t bytes) {
-  // The context is what was counted, not an address.
-  void* counted = reinterpret_cast<void*>(count(bytes));
-  return {nullptr, counted, &release, c10::Device(c10::DeviceType::Meta)};
+  auto allocation = std::make_unique<CountedAllocation>(count(bytes));
+  observe(reinterpret_cast<uintptr_t>(allocation.get()), *allocation, /*is_release=*/false);
+  return {nullptr, allocation.release(), &release, c10::Device(c10::DeviceType::Meta)};
 }
 
-void MetaAllocator::release(void* counted) {
-  instance().uncount(reinterpret_cast<int64_t>(counted));
+void MetaAllocator::release(void* context) {
+  const std::unique_ptr<CountedAllocation> allocation(static_cast<CountedAllocation*>(context));
+  instance().uncount(*allocation);
+  instance().observe(reinterpret_cast<uintptr_t>(context), *allocation, /*is_release=*/true);
 }
 
 c10::DeleterFnPtr MetaAllocator::raw_deleter() const { return nullptr; }

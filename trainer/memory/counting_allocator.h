@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <utility>
+
+#include "trainer/memory/memory_label.h"
 
 namespace fsdp {
 
@@ -28,39 +30,50 @@ class UncountedMemory {
   static inline thread_local bool is_on_ = false;
 };
 
+// What was counted of one allocation.
+struct CountedAllocation {
+  int64_t bytes = 0;
+  bool is_of_device = true;  // false: UncountedMemory
+  MemoryLabel label;         // as it was allocated
+};
+
 // Bytes that are allocated now and at the peak, and a limit, as a GPU's caching allocator has them.
 // Safe to use from any thread.
 class AllocationCounter {
  public:
-  int64_t allocated_bytes() const { return allocated_bytes_.load(std::memory_order_relaxed); }
+  int64_t allocated_bytes() const;
   // Since the last reset_peak().
-  int64_t allocated_bytes_max() const {
-    return allocated_bytes_max_.load(std::memory_order_relaxed);
-  }
+  int64_t allocated_bytes_max() const { return peak().bytes; }
   void reset_peak();
 
-  // 0: no limit.
-  void set_limit(int64_t bytes) { limit_bytes_.store(bytes, std::memory_order_relaxed); }
-  int64_t limit_bytes() const { return limit_bytes_.load(std::memory_order_relaxed); }
+  // The peak since the last reset_peak().
+  AllocationPeak peak() const;
 
-  // Called with the bytes of each allocation, and those of each release as a negative number.
-  // Empty: nobody is. Not while others allocate.
-  void set_observer(std::function<void(int64_t bytes)> observer) {
-    observer_ = std::move(observer);
-  }
+  // 0: no limit.
+  void set_limit(int64_t bytes);
+  int64_t limit_bytes() const;
+
+  // Called with each allocation, and with each release of one, UncountedMemory's too. `id` tells
+  // those that exist at one time apart. Empty: nobody is. It must not allocate from this counter.
+  using Observer =
+      std::function<void(uintptr_t id, const CountedAllocation& allocation, bool is_release)>;
+  void set_observer(Observer observer);
 
  protected:
-  // How many of `bytes` count: none of UncountedMemory, or of a single number. Throws
-  // c10::OutOfMemoryError above the limit.
-  int64_t count(size_t bytes);
-  void uncount(int64_t counted);
+  // What of `bytes` counts: nothing of a single number. Throws c10::OutOfMemoryError above the
+  // limit.
+  CountedAllocation count(size_t bytes);
+  void uncount(const CountedAllocation& allocation);
+  void observe(uintptr_t id, const CountedAllocation& allocation, bool is_release) const;
   [[noreturn]] void fail(size_t bytes) const;
 
  private:
-  std::atomic<int64_t> allocated_bytes_ = 0;
-  std::atomic<int64_t> allocated_bytes_max_ = 0;
-  std::atomic<int64_t> limit_bytes_ = 0;
-  std::function<void(int64_t bytes)> observer_;
+  mutable std::mutex mutex_;
+  int64_t allocated_bytes_ = 0;
+  MemoryByUse by_use_;
+  AllocationPeak peak_;
+  int64_t limit_bytes_ = 0;
+  Observer observer_;
 };
 
 // libtorch's allocator for the CPU.
@@ -100,7 +113,7 @@ class MetaAllocator final : public c10::Allocator, public AllocationCounter {
 
  private:
   MetaAllocator() = default;
-  static void release(void* counted);
+  static void release(void* context);
 };
 
 }  // namespace fsdp

@@ -68,6 +68,10 @@ int64_t CpuMemoryProbe::allocated_bytes_max() {
   return CountingAllocator::instance().allocated_bytes_max();
 }
 
+std::optional<AllocationPeak> CpuMemoryProbe::allocation_peak() {
+  return CountingAllocator::instance().peak();
+}
+
 int64_t CpuMemoryProbe::reserved_bytes() {
   const int64_t bytes = StatusText(status_).bytes("RssAnon:");
   sampled_bytes_max_ = std::max(sampled_bytes_max_, bytes);
@@ -107,6 +111,7 @@ class MetaMemoryProbe : public MemoryProbe {
   int64_t reserved_bytes() override { return counter_.allocated_bytes(); }
   int64_t reserved_bytes_max() override { return counter_.allocated_bytes_max(); }
   void reset_peaks() override { counter_.reset_peak(); }
+  std::optional<AllocationPeak> allocation_peak() override { return counter_.peak(); }
 
  private:
   MetaAllocator& counter_ = MetaAllocator::instance();

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+
+#include "trainer/memory/memory_label.h"
 
 namespace fsdp {
 
@@ -20,6 +23,9 @@ class MemoryProbe {
   virtual int64_t allocated_bytes_max() = 0;
   virtual int64_t reserved_bytes_max() = 0;
   virtual void reset_peaks() = 0;
+  // When allocated memory was at its peak, and with what; nothing on a GPU, whose allocator does
+  // not tell.
+  virtual std::optional<AllocationPeak> allocation_peak() { return std::nullopt; }
 };
 
 // The counting allocator (installed here), and the process's anonymous resident memory: mapped
@@ -38,6 +44,7 @@ class CpuMemoryProbe : public MemoryProbe {
   int64_t allocated_bytes_max() override;
   int64_t reserved_bytes_max() override;
   void reset_peaks() override;
+  std::optional<AllocationPeak> allocation_peak() override;
 
  private:
   void stop_resetting();

@@ -117,8 +117,9 @@ void adadelta_unless_skipped(const Step& step, const Operands& operands) {
   for (const at::Tensor& tensor : operands.state) updated.state.push_back(tensor.clone());
   adadelta(step, updated);
   const at::Tensor skip = step.skip->to(at::kBool);
-  const auto keep = [&](const at::Tensor& tensor, const at::Tensor& update) {
-    tensor.copy_(at::where(skip, tensor, update));
+  const auto keep = [&](at::Tensor tensor, const at::Tensor& update) {
+    launch("where", {skip, tensor, update}, {tensor},
+           [&] { at::where_out(tensor, skip, tensor, update); });
   };
   keep(operands.parameters, updated.parameters);
   for (size_t i = 0; i < updated.state.size(); ++i) keep(operands.state[i], updated.state[i]);

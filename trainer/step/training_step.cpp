@@ -2,6 +2,7 @@
 
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
+#include "trainer/memory/memory_label.h"
 #include "trainer/model/families.h"
 #include "trainer/step/gradient_clipping.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store, const Backend& backend) {
   const UncountedMemory where_the_parameters_are(store.is_offloaded());
+  const MemoryScope scope(MemoryUse::kOptimizerState);
   return Optimizer(spec.optimizer, flat_units(store), spec.train.seed,
                    store.is_offloaded() ? at::kCPU : backend.planned_for());
 }
@@ -49,6 +51,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   }
   leave_out_.reset();
   store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
     optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
   });
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
@@ -62,6 +65,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
 }
 
 void TrainingStep::check_gradients(Result& result) {
+  const MemoryScope scope(MemoryPhase::kOptimizer);
   const at::Device device = backend_.device();
   at::Tensor leave_out;
   if (scaler_) {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "trainer/memory/memory_label.h"
+
 namespace fsdp {
 
 DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
@@ -36,6 +38,7 @@ void DataParallel::gather(int unit) {
   UnitState& state = units_[unit];
   if (is_in_place() || state.whole.defined()) return;
   free_released();
+  const MemoryScope scope(MemoryUse::kWhole);
   store_.wait_parameters(unit, StreamId::kGather);
   streams_.allocated(StreamId::kGather, whole_buffer(unit));
   streams_.run(
@@ -97,6 +100,7 @@ void DataParallel::attach_gradient(int unit) {
   UnitState& state = units_[unit];
   if (state.gradient.defined()) return;
   const FlatLayout& layout = store_.layout(unit);
+  const MemoryScope scope(unit, MemoryUse::kGradients);
   streams_.allocated(StreamId::kCompute, {BufferKind::kGradient, unit});
   state.gradient =
       at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.gradients));
@@ -130,6 +134,7 @@ DataParallel::Gradient DataParallel::take_whole_gradient(int unit) {
 
 DataParallel::Gradient DataParallel::convert(Gradient gradient, at::ScalarType dtype, Buffer as) {
   if (gradient.shard.scalar_type() == dtype) return gradient;
+  const MemoryScope scope(as.unit, MemoryUse::kGradients);
   Gradient converted{.shard = {}, .buffer = as, .pool = StreamId::kCompute, .ready = {}};
   streams_.allocated(StreamId::kCompute, as);
   streams_.block(StreamId::kCompute, gradient.ready);
@@ -162,6 +167,7 @@ void DataParallel::drop(Gradient gradient, StreamId reader) {
 
 void DataParallel::reduce_scatter(int unit, Gradient whole) {
   finish_reduce_scatter();
+  const MemoryScope scope(unit, MemoryUse::kGradients);
   const Buffer shard_buffer{BufferKind::kReducedShard, unit};
   streams_.block(StreamId::kReduce, whole.ready);
   streams_.allocated(StreamId::kReduce, shard_buffer);

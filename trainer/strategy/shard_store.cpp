@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "trainer/memory/counting_allocator.h"
+#include "trainer/memory/memory_label.h"
 
 namespace fsdp {
 
 ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
                        Backend& backend, const FillParameter& fill)
     : options_(options), backend_(backend), streams_(backend.streams()) {
+  const MemoryScope scope(MemoryUse::kParameters);
   units_.reserve(units.size());
   for (const Unit& unit : units) {
     ShardedUnit& state = units_.emplace_back(

@@ -4,6 +4,7 @@
 
 #include "contract/record/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/strategy/whole_units.h"
 
 namespace fsdp {
 
@@ -28,6 +29,7 @@ void Checkpoints::for_each_part(int unit, const at::Tensor& shard, Visit visit) 
 }
 
 CheckpointDone Checkpoints::save(TrainerState state) {
+  const MemoryScope scope(MemoryPhase::kCheckpoint);
   CheckpointWriter writer(paths_, state.step, world_, mesh_.shard_count());
   writer.write_pieces(kOptimizer, optimizer_pieces());
   switch (spec_.checkpoint.state_dict) {
@@ -76,30 +78,22 @@ std::vector<Piece> Checkpoints::weight_pieces() const {
 
 // One unit at a time is whole, and only rank 0 writes.
 void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
-  const at::TensorOptions options = store_.tensor_options();
   std::optional<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
     std::vector<ParameterPtr> parameters;
     for (const auto& part : training_.model().modules) {
       parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
     }
-    const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype());
+    const at::ScalarType dtype = store_.options().dtype;
     write_model_files(checkpoint.folder(), spec_.model, dtype);
     writer.emplace(checkpoint.folder(), parameters, dtype, max_file_bytes(spec_.checkpoint));
   }
-  const std::vector<at::Tensor> shards = store_.optimizer_parameters();
-  for (int unit = 0; unit < store_.unit_count(); ++unit) {
-    const FlatLayout& layout = store_.layout(unit);
-    at::Tensor whole = shards[unit];
-    if (mesh_.shard_group() != nullptr) {
-      whole = at::empty({layout.numel()}, options);
-      mesh_.shard_group()->all_gather(whole, shards[unit].to(options.device()), unit).wait();
-    }
-    if (!writer) continue;
+  for_each_whole_unit(store_, mesh_, [&](const FlatLayout& layout, const at::Tensor& whole) {
+    if (!writer) return;
     layout.for_each(whole, [&](const Parameter& parameter, const at::Tensor& value) {
       writer->write(parameter, value);
     });
-  }
+  });
   if (writer) checkpoint.add_checksums(writer->finish());
 }
 

@@ -110,10 +110,6 @@ std::optional<int64_t> memory_bytes(at::Device device) {
   return NodeProbe().sample().memory_total_bytes;
 }
 
-int64_t memory_limit_bytes(const RunSpec& spec) {
-  return static_cast<int64_t>(std::ceil(spec.memory_limit_gib * (int64_t{1} << 30)));
-}
-
 }  // namespace
 
 int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup& lookup) {

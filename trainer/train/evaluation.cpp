@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trainer/data/batches.h"
+#include "trainer/memory/memory_label.h"
 #include "trainer/train/step_clock.h"
 
 namespace fsdp {
@@ -23,6 +24,7 @@ bool Evaluation::is_due(int64_t step, int64_t steps_per_epoch) const {
 
 // Ranks take part in every batch: where rows have run out, with one that has no labels.
 Batch Evaluation::load_batch(int64_t batch, int64_t& label_count) {
+  const MemoryScope scope(MemoryUse::kBatch);
   const int64_t first = (batch * world_.size() + world_.rank()) * size_per_rank_;
   std::vector<int64_t> rows;
   for (int64_t row = first; row < std::min(first + size_per_rank_, set_->rows()); ++row) {

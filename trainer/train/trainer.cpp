@@ -120,11 +120,13 @@ int64_t Trainer::run() {
   // Figures of a device are read one step later, so that the step is never waited for.
   const size_t reports_behind = backend_.device().is_cpu() ? 0 : 1;
   last_mark_ = clock_.mark();
+  report_memory_peak(0);
   while (!stop_ && steps_done_ < steps_planned_) {
     reports_.push_back(do_step(steps_done_ + 1));
     ++steps_done_;
     if (reports_.size() > reports_behind) write_report();
     after_step(steps_done_);
+    report_memory_peak(steps_done_);
   }
   while (!reports_.empty()) write_report();
   return steps_done_;
@@ -135,8 +137,10 @@ Trainer::Report Trainer::do_step(int64_t step) {
   MemoryProbe& memory = backend_.memory();
   memory.reset_peaks();
   group_.clock().start();
-  StepBatches batches =
-      load_step(data_.training(), sampler_, step - 1, group_.rank(), spec_, backend_.device());
+  StepBatches batches = [&] {
+    const MemoryScope scope(MemoryUse::kBatch);
+    return load_step(data_.training(), sampler_, step - 1, group_.rank(), spec_, backend_.device());
+  }();
   report.event.learning_rate = schedule_.learning_rate(step);
   const TrainingStep::Result result = step_.run(
       step, batches.micro_batches, report.event.learning_rate, stop_requested() ? 1.0 : 0.0, [&] {
@@ -187,6 +191,13 @@ void Trainer::write_report() {
         "); lower optimizer.learning_rate, set optimizer.gradient_clip_norm, or leave such steps "
         "out with train.on_non_finite: skip");
   }
+}
+
+void Trainer::report_memory_peak(int64_t step) {
+  const std::optional<AllocationPeak> peak = backend_.memory().allocation_peak();
+  if (!peak || peak->bytes <= reported_peak_bytes_) return;
+  reported_peak_bytes_ = peak->bytes;
+  events_.write(memory_peak(*peak, step));
 }
 
 void Trainer::after_step(int64_t step) {

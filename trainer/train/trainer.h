@@ -48,6 +48,8 @@ class Trainer {
   };
   Report do_step(int64_t step);
   void write_report();
+  // Where memory was fullest since the step before began, if it was fuller than ever.
+  void report_memory_peak(int64_t step);
   // What follows a step: evaluation, checkpoint.
   void after_step(int64_t step);
   // Returns whether the loss is the best so far.
@@ -75,6 +77,7 @@ class Trainer {
   std::unique_ptr<StepClock::Mark> last_mark_;
   std::deque<Report> reports_;
   int64_t steps_done_ = 0;
+  int64_t reported_peak_bytes_ = 0;
   bool stop_ = false;
   std::optional<double> validation_loss_;  // of the parameters as they are
   std::optional<double> best_validation_loss_;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/trainer/step/mirror_group.h"
+#include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
 
 namespace fsdp {

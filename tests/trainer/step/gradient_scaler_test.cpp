@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/trainer/step/mirror_group.h"
+#include "trainer/comm/mirror_group.h"
 
 using namespace fsdp;
 

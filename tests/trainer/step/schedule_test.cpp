@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "contract/spec/run_spec_yaml.h"
-#include "tests/trainer/step/mirror_group.h"
 #include "tests/trainer/step/recording_streams.h"
+#include "trainer/comm/mirror_group.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/step/training_step.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "contract/spec/run_spec_yaml.h"
-#include "tests/trainer/step/mirror_group.h"
+#include "trainer/comm/mirror_group.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/step/training_step.h"
 
@@ -93,7 +93,10 @@ std::vector<Allocation> allocations(const RunSpec& spec, const DocumentLengths& 
     const Batch batch = some_batch(spec.model.config, backend.device());
     std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
     const CurrentOperation operation;
-    counter.set_observer([&](int64_t bytes) { log.push_back({bytes, operation.name()}); });
+    counter.set_observer([&](uintptr_t, const CountedAllocation& allocation, bool is_release) {
+      if (!allocation.is_of_device) return;
+      log.push_back({is_release ? -allocation.bytes : allocation.bytes, operation.name()});
+    });
     if (!lengths.empty()) {
       for (Batch& micro_batch : micro_batches) {
         micro_batch.documents = make_documents(lengths, 32, backend.device());

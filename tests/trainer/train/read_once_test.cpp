@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/trainer/step/mirror_group.h"
+#include "trainer/comm/mirror_group.h"
 
 namespace fsdp {
 namespace {

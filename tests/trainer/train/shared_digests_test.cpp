@@ -6,7 +6,7 @@
 
 #include "contract/files/file_digest.h"
 #include "tests/temporary_folder.h"
-#include "tests/trainer/step/mirror_group.h"
+#include "trainer/comm/mirror_group.h"
 
 namespace fsdp {
 namespace {

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/record/memory_peak.h"
+#include "contract/spec/run_spec.h"
+#include "contract/text/fields.h"
+
+// What fsdp-run asks of `fsdp-train --plan`, and what that answers: a line of JSON each.
+namespace fsdp {
+
+// The device that a run is planned for.
+struct PlannedDevice {
+  DeviceKind kind = DeviceKind::kCpu;
+  int64_t memory_bytes = 0;   // that a rank may use; 0: not known
+  int64_t context_bytes = 0;  // of it, that CUDA and NCCL take beside tensors
+  int64_t capability_major = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("kind", self.kind, "cpu or cuda.", any_value());
+    visit("memory_bytes", self.memory_bytes, "Memory that a rank may use; 0: not known.",
+          any_value());
+    visit("context_bytes", self.context_bytes,
+          "Of it, what CUDA's context and NCCL's buffers take beside tensors.", any_value());
+    visit("capability_major", self.capability_major,
+          "First part of the GPU's compute capability; 0 on the CPU.", any_value());
+  }
+};
+
+struct PlanRequest {
+  std::string specification;  // a run's, resolved, as to_yaml writes it
+  PlannedDevice device;
+  std::filesystem::path results;  // where its data may be prepared; may be missing
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("specification", self.specification, "The run's, resolved, as YAML.", any_value());
+    visit("device", self.device, "What it is planned for.", any_value());
+    visit("results", self.results, "Folder of results, where its data may be prepared.",
+          any_value());
+  }
+};
+
+// kTight: above 85 % of the memory there is, where allocators begin to give cached memory back and
+// to ask again.
+enum class Fit { kFits, kTight, kDoesNotFit, kUnknown };
+
+constexpr auto enum_names(Fit) {
+  return std::array{"fits"sv, "tight"sv, "does_not_fit"sv, "unknown"sv};
+}
+
+// The peak of one phase, of the rank with most.
+struct PhasePlan {
+  MemoryPhase phase = MemoryPhase::kStart;
+  int64_t memory_requested_bytes_max = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("phase", self.phase, "What the rank does.", any_value());
+    visit("memory_requested_bytes_max", self.memory_requested_bytes_max, "Peak of the phase.",
+          any_value());
+  }
+};
+
+// What one rank of a run will take, the rank with most.
+struct RunPlan {
+  int64_t parameter_count = 0;
+  int64_t memory_requested_bytes_max = 0;  // that tensors ask for
+  int64_t memory_allocated_bytes_max = 0;
+  int64_t memory_reserved_bytes_max = 0;
+  int64_t memory_device_bytes_max = 0;
+  int64_t memory_host_bytes_max = 0;
+  std::optional<int64_t> memory_limit_bytes;
+  Fit fit = Fit::kUnknown;
+  MemoryPeak peak;
+  std::vector<PhasePlan> phases;
+  TextList assumptions;
+  double plan_time_ms = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("parameter_count", self.parameter_count, "Parameters of the model.", any_value());
+    visit("memory_requested_bytes_max", self.memory_requested_bytes_max,
+          "What tensors ask for, at the peak.", any_value());
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max,
+          "The same as the device's allocator counts it: rounded up on a GPU.", any_value());
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max,
+          "What a GPU's allocator takes from the device for it; on the CPU as allocated.",
+          any_value());
+    visit("memory_device_bytes_max", self.memory_device_bytes_max,
+          "Reserved, and what the context and the collectives' buffers take.", any_value());
+    visit("memory_host_bytes_max", self.memory_host_bytes_max,
+          "Of the host's memory beside the device's: what is offloaded.", any_value());
+    visit("memory_limit_bytes", self.memory_limit_bytes, "What the rank may use; null: not known.",
+          any_value());
+    visit("fit", self.fit, "fits, tight, does_not_fit or unknown.", any_value());
+    visit("peak", self.peak, "When and with what memory is fullest.", any_value());
+    visit("phases", self.phases, "The peak of each phase.", any_value());
+    visit("assumptions", self.assumptions, "What was not known and is taken to be so.",
+          any_value());
+    visit("plan_time_ms", self.plan_time_ms, "Time that the planning took.", any_value());
+  }
+};
+
+struct PlanAnswer {
+  std::optional<RunPlan> plan;
+  std::string error;  // why there is none
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("plan", self.plan, "The plan; null: there is none.", any_value());
+    visit("error", self.error, "Why there is none; else empty.", any_value());
+  }
+};
+
+}  // namespace fsdp

@@ -1,0 +1,24 @@
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--trainer", type=Path, help="fsdp-train, built")
+    parser.addoption("--runs", type=int, default=24, help="how many random runs")
+    parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
+
+
+@pytest.fixture(scope="session")
+def trainer(request) -> Path:
+    program = request.config.getoption("--trainer")
+    assert program, "give the program: --trainer build/release/fsdp-train"
+    return program.resolve()
+
+
+@pytest.fixture(scope="session")
+def seed(request) -> int:
+    given = request.config.getoption("--seed")
+    return given if given is not None else random.randrange(10**6)

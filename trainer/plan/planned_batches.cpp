@@ -1,0 +1,206 @@
+#include "trainer/plan/planned_batches.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <tuple>
+
+#include "contract/families/family.h"
+#include "contract/files/input_file.h"
+#include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
+#include "trainer/data/batches.h"
+#include "trainer/data/data_sets.h"
+#include "trainer/memory/memory_label.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+const at::Device kMeta(at::kMeta);
+
+// What a longer run brings is as large as what these many steps do, as far as can be told.
+constexpr int64_t kMostStepsLookedAt = 200;
+
+// The places in a step that matter: gradients of earlier micro-batches exist or do not, and are
+// reduced or are not.
+enum class Place { kFirst, kMiddle, kLast };
+
+Place place_of(int64_t micro_batch, int64_t count) {
+  if (micro_batch + 1 == count) return Place::kLast;
+  return micro_batch == 0 ? Place::kFirst : Place::kMiddle;
+}
+
+Batch full_batch(const RunSpec& spec, const ModelConfig& config, int64_t rows) {
+  const auto ids = [&](int64_t width) {
+    return at::empty({rows, width}, at::TensorOptions(at::kLong).device(kMeta));
+  };
+  const DataSpec& data = spec.data;
+  if (family_of(config).structure == ModelStructure::kEncoderDecoder) {
+    return {.input_ids_BT = ids(data.input_length),
+            .labels_BT = ids(data.target_length),
+            .decoder_input_ids_BT = ids(data.target_length),
+            .input_counts_B = ids(1).flatten()};
+  }
+  Batch batch{.input_ids_BT = ids(data.sequence_length), .labels_BT = ids(data.sequence_length)};
+  if (data.rows == RowFill::kPack) {
+    batch.documents = make_documents(std::vector<int64_t>(rows, data.sequence_length),
+                                     data.sequence_length, kMeta);
+  }
+  return batch;
+}
+
+// Of a step's micro-batches that which is at `place`, if any, is the middle one of those computed.
+PlannedStep step_of(std::vector<Batch> micro_batches, int64_t largest) {
+  PlannedStep step;
+  const auto count = std::ssize(micro_batches);
+  for (int64_t i = 0; i < count; ++i) {
+    const bool is_second = i == 1 && largest == 0 && count > 2;
+    const bool is_computed = i == 0 || i == largest || i + 1 == count || is_second;
+    (is_computed ? step.computed : step.others).push_back(std::move(micro_batches[i]));
+  }
+  return step;
+}
+
+PlannedStep full_step(const RunSpec& spec, const ModelConfig& config) {
+  const MemoryScope scope(MemoryUse::kBatch);
+  std::vector<Batch> micro_batches;
+  for (int64_t i = 0; i < *spec.batch.gradient_accumulation_steps; ++i) {
+    micro_batches.push_back(full_batch(spec, config, spec.batch.size_per_rank));
+  }
+  return step_of(std::move(micro_batches), 0);
+}
+
+int64_t evaluation_rows(const RunSpec& spec) {
+  return spec.evaluation.size_per_rank.value_or(spec.batch.size_per_rank);
+}
+
+// The data of a run, and where in it the largest micro-batches are.
+class ReadData {
+ public:
+  ReadData(const RunSpec& spec, const ModelConfig& config, const path& results,
+           const FileDigestOf& digest_of)
+      : spec_(spec),
+        sets_(spec, config, results / "runs" / "experiment" / "run", digest_of),
+        sampler_(sets_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed) {}
+
+  // One for each place of a step, where it is another one.
+  std::vector<std::function<PlannedStep()>> steps(const std::shared_ptr<ReadData>& self) {
+    std::vector<std::function<PlannedStep()>> steps;
+    for (const auto& [place, largest] : find_largest()) {
+      steps.emplace_back([self, largest = largest] { return self->load(largest); });
+    }
+    return steps;
+  }
+
+  // The validation set's largest.
+  Batch evaluation_batch() {
+    DataSet& set = *sets_.validation();
+    const int64_t rows_per_batch = evaluation_rows(spec_);
+    std::vector<int64_t> largest;
+    Size most;
+    const int64_t most_batches = spec_.evaluation.batches.value_or(set.rows());
+    const int64_t rows_read =
+        std::min(set.rows(), most_batches * spec_.strategy.ranks * rows_per_batch);
+    for (int64_t first = 0; first < rows_read; first += rows_per_batch) {
+      std::vector<int64_t> rows(std::min(rows_per_batch, set.rows() - first));
+      std::iota(rows.begin(), rows.end(), first);
+      if (const auto size = size_of(set, rows); size > most) {
+        most = size;
+        largest = std::move(rows);
+      }
+    }
+    return set.load(largest, kMeta);
+  }
+
+ private:
+  // By tokens, then by documents, then by the tokens of the rank's whole step.
+  using Size = std::tuple<int64_t, int64_t, int64_t>;
+  struct Largest {
+    Size size;
+    int64_t step;
+    int64_t rank;
+    int64_t micro_batch;
+  };
+
+  static Size size_of(DataSet& set, std::span<const int64_t> rows) {
+    const UncountedMemory not_the_runs;
+    const DocumentsPtr documents = set.load(rows, kMeta).documents;
+    return {set.batch_tokens(rows), documents ? documents->count() : 0, 0};
+  }
+
+  std::map<Place, Largest> find_largest() {
+    std::map<Place, Largest> largest;
+    const int64_t accumulation = *spec_.batch.gradient_accumulation_steps;
+    const int64_t rows = sets_.training().rows();
+    const int64_t steps = planned_steps(spec_, steps_per_epoch(rows, total_batch(spec_)));
+    for (int64_t step = 0; step < std::min(steps, kMostStepsLookedAt); ++step) {
+      for (int64_t rank = 0; rank < spec_.strategy.ranks; ++rank) {
+        const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
+                                                      spec_.batch.size_per_rank, accumulation);
+        std::vector<Size> sizes;
+        int64_t tokens = 0;
+        for (const std::vector<int64_t>& rows_of_batch : micro_batches) {
+          sizes.push_back(size_of(sets_.training(), rows_of_batch));
+          tokens += std::get<0>(sizes.back());
+        }
+        for (int64_t i = 0; i < accumulation; ++i) {
+          std::get<2>(sizes[i]) = tokens;
+          Largest& found = largest[place_of(i, accumulation)];
+          if (sizes[i] > found.size) found = {sizes[i], step, rank, i};
+        }
+      }
+    }
+    return largest;
+  }
+
+  PlannedStep load(const Largest& largest) {
+    const MemoryScope scope(MemoryUse::kBatch);
+    StepBatches batches =
+        load_step(sets_.training(), sampler_, largest.step, largest.rank, spec_, kMeta);
+    return step_of(std::move(batches.micro_batches), largest.micro_batch);
+  }
+
+  const RunSpec spec_;
+  DataSets sets_;
+  Sampler sampler_;
+};
+
+// Whether it is known how wide the micro-batches of such rows are.
+bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& digest_of) {
+  const auto is_prepared = [&](const path& file) {
+    const path prepared = prepared_folder(results);
+    return std::filesystem::is_directory(prepared) &&
+           input_exists(prepared / prepared_name(data_source(spec, file), digest_of));
+  };
+  if (spec.data.rows == RowFill::kPad) return false;
+  if (!needs_tokenizer(spec.data.kind)) return true;
+  const path& validation = spec.evaluation.data;
+  return is_prepared(training_file(spec.data)) &&
+         (validation.empty() || is_prepared(validation_file(validation)));
+}
+
+}  // namespace
+
+PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config, const path& results,
+                               const FileDigestOf& digest_of) {
+  PlannedBatches batches;
+  if (has_widths(spec, results, digest_of)) {
+    const auto data = std::make_shared<ReadData>(spec, config, results, digest_of);
+    batches.steps = data->steps(data);
+    if (wants_evaluations(spec)) batches.evaluation = [data] { return data->evaluation_batch(); };
+    return batches;
+  }
+  batches.steps.emplace_back([=] { return full_step(spec, config); });
+  if (wants_evaluations(spec)) {
+    batches.evaluation = [=] { return full_batch(spec, config, evaluation_rows(spec)); };
+  }
+  if (spec.data.rows == RowFill::kPadToLongest) {
+    batches.assumptions.emplace_back("every micro-batch is as wide as rows may be");
+  }
+  return batches;
+}
+
+}  // namespace fsdp

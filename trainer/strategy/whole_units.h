@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+
+#include "trainer/strategy/make_strategy.h"
+
+namespace fsdp {
+
+// Calls visit(layout, parameters [numel]) for each unit, one after the other, with the parameters
+// that the optimizer works on, gathered over the shard group where there is one. Every rank of the
+// group calls it, between two steps.
+void for_each_whole_unit(
+    const ShardStore& store, const Mesh& mesh,
+    const std::function<void(const FlatLayout& layout, const at::Tensor& whole)>& visit);
+
+}  // namespace fsdp
