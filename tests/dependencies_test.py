@@ -37,6 +37,8 @@ ALLOWED = {
     "trainer/train": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
                       "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                       "trainer/data", "trainer/checkpoint"},
+    "trainer/plan": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
+                     "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step"},
     "runner/experiment": CONTRACT,
     "runner/launch": CONTRACT,
     "runner/slurm": {*CONTRACT, "runner/launch"},
