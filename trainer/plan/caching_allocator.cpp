@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <string>
 
-// Functions of DeviceCachingAllocator are named where one here does the same.
+// Functions of c10/cuda/CUDACachingAllocator.cpp are named where one here does the same, with a
+// line of 2.11.0 in them where one is known.
 
 namespace fsdp {
 namespace {
@@ -44,7 +45,7 @@ int64_t CachingAllocator::Pool::page_bytes() const {
   return is_small ? kSmallSegmentBytes : kLargeSegmentBytes;
 }
 
-// malloc.
+// malloc (:1482) and alloc_found_block (:1651).
 void CachingAllocator::allocate(int64_t id, int64_t bytes, int stream) {
   if (bytes == 0) {
     allocations_.emplace(id, nullptr);
@@ -76,7 +77,7 @@ void CachingAllocator::allocate(int64_t id, int64_t bytes, int stream) {
   allocations_.emplace(id, block);
 }
 
-// free and free_block.
+// free and free_block (:2967).
 void CachingAllocator::free(int64_t id) {
   Block* block = allocations_.at(id);
   allocations_.erase(id);
@@ -154,7 +155,7 @@ CachingAllocator::Block* CachingAllocator::find_cached(Pool& pool, int64_t bytes
   return block;
 }
 
-// alloc_block.
+// alloc_block (:3369).
 CachingAllocator::Block* CachingAllocator::take_new(Pool& pool, int64_t bytes) {
   return options_.expandable_segments ? expand(pool, bytes) : take_segment(pool, bytes);
 }
@@ -165,7 +166,7 @@ CachingAllocator::Block* CachingAllocator::take_segment(Pool& pool, int64_t byte
   return make_block({.address = take_addresses(taken_bytes), .bytes = taken_bytes, .pool = &pool});
 }
 
-// try_merge_blocks: `block`, in none of the pool's sets, takes up its neighbour.
+// try_merge_blocks (:3048): `block`, in none of the pool's sets, takes up its neighbour.
 void CachingAllocator::merge(Block* block, Block* neighbour) {
   if (!neighbour || neighbour->allocated || neighbour->mapped != block->mapped) return;
   Pool& pool = *block->pool;
@@ -186,7 +187,7 @@ void CachingAllocator::merge(Block* block, Block* neighbour) {
   unused_blocks_.push_back(neighbour);
 }
 
-// release_cached_blocks.
+// release_cached_blocks (:3473): all that is cached, of every stream.
 void CachingAllocator::give_back_cached() {
   for (Pool& pool : pools_) {
     if (options_.expandable_segments) {
@@ -231,7 +232,7 @@ CachingAllocator::Block* CachingAllocator::find_expandable(Pool& pool, int64_t b
   return segment;
 }
 
-// try_allocate_expandable_block.
+// try_allocate_expandable_block (:2946).
 CachingAllocator::Block* CachingAllocator::expand(Pool& pool, int64_t bytes) {
   Block* block = find_expandable(pool, bytes);
   if (!block->mapped && !map(block, std::min(block->bytes, bytes))) return nullptr;
@@ -244,7 +245,8 @@ CachingAllocator::Block* CachingAllocator::expand(Pool& pool, int64_t bytes) {
   return block;
 }
 
-// map_block: gives memory, in whole pages, to the start of an unmapped block.
+// map_block (:2865) and ExpandableSegment::map (:402): gives memory, in whole pages, to the start
+// of an unmapped block.
 bool CachingAllocator::map(Block* block, int64_t bytes) {
   Pool& pool = *block->pool;
   const int64_t mapped_bytes = round_up(bytes, pool.page_bytes());
@@ -258,8 +260,8 @@ bool CachingAllocator::map(Block* block, int64_t bytes) {
   return true;
 }
 
-// unmap_block: takes the memory of a cached block's whole pages, and returns the block without
-// memory that they are part of then; nullptr if it has none.
+// unmap_block (:3607): takes the memory of a cached block's whole pages, and returns the block
+// without memory that they are part of then; nullptr if it has none.
 CachingAllocator::Block* CachingAllocator::unmap(Block* block) {
   Pool& pool = *block->pool;
   const int64_t begin = round_up(block->address, pool.page_bytes());
@@ -280,7 +282,7 @@ CachingAllocator::Block* CachingAllocator::unmap(Block* block) {
   return block;
 }
 
-// release_blocks and release_expandable_segment.
+// release_blocks and release_expandable_segment (:3489).
 void CachingAllocator::give_back_pages(Pool& pool) {
   const std::vector<Block*> cached(pool.cached.begin(), pool.cached.end());
   for (Block* block : cached) {
