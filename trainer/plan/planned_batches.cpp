@@ -21,8 +21,8 @@ using std::filesystem::path;
 
 const at::Device kMeta(at::kMeta);
 
-// What a longer run brings is as large as what these many steps do, as far as can be told.
-constexpr int64_t kMostStepsLookedAt = 200;
+// As far as can be told, what follows is as large as the first so many micro-batches of all ranks.
+constexpr int64_t kMostLookedAt = 2000;
 
 // The places in a step that matter: gradients of earlier micro-batches exist or do not, and are
 // reduced or are not.
@@ -136,7 +136,9 @@ class ReadData {
     const int64_t accumulation = *spec_.batch.gradient_accumulation_steps;
     const int64_t rows = sets_.training().rows();
     const int64_t steps = planned_steps(spec_, steps_per_epoch(rows, total_batch(spec_)));
-    for (int64_t step = 0; step < std::min(steps, kMostStepsLookedAt); ++step) {
+    const int64_t steps_looked_at =
+        std::max<int64_t>(1, kMostLookedAt / (spec_.strategy.ranks * accumulation));
+    for (int64_t step = 0; step < std::min(steps, steps_looked_at); ++step) {
       for (int64_t rank = 0; rank < spec_.strategy.ranks; ++rank) {
         const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
                                                       spec_.batch.size_per_rank, accumulation);

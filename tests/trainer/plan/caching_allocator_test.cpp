@@ -1,0 +1,103 @@
+#include "trainer/plan/caching_allocator.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/trainer/plan/recorded_allocations.h"
+#include "tests/trainer/plan/replayed_allocator.h"
+
+namespace fsdp::test {
+namespace {
+
+constexpr int64_t kMib = int64_t{1} << 20;
+
+TEST_CASE("the replay does what libtorch's allocator was recorded to do") {
+  for (const RecordedAllocations& recorded : kRecordedAllocations) {
+    CAPTURE(recorded.seed, recorded.expandable_segments, recorded.memory_gib);
+    ReplayedAllocator allocator(recorded.expandable_segments, recorded.memory_gib);
+    const RecordedAllocations done = record(recorded, allocator);
+    CHECK(done.out_of_memory == recorded.out_of_memory);
+    CHECK(done.retries == recorded.retries);
+    CHECK(done.reserved_max == recorded.reserved_max);
+    CHECK(done.digest == recorded.digest);
+  }
+}
+
+TEST_CASE("small allocations share 2 MiB, larger ones 20 MiB, and large ones have their own") {
+  CachingAllocator allocator({.expandable_segments = false});
+  allocator.allocate(1, 1, 0);
+  CHECK(allocator.requested_bytes() == 1);
+  CHECK(allocator.allocated_bytes() == 512);
+  CHECK(allocator.reserved_bytes() == 2 * kMib);
+  allocator.allocate(2, kMib, 0);
+  CHECK(allocator.reserved_bytes() == 2 * kMib);
+  allocator.allocate(3, kMib + 1, 0);
+  CHECK(allocator.reserved_bytes() == 22 * kMib);
+  allocator.allocate(4, 9 * kMib, 0);
+  CHECK(allocator.reserved_bytes() == 22 * kMib);
+  allocator.allocate(5, 11 * kMib, 0);
+  CHECK(allocator.reserved_bytes() == 34 * kMib);
+  // The rest of 1 MiB is not split off.
+  CHECK(allocator.allocated_bytes() == 512 + kMib + (kMib + 512) + 9 * kMib + 12 * kMib);
+}
+
+TEST_CASE("what is freed is used again, by its own stream only") {
+  const bool expandable_segments = GENERATE(false, true);
+  CachingAllocator allocator({.expandable_segments = expandable_segments});
+  allocator.allocate(1, 40 * kMib, 0);
+  allocator.free(1);
+  CHECK(allocator.allocated_bytes() == 0);
+  CHECK(allocator.reserved_bytes() == 40 * kMib);
+  allocator.allocate(2, 30 * kMib, 0);
+  CHECK(allocator.reserved_bytes() == 40 * kMib);
+  allocator.allocate(3, 10 * kMib, 1);
+  CHECK(allocator.reserved_bytes() == (expandable_segments ? 60 : 50) * kMib);
+  CHECK(allocator.allocated_bytes_max() == 40 * kMib);
+  CHECK(allocator.reserved_bytes_max() == allocator.reserved_bytes());
+}
+
+TEST_CASE("a segment that expands grows by what a larger tensor lacks") {
+  CachingAllocator allocator({.expandable_segments = true});
+  allocator.allocate(1, 40 * kMib, 0);
+  allocator.free(1);
+  allocator.allocate(2, 50 * kMib, 0);
+  CHECK(allocator.reserved_bytes() == 60 * kMib);
+
+  CachingAllocator apart({.expandable_segments = false});
+  apart.allocate(1, 40 * kMib, 0);
+  apart.free(1);
+  apart.allocate(2, 50 * kMib, 0);
+  CHECK(apart.reserved_bytes() == 90 * kMib);
+}
+
+TEST_CASE(
+    "cached memory is given back when the device is full, and only then is it out of memory") {
+  const bool expandable_segments = GENERATE(false, true);
+  CachingAllocator allocator(
+      {.expandable_segments = expandable_segments, .memory_bytes = 100 * kMib});
+  allocator.allocate(1, 40 * kMib, 0);
+  allocator.allocate(2, 40 * kMib, 1);
+  allocator.free(1);
+  CHECK(allocator.retries() == 0);
+  allocator.allocate(3, 60 * kMib, 1);
+  CHECK(allocator.retries() == 1);
+  CHECK(allocator.reserved_bytes() == 100 * kMib);
+  CHECK_THROWS_WITH(
+      allocator.allocate(4, 1, 0),
+      "An allocation of 1 bytes does not fit: the allocator can take 104857600 bytes, "
+      "has taken 104857600 and has given 104857600 of them to tensors.");
+  allocator.free(3);
+  allocator.allocate(4, 1, 0);
+  CHECK(allocator.retries() == 3);
+  CHECK(allocator.reserved_bytes() == 42 * kMib);
+}
+
+TEST_CASE("nothing takes nothing, and only what is allocated can be freed") {
+  CachingAllocator allocator({});
+  allocator.allocate(1, 0, 0);
+  CHECK(allocator.reserved_bytes() == 0);
+  allocator.free(1);
+  CHECK_THROWS_AS(allocator.free(1), std::out_of_range);
+}
+
+}  // namespace
+}  // namespace fsdp::test
