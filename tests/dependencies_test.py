@@ -51,6 +51,8 @@ ALLOWED = {
     "runner/fetch": {*CONTRACT, "runner/report", "runner/progress"},
     "runner/host": {*CONTRACT, "runner/experiment", "runner/launch", "runner/store",
                     "runner/report", "runner/progress"},
+    "runner/plan": {*CONTRACT, "contract/plan", "runner/experiment", "runner/launch", "runner/report",
+                    "runner/host"},
     "runner/attempt": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
                        "runner/store", "runner/progress", "runner/host"},
     "runner/sweep": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm", "runner/store",
@@ -59,7 +61,8 @@ ALLOWED = {
                     "runner/progress", "runner/host", "runner/attempt", "runner/sweep"},
     "runner/commands": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
                         "runner/store", "runner/report", "runner/export", "runner/progress",
-                        "runner/fetch", "runner/host", "runner/attempt", "runner/sweep", "runner/jobs"},
+                        "runner/fetch", "runner/host", "runner/plan", "runner/attempt", "runner/sweep",
+                        "runner/jobs"},
 }
 
 

@@ -225,6 +225,12 @@ USES_OF_FIGURES = {
     "runner/store/schema.cpp": "the view statuses has some",
     "runner/store/comparison.h": "a row of the view statuses",
     "runner/commands/report.cpp": "examples in --help",
+    "contract/record/memory_peak.h": "a peak of what is allocated, as an event",
+    "contract/plan/run_plan.h": "the same figures, planned",
+    "trainer/plan/*": "the same figures, planned",
+    "trainer/memory/memory_label.h": "makes a peak an event",
+    "runner/plan/*": "shows what is planned",
+    "runner/commands/plan.cpp": "compares what is planned",
 }
 
 

@@ -17,9 +17,9 @@ namespace fsdp {
 // The device that a run is planned for.
 struct PlannedDevice {
   DeviceKind kind = DeviceKind::kCpu;
-  int64_t memory_bytes = 0;   // that a rank may use; 0: not known
-  int64_t context_bytes = 0;  // of it, that CUDA and NCCL take beside tensors
-  int64_t capability_major = 0;
+  int64_t memory_bytes = 0;        // that a rank may use; 0: not known
+  int64_t context_bytes = 0;       // of it, that CUDA and NCCL take beside tensors
+  int64_t compute_capability = 0;  // 90 is 9.0
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -28,8 +28,8 @@ struct PlannedDevice {
           any_value());
     visit("context_bytes", self.context_bytes,
           "Of it, what CUDA's context and NCCL's buffers take beside tensors.", any_value());
-    visit("capability_major", self.capability_major,
-          "First part of the GPU's compute capability; 0 on the CPU.", any_value());
+    visit("compute_capability", self.compute_capability, "Of the GPU, 90 for 9.0; 0 on the CPU.",
+          any_value());
   }
 };
 
@@ -75,6 +75,8 @@ struct RunPlan {
   int64_t memory_allocated_bytes_max = 0;
   int64_t memory_reserved_bytes_max = 0;
   int64_t memory_device_bytes_max = 0;
+  int64_t memory_allocated_bytes_forward = 0;
+  int64_t memory_reserved_bytes_forward = 0;
   int64_t memory_host_bytes_max = 0;
   std::optional<int64_t> memory_limit_bytes;
   Fit fit = Fit::kUnknown;
@@ -95,6 +97,10 @@ struct RunPlan {
           any_value());
     visit("memory_device_bytes_max", self.memory_device_bytes_max,
           "Reserved, and what the context and the collectives' buffers take.", any_value());
+    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward,
+          "Allocated at the end of the last micro-batch's forward.", any_value());
+    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward, "Reserved then.",
+          any_value());
     visit("memory_host_bytes_max", self.memory_host_bytes_max,
           "Of the host's memory beside the device's: what is offloaded.", any_value());
     visit("memory_limit_bytes", self.memory_limit_bytes, "What the rank may use; null: not known.",

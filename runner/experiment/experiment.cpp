@@ -200,6 +200,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   Expansion expansion;
   expansion.profile = profile ? profile->name : "";
   expansion.profile_reason = reason;
+  if (profile) expansion.profile_gpu_memory_gib = profile->gpu_memory_gib;
   std::vector<RunOrigin> origins;  // by position
   for (Draft& draft : drafts) {
     const RunOrigin origin = draft.origin;
@@ -222,8 +223,17 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
       (chosen ? expansion.runs : expansion.left_out).push_back(std::move(run));
     }
   }
-  expansion.place = [layers, origins = std::move(origins)](const Run& run, const std::string& key) {
+  expansion.place = [layers, origins](const Run& run, const std::string& key) {
     return layers->place(origins[static_cast<size_t>(run.position)], key);
+  };
+  expansion.variant = [=, file = file_, given = options.set, automatic = layers->automatic](
+                          const Run& run, const std::vector<std::string>& more) {
+    std::vector<std::string> all = given;
+    all.insert(all.end(), more.begin(), more.end());
+    const Layers changed(file, profile, read_set_options(all), automatic);
+    Draft draft = draft_of(origins[static_cast<size_t>(run.position)], changed);
+    if (draft.problem) throw *draft.problem;
+    return run_of(std::move(draft), run.repeat, run.position, changed);
   };
   return expansion;
 }

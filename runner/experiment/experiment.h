@@ -56,13 +56,16 @@ struct ExpandOptions {
 
 // The runs in the order of the file, and how they came about.
 struct Expansion {
-  std::string profile;         // empty when the experiment has none
-  std::string profile_reason;  // "cpu: a100x4 needs 4 GPUs, this host has 0"
-  std::vector<Run> runs;       // where a key is doubled, the run of its first value
-  std::vector<Run> left_out;   // those that `only` leaves out, but for any that cannot be resolved
+  std::string profile;                           // empty when the experiment has none
+  std::string profile_reason;                    // "cpu: a100x4 needs 4 GPUs, this host has 0"
+  std::optional<double> profile_gpu_memory_gib;  // that the profile requires
+  std::vector<Run> runs;      // where a key is doubled, the run of its first value
+  std::vector<Run> left_out;  // those that `only` leaves out, but for any that cannot be resolved
   // Where the run's key, or the nearest section around it, was given last: file:line:column, --set,
   // else the file.
   std::function<std::string(const Run&, const std::string& key)> place;
+  // The run as it is with these overrides ("path=value") applied last. Throws ConfigError.
+  std::function<Run(const Run&, const std::vector<std::string>& set)> variant;
 };
 
 class Experiment {

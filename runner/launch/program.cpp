@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "contract/record/log.h"
 
@@ -22,10 +24,15 @@ using Clock = std::chrono::steady_clock;
 
 // Returns 0 or an error number.
 int spawn(pid_t& process, const std::vector<std::string>& words,
-          const std::vector<std::string>& environment, int output, int error) {
+          const std::vector<std::string>& environment, std::optional<int> input, int output,
+          int error) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input) {
+    posix_spawn_file_actions_adddup2(&files, *input, STDIN_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
   posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, error, STDERR_FILENO);
   posix_spawnattr_t attributes;
@@ -69,7 +76,7 @@ StartedProgram::StartedProgram(const std::vector<std::string>& words,
   for (auto& ends : pipes) {
     if (failure == 0 && pipe2(ends.data(), O_CLOEXEC) != 0) failure = errno;
   }
-  if (failure == 0) failure = spawn(process_, words, environment, pipes[0][1], pipes[1][1]);
+  if (failure == 0) failure = spawn(process_, words, environment, {}, pipes[0][1], pipes[1][1]);
   for (size_t i = 0; i < pipes.size(); ++i) {
     if (pipes[i][1] >= 0) close(pipes[i][1]);
     if (failure == 0) ends_[i] = pipes[i][0];
@@ -123,6 +130,60 @@ ProgramResult StartedProgram::wait(Time deadline) {
   process_ = -1;
   result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return result;
+}
+
+Conversation::Conversation(const std::vector<std::string>& words,
+                           const std::vector<std::string>& environment)
+    : name_(words[0]) {
+  // The program's ends are closed here, ours in the program.
+  std::array<int, 2> questions{-1, -1};
+  std::array<int, 2> answers{-1, -1};
+  int failure = 0;
+  if (pipe2(questions.data(), O_CLOEXEC) != 0 || pipe2(answers.data(), O_CLOEXEC) != 0) {
+    failure = errno;
+  } else {
+    failure = spawn(process_, words, environment, questions[0], answers[1], STDERR_FILENO);
+  }
+  for (const int end : {questions[0], answers[1]}) {
+    if (end >= 0) close(end);
+  }
+  to_ = questions[1];
+  from_ = answers[0];
+  if (failure == 0) return;
+  end();
+  throw std::system_error(failure, std::generic_category(), "cannot start " + name_);
+}
+
+Conversation::~Conversation() { end(); }
+
+void Conversation::end() {
+  for (int* end : {&to_, &from_}) {
+    if (*end >= 0) close(std::exchange(*end, -1));
+  }
+  if (process_ < 0) return;
+  kill(-process_, SIGKILL);
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  process_ = -1;
+}
+
+std::string Conversation::ask(std::string_view line) {
+  const std::string question = std::string(line) + '\n';
+  for (size_t sent = 0; sent < question.size();) {
+    const ssize_t count = write(to_, question.data() + sent, question.size() - sent);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw std::system_error(errno, std::generic_category(), "asking " + name_);
+    sent += static_cast<size_t>(count);
+  }
+  size_t end = 0;
+  while ((end = heard_.find('\n')) == std::string::npos) {
+    if (!read_some(from_, heard_)) {
+      throw std::runtime_error(name_ + " ended without an answer; what it said stands above");
+    }
+  }
+  std::string answer = heard_.substr(0, end);
+  heard_.erase(0, end + 1);
+  return answer;
 }
 
 void become_program(const std::vector<std::string>& words) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fsdp {
@@ -41,6 +42,29 @@ class StartedProgram {
 
   std::array<int, 2> ends_{-1, -1};  // of pipes: its output, its errors
   pid_t process_ = -1;               // -1: it has ended
+};
+
+// A program that answers each line of its input with a line; what it says besides goes to this
+// process's errors. It is ended with the object.
+class Conversation {
+ public:
+  // Throws std::system_error when it cannot be started.
+  Conversation(const std::vector<std::string>& words, const std::vector<std::string>& environment);
+  ~Conversation();
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  // Throws std::runtime_error when the program has ended.
+  std::string ask(std::string_view line);
+
+ private:
+  void end();
+
+  std::string name_;
+  pid_t process_ = -1;
+  int to_ = -1;
+  int from_ = -1;
+  std::string heard_;  // after the last answer
 };
 
 // As execve() takes its arguments and its environment; valid as long as `words` are.

@@ -7,7 +7,8 @@ import pytest
 
 def pytest_addoption(parser):
     parser.addoption("--trainer", type=Path, help="fsdp-train, built")
-    parser.addoption("--runs", type=int, default=24, help="how many random runs")
+    parser.addoption("--runner", type=Path, help="fsdp-run, built")
+    parser.addoption("--runs", type=int, default=16, help="how many random runs")
     parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
 
 

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from random_runs import random_spec, write_articles
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
-from trainer import events_file, start, wait_until_well_ended  # noqa: E402
+from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended  # noqa: E402
 
 
 def plans(trainer: Path, requests: list[dict]) -> list[dict]:
@@ -22,7 +23,7 @@ def plans(trainer: Path, requests: list[dict]) -> list[dict]:
 
 
 def request_of(spec: dict, results: Path, memory_bytes: int = 0) -> dict:
-    device = {"kind": "cpu", "memory_bytes": memory_bytes, "context_bytes": 0, "capability_major": 0}
+    device = {"kind": "cpu", "memory_bytes": memory_bytes, "context_bytes": 0, "compute_capability": 0}
     return {"specification": yaml.safe_dump(spec), "device": device, "results": str(results)}
 
 
@@ -43,8 +44,18 @@ def composition(peak: dict) -> dict:
     return {name: value for name, value in peak.items() if name.endswith("_bytes")}
 
 
-def test_plan_is_what_the_run_reports(trainer, seed, request, tmp_path):
-    count = request.config.getoption("--runs")
+@pytest.fixture
+def count(request) -> int:
+    return request.config.getoption("--runs")
+
+
+def keep_prepared(folder: Path, results: Path) -> None:
+    """Where other runs find it; there already, what an earlier one had prepared served."""
+    if (folder / "prepared").exists():
+        shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
+
+
+def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
     draw = random.Random(seed)
     print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
@@ -55,8 +66,7 @@ def test_plan_is_what_the_run_reports(trainer, seed, request, tmp_path):
         folder = results / "runs" / "random" / str(number)
         processes = start(trainer, spec, folder)
         wait_until_well_ended(processes, folder)
-        if (folder / "prepared").exists():  # else what an earlier run had prepared served
-            shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
+        keep_prepared(folder, results)
         [answer] = plans(trainer, [request_of(spec, results)])
         assert answer["plan"], (answer["error"], spec)
         peak = reported_peak(folder, spec["strategy"]["ranks"])
@@ -80,3 +90,41 @@ def test_plan_is_what_the_run_reports(trainer, seed, request, tmp_path):
     assert not far
     assert len(unequal) <= 0.03 * count
     assert len(moments) <= 0.05 * count and len(compositions) <= 0.05 * count
+
+
+OUT_OF_MEMORY = 3
+
+
+def fits(trainer: Path, spec: dict, folder: Path) -> bool:
+    processes = start(trainer, spec, folder)
+    wait_for(processes)
+    if any(process.returncode == OUT_OF_MEMORY for process in processes):
+        return False
+    check_ended_well(processes, folder)
+    return True
+
+
+def test_what_fits_under_a_limit_fits_and_nothing_else(trainer, seed, count, tmp_path):
+    """But for limits within 0.5 % of the peak."""
+    draw = random.Random(seed + 1)
+    print(f"seed {seed}")
+    articles = write_articles(tmp_path / "articles.csv", draw)
+    results = tmp_path / "results"
+    said = {True: 0, False: 0}
+    for number in range(count):
+        spec = random_spec(draw, articles)
+        # Of a first run data is prepared, so that its widths are known.
+        folder = results / "runs" / "random" / str(number)
+        if not (results / "prepared").exists() or spec["data"]["rows"] != "pad":
+            assert fits(trainer, spec | {"train": spec["train"] | {"steps": 1}}, folder), spec
+            keep_prepared(folder, results)
+        [answer] = plans(trainer, [request_of(spec, results)])
+        peak = answer["plan"]["memory_requested_bytes_max"]
+        part = draw.choice([draw.uniform(0.7, 0.995), draw.uniform(1.005, 1.3)])
+        limited = spec | {"memory_limit_gib": peak * part / 2**30}
+        [answer] = plans(trainer, [request_of(limited, results)])
+        planned = answer["plan"]["fit"] != "does_not_fit"
+        said[planned] += 1
+        limited_folder = results / "runs" / "random" / f"{number}-limited"
+        assert fits(trainer, limited, limited_folder) == planned, (peak, part, limited)
+    assert said[True] > 0 and said[False] > 0, said

@@ -23,6 +23,11 @@ class MemoryRecording {
   MemoryRecording(const MemoryRecording&) = delete;
   MemoryRecording& operator=(const MemoryRecording&) = delete;
 
+  // Says that the forward of a step's last micro-batch has ended.
+  void mark_forward_end() { forward_end_ = entries_.size(); }
+  // How many entries came before that.
+  size_t forward_end() const { return forward_end_; }
+
   // Of the device's memory.
   const std::vector<Entry>& entries() const { return entries_; }
   // The peak while a phase lasted; 0: it did not come.
@@ -32,6 +37,7 @@ class MemoryRecording {
 
  private:
   std::vector<Entry> entries_;
+  size_t forward_end_ = 0;
   std::array<int64_t, enum_names(MemoryPhase()).size()> phases_{};
   int64_t bytes_ = 0;
   int64_t host_bytes_ = 0;

@@ -16,6 +16,7 @@
 #include "contract/text/json.h"
 #include "contract/text/json_fields.h"
 #include "trainer/comm/mirror_group.h"
+#include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
 #include "trainer/plan/planned_batches.h"
 #include "trainer/step/training_step.h"
@@ -25,8 +26,6 @@ namespace fsdp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr double kTightFrom = 0.85;  // of the memory there is
 
 // Files do not change while requests are answered.
 std::string remembered_digest(const std::filesystem::path& file) {
@@ -47,14 +46,18 @@ void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
 
 // All that the run does, but that it does each thing once.
 void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend,
-                const PlannedBatches& batches) {
+                const PlannedBatches& batches, MemoryRecording& recording, RunPlan& plan) {
   MirrorGroup world(static_cast<int>(spec.strategy.ranks));
   const Mesh mesh(spec.strategy, world);
   TrainingStep training(spec, config, backend, mesh, world, {});
   int64_t number = 0;
   for (const auto& make_step : batches.steps) {
     PlannedStep step = make_step();
-    training.run(++number, step.computed, spec.optimizer.learning_rate, 0.0, [] {});
+    training.run(++number, step.computed, spec.optimizer.learning_rate, 0.0, [&] {
+      recording.mark_forward_end();
+      plan.memory_allocated_bytes_forward = MetaAllocator::instance().allocated_bytes();
+      plan.memory_reserved_bytes_forward = plan.memory_allocated_bytes_forward;
+    });
   }
   if (batches.evaluation) evaluate(training, batches.evaluation);
   if (wants_checkpoints(spec) && spec.checkpoint.state_dict == StateDict::kFull) {
@@ -63,21 +66,32 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
   }
 }
 
+// What tensors may take of the device.
 std::optional<int64_t> limit_of(const RunSpec& spec, const PlannedDevice& device) {
   std::optional<int64_t> limit;
-  if (device.memory_bytes > 0) limit = device.memory_bytes;
-  if (spec.memory_limit_gib > 0) {
-    const int64_t bytes = memory_limit_bytes(spec);
+  if (device.memory_bytes > 0) limit = device.memory_bytes - device.context_bytes;
+  if (const int64_t bytes = memory_limit_bytes(spec); bytes > 0) {
     limit = std::min(limit.value_or(bytes), bytes);
   }
   return limit;
 }
 
-Fit fit_of(int64_t bytes, std::optional<int64_t> limit) {
-  if (!limit) return Fit::kUnknown;
-  if (bytes > *limit) return Fit::kDoesNotFit;
-  return static_cast<double>(bytes) > kTightFrom * static_cast<double>(*limit) ? Fit::kTight
-                                                                               : Fit::kFits;
+void plan_device_memory(RunPlan& plan, const MemoryRecording& recording, const RunSpec& spec,
+                        const PlannedDevice& device) {
+  const std::optional<int64_t> limit = limit_of(spec, device);
+  plan.memory_allocated_bytes_max = plan.memory_requested_bytes_max;
+  plan.memory_reserved_bytes_max = plan.memory_requested_bytes_max;
+  plan.fit = fit_within(plan.memory_requested_bytes_max, limit);
+  if (device.kind == DeviceKind::kCuda) {
+    const GpuMemory memory = replay_on_gpu(recording, spec, device, limit);
+    plan.memory_allocated_bytes_max = memory.allocated_bytes_max;
+    plan.memory_reserved_bytes_max = memory.reserved_bytes_max;
+    plan.memory_allocated_bytes_forward = memory.allocated_bytes_forward;
+    plan.memory_reserved_bytes_forward = memory.reserved_bytes_forward;
+    plan.fit = memory.fit;
+  }
+  plan.memory_device_bytes_max = plan.memory_reserved_bytes_max + device.context_bytes;
+  if (limit) plan.memory_limit_bytes = *limit + device.context_bytes;
 }
 
 }  // namespace
@@ -92,8 +106,8 @@ RunPlan plan_run(const PlanRequest& request) {
   const PlannedBatches batches = planned_batches(spec, config, request.results, remembered_digest);
 
   RunPlan plan;
-  const MemoryRecording recording;
-  run_phases(spec, config, *backend, batches);
+  MemoryRecording recording;
+  run_phases(spec, config, *backend, batches, recording, plan);
   const AllocationPeak peak = MetaAllocator::instance().peak();
   plan.parameter_count = static_cast<int64_t>(parameter_count(config));
   plan.peak = memory_peak(peak, 1);
@@ -105,11 +119,7 @@ RunPlan plan_run(const PlanRequest& request) {
       plan.phases.push_back({phase, bytes});
     }
   }
-  plan.memory_limit_bytes = limit_of(spec, request.device);
-  plan.memory_allocated_bytes_max = peak.bytes;
-  plan.memory_reserved_bytes_max = peak.bytes;
-  plan.memory_device_bytes_max = peak.bytes;
-  plan.fit = fit_of(peak.bytes, plan.memory_limit_bytes);
+  plan_device_memory(plan, recording, spec, request.device);
   plan.assumptions = batches.assumptions;
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return plan;

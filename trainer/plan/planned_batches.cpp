@@ -1,10 +1,11 @@
 #include "trainer/plan/planned_batches.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <tuple>
 
 #include "contract/families/family.h"
 #include "contract/files/input_file.h"
@@ -86,11 +87,13 @@ class ReadData {
         sets_(spec, config, results / "runs" / "experiment" / "run", digest_of),
         sampler_(sets_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed) {}
 
-  // One for each place of a step, where it is another one.
+  // Of each place of a step the largest ones.
   std::vector<std::function<PlannedStep()>> steps(const std::shared_ptr<ReadData>& self) {
     std::vector<std::function<PlannedStep()>> steps;
     for (const auto& [place, largest] : find_largest()) {
-      steps.emplace_back([self, largest = largest] { return self->load(largest); });
+      for (const Candidate& candidate : largest) {
+        steps.emplace_back([self, candidate] { return self->load(candidate); });
+      }
     }
     return steps;
   }
@@ -100,15 +103,15 @@ class ReadData {
     DataSet& set = *sets_.validation();
     const int64_t rows_per_batch = evaluation_rows(spec_);
     std::vector<int64_t> largest;
-    Size most;
+    int64_t most_tokens = 0;
     const int64_t most_batches = spec_.evaluation.batches.value_or(set.rows());
     const int64_t rows_read =
         std::min(set.rows(), most_batches * spec_.strategy.ranks * rows_per_batch);
     for (int64_t first = 0; first < rows_read; first += rows_per_batch) {
       std::vector<int64_t> rows(std::min(rows_per_batch, set.rows() - first));
       std::iota(rows.begin(), rows.end(), first);
-      if (const auto size = size_of(set, rows); size > most) {
-        most = size;
+      if (const int64_t tokens = set.batch_tokens(rows); tokens > most_tokens) {
+        most_tokens = tokens;
         largest = std::move(rows);
       }
     }
@@ -116,23 +119,37 @@ class ReadData {
   }
 
  private:
-  // By tokens, then by documents, then by the tokens of the rank's whole step.
-  using Size = std::tuple<int64_t, int64_t, int64_t>;
-  struct Largest {
-    Size size;
+  // A micro-batch that may be the largest.
+  struct Candidate {
+    std::array<int64_t, 3> size;  // widths of inputs and of labels, documents
+    int64_t tokens_of_step;       // on the rank
     int64_t step;
     int64_t rank;
     int64_t micro_batch;
+
+    bool is_at_most(const Candidate& other) const {
+      if (size == other.size) return tokens_of_step <= other.tokens_of_step;
+      return std::ranges::equal(size, other.size, std::less_equal());
+    }
   };
 
-  static Size size_of(DataSet& set, std::span<const int64_t> rows) {
+  std::array<int64_t, 3> size_of(std::span<const int64_t> rows) {
     const UncountedMemory not_the_runs;
-    const DocumentsPtr documents = set.load(rows, kMeta).documents;
-    return {set.batch_tokens(rows), documents ? documents->count() : 0, 0};
+    const Batch batch = sets_.training().load(rows, kMeta);
+    return {batch.input_ids_BT.size(1), batch.labels_BT.size(1),
+            batch.documents ? batch.documents->count() : 0};
   }
 
-  std::map<Place, Largest> find_largest() {
-    std::map<Place, Largest> largest;
+  // Those that none is larger than in every way.
+  static void add_candidate(std::vector<Candidate>& largest, const Candidate& candidate) {
+    const auto is_above = [&](const Candidate& other) { return candidate.is_at_most(other); };
+    if (std::ranges::any_of(largest, is_above)) return;
+    std::erase_if(largest, [&](const Candidate& other) { return other.is_at_most(candidate); });
+    largest.push_back(candidate);
+  }
+
+  std::map<Place, std::vector<Candidate>> find_largest() {
+    std::map<Place, std::vector<Candidate>> largest;
     const int64_t accumulation = *spec_.batch.gradient_accumulation_steps;
     const int64_t rows = sets_.training().rows();
     const int64_t steps = planned_steps(spec_, steps_per_epoch(rows, total_batch(spec_)));
@@ -142,23 +159,20 @@ class ReadData {
       for (int64_t rank = 0; rank < spec_.strategy.ranks; ++rank) {
         const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
                                                       spec_.batch.size_per_rank, accumulation);
-        std::vector<Size> sizes;
         int64_t tokens = 0;
-        for (const std::vector<int64_t>& rows_of_batch : micro_batches) {
-          sizes.push_back(size_of(sets_.training(), rows_of_batch));
-          tokens += std::get<0>(sizes.back());
+        for (const auto& rows_read : micro_batches) {
+          tokens += sets_.training().batch_tokens(rows_read);
         }
         for (int64_t i = 0; i < accumulation; ++i) {
-          std::get<2>(sizes[i]) = tokens;
-          Largest& found = largest[place_of(i, accumulation)];
-          if (sizes[i] > found.size) found = {sizes[i], step, rank, i};
+          add_candidate(largest[place_of(i, accumulation)],
+                        {size_of(micro_batches[i]), tokens, step, rank, i});
         }
       }
     }
     return largest;
   }
 
-  PlannedStep load(const Largest& largest) {
+  PlannedStep load(const Candidate& largest) {
     const MemoryScope scope(MemoryUse::kBatch);
     StepBatches batches =
         load_step(sets_.training(), sampler_, largest.step, largest.rank, spec_, kMeta);

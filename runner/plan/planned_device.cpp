@@ -1,0 +1,64 @@
+#include "runner/plan/planned_device.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runner/plan/device_table.h"
+
+namespace fsdp {
+namespace {
+
+int64_t bytes_of_gib(double gib) { return std::llround(gib * 0x1p30); }
+
+// Which GPU it is, but for what its context takes.
+DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& expansion,
+                       const RunSpec& spec, const Host& host) {
+  const auto gpu = [](double gib, int64_t compute_capability, std::string text) {
+    return DeviceForRuns{.device = {.kind = DeviceKind::kCuda,
+                                    .memory_bytes = bytes_of_gib(gib),
+                                    .compute_capability = compute_capability},
+                         .name = std::move(text)};
+  };
+  if (name) {
+    const DeviceModel& model = device_table().find(*name);
+    return gpu(model.memory_gib, model.compute_capability,
+               fmt::format("{}, {} GiB", model.name, model.memory_gib));
+  }
+  if (const auto& gib = spec.slurm.gpu_memory_gib; gib && host.gpus.empty()) {
+    return gpu(*gib, 0, fmt::format("a GPU of {} GiB (slurm.gpu_memory_gib)", *gib));
+  }
+  if (!host.gpus.empty()) {
+    const Gpu& smallest = *std::ranges::min_element(host.gpus, {}, &Gpu::memory_bytes);
+    const int64_t capability =
+        smallest.capability ? 10 * smallest.capability->major + smallest.capability->minor : 0;
+    return gpu(static_cast<double>(smallest.memory_bytes) / 0x1p30, capability, smallest.name);
+  }
+  if (const auto& gib = expansion.profile_gpu_memory_gib) {
+    return gpu(*gib, 0, fmt::format("a GPU of {} GiB (profile {})", *gib, expansion.profile));
+  }
+  return gpu(0, 0, "a GPU of unknown memory (name one with --gpu)");
+}
+
+}  // namespace
+
+DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansion& expansion,
+                          const RunSpec& spec, const Host& host) {
+  DeviceForRuns gpu = find_gpu(name, expansion, spec, host);
+  const DeviceTable& table = device_table();
+  const bool uses_nccl = spec.strategy.kind != StrategyKind::kSingle;
+  gpu.device.context_bytes =
+      bytes_of_gib(uses_nccl ? table.context_with_nccl_gib : table.context_gib);
+  return gpu;
+}
+
+DeviceForRuns planned_cpu(const RunSpec& spec) {
+  const int64_t memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  return {.device = {.kind = DeviceKind::kCpu,
+                     .memory_bytes = memory_bytes / std::max<int64_t>(1, spec.strategy.ranks)},
+          .name = "the CPU"};
+}
+
+}  // namespace fsdp

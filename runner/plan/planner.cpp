@@ -1,0 +1,33 @@
+#include "runner/plan/planner.h"
+
+#include <unistd.h>
+
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/json.h"
+#include "contract/text/json_fields.h"
+
+namespace fsdp {
+namespace {
+
+std::vector<std::string> own_variables() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  return variables;
+}
+
+}  // namespace
+
+Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path results)
+    : results_(std::move(results)), trainer_({trainer.string(), "--plan"}, own_variables()) {}
+
+RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device) {
+  const PlanRequest request{.specification = to_yaml(spec), .device = device, .results = results_};
+  PlanAnswer answer;
+  JsonFields("the trainer's plan")
+      .read("", parse_foreign_json(trainer_.ask(json_text(request))), answer);
+  if (!answer.plan) throw ConfigError("", "", answer.error);
+  return std::move(*answer.plan);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,119 @@
+"""`fsdp-run plan` on a host without GPUs."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "experiments/lab.yaml"
+
+
+@pytest.fixture
+def plan(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+
+    def run(*words: str, file: Path = LAB) -> subprocess.CompletedProcess:
+        return subprocess.run([runner, "plan", file, "--trainer", trainer, *words], cwd=tmp_path,
+                              capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def rows(plan):
+    def read(*words: str) -> list[dict]:
+        done = plan(*words, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return read
+
+
+def test_every_point_of_a_profile_is_planned_for_its_gpus(rows):
+    planned = {row["point"]: row for row in rows("--profile", "a100x4")}
+    assert set(planned) >= {"1 GPU", "4xDDP", "4xFSDP"}
+    for row in planned.values():
+        assert row["problem"] == ""
+        assert row["memory_requested_bytes_max"] <= row["memory_allocated_bytes_max"]
+        assert row["memory_allocated_bytes_max"] <= row["memory_reserved_bytes_max"]
+        assert row["memory_reserved_bytes_max"] <= row["memory_device_bytes_max"]
+        assert row["memory_requested_bytes_max"] == max(
+            phase["memory_requested_bytes_max"] for phase in row["phases"])
+    # 7 billion parameters in bfloat16, with gradients and AdamW's two states.
+    assert planned["1 GPU"]["memory_requested_bytes_max"] > 4 * 2 * planned["1 GPU"]["parameter_count"]
+    assert planned["4xFSDP"]["memory_requested_bytes_max"] < planned["4xDDP"]["memory_requested_bytes_max"] / 2
+
+
+@pytest.mark.parametrize("key", ["batch.size_per_rank", "data.sequence_length"])
+def test_the_largest_value_fits_and_the_next_does_not(rows, key):
+    words = ["--profile", "a100x4", "--only", "4xFSDP", "--set", "train.steps=3", "--set",
+             "model.config.max_position_embeddings=100000"]
+    [largest] = rows(*words, "--max", key)
+    assert largest["fits"]
+    value = int(largest["point"].split("=")[-1])
+    [same] = rows(*words, "--set", f"{key}={value}")
+    assert same["fits"] and same["memory_device_bytes_max"] == largest["memory_device_bytes_max"]
+    [next_one] = rows(*words, "--set", f"{key}={value + 1}")
+    assert not next_one["fits"]
+
+
+def test_more_ranks_take_less_of_each(rows):
+    words = ["--profile", "a100x4", "--ranks", "1..256"]
+    by_ranks = [row for row in rows(*words) if row["point"].startswith("4xFSDP")]
+    assert [row["ranks"] for row in by_ranks] == [2**power for power in range(9)]
+    bytes_max = [row["memory_requested_bytes_max"] for row in by_ranks]
+    assert bytes_max == sorted(bytes_max, reverse=True) and bytes_max[0] > 3 * bytes_max[-1]
+
+
+def test_changes_that_save_memory_are_shown_with_what_they_cost(plan):
+    done = plan("--profile", "a100x4", "--only", "4xDDP", "--set", "batch.size_per_rank=36", "--suggest")
+    assert done.returncode == 0, done.stderr
+    assert "does not fit" in done.stdout
+    [least] = [line for line in done.stdout.split("\n  4xDDP") if "the least change" in " ".join(line.split())]
+    assert "recompute MLPs" in least
+    assert "offload optimizer" in done.stdout
+
+
+def test_on_the_cpu_the_memory_of_this_host_is_the_limit(rows):
+    for row in rows():
+        assert row["device"] == "the CPU"
+        assert row["memory_limit_bytes"] > row["memory_device_bytes_max"]
+
+
+@pytest.mark.parametrize("words, problem", [
+    (["--max", "batch.size"], "'batch.size': is no key that holds a number"),
+    (["--max", "strategy.kind"], "'strategy.kind': is no key that holds a number"),
+    (["--ranks", "0"], "'0': is no list of numbers; allowed: 4, 1,2,8 or 1..1024"),
+    (["--ranks", "8..4"], "'8..4': is no list of numbers"),
+    (["--ranks", "9999999999999999999"], "is no list of numbers"),
+    (["--profile", "none"], "no such profile"),
+])
+def test_mistakes_are_said(plan, words, problem):
+    done = plan(*words)
+    assert done.returncode == 2 and problem in done.stderr, done.stderr
+    assert done.stdout == ""
+
+
+def test_a_trainer_that_does_not_answer_is_named(request, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+    done = subprocess.run([runner, "plan", LAB, "--trainer", "/bin/true"], cwd=tmp_path, capture_output=True,
+                          text=True)
+    assert done.returncode == 1 and "/bin/true ended without an answer" in done.stderr, done.stderr
+
+
+def test_a_run_that_cannot_be_planned_is_a_row(plan, tmp_path):
+    file = tmp_path / "one.yaml"
+    file.write_text("experiment: one\npoints:\n  - name: a\n    model.source: nowhere\n  - name: b\n")
+    done = plan(file=file)
+    assert done.returncode == 0, done.stderr
+    assert "No plan for a" in done.stdout and "nowhere" in " ".join(done.stdout.split())
+
+
+def test_requests_that_are_none_are_answered(trainer):
+    done = subprocess.run([trainer, "--plan"], input="{}\nno\n[]\n" + "{" * 1000 + "\n", capture_output=True,
+                          text=True, check=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == 4
+    assert all(answer["plan"] is None and answer["error"] for answer in answers)

@@ -1,0 +1,86 @@
+#include "runner/plan/plan_report.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runner/report/terminal_text.h"
+
+namespace fsdp {
+namespace {
+
+constexpr int64_t kGib = int64_t{1} << 30;
+
+PlannedRow row_of(const std::string& point, int64_t gib, Fit fit) {
+  PlannedRow row{
+      .point = point, .spec = {}, .device = "a GPU of 79 GiB", .plan = {}, .problem = {}};
+  row.spec.strategy.ranks = 4;
+  RunPlan& plan = row.plan.emplace();
+  plan.memory_requested_bytes_max = gib * kGib;
+  plan.memory_allocated_bytes_max = gib * kGib;
+  plan.memory_reserved_bytes_max = (gib + 1) * kGib;
+  plan.memory_device_bytes_max = (gib + 2) * kGib;
+  plan.memory_limit_bytes = 79 * kGib;
+  plan.fit = fit;
+  plan.peak.phase = "backward";
+  plan.peak.unit = 3;
+  plan.peak.by_use[MemoryUse::kOptimizerState] = 20 * kGib;
+  plan.peak.by_use[MemoryUse::kHead] = 5 * kGib;
+  return row;
+}
+
+TEST_CASE("a table says of each run what it takes, and of what does not fit why") {
+  const std::string text =
+      render_plans(PlanFormat::kTable,
+                   {row_of("small", 25, Fit::kFits), row_of("large", 90, Fit::kDoesNotFit)}, 0);
+  INFO(text);
+  CHECK_THAT(text, Catch::Contains("small      4  4 x 1       25.0    27.0   79.0  fits"));
+  CHECK_THAT(
+      text, Catch::Contains("large: optimizer state 20.0 GiB, head 5.00 GiB at backward, unit 3;"));
+  CHECK_THAT(text, !Catch::Contains("small: optimizer state"));
+  CHECK_THAT(text, Catch::Contains("Planned for a GPU of 79 GiB"));
+  CHECK_THAT(text, !Catch::Contains("Host"));
+}
+
+TEST_CASE("lines of a narrow terminal are not longer than it") {
+  const std::string text =
+      render_plans(PlanFormat::kTable, {row_of(std::string(70, 'x'), 25, Fit::kTight)}, 80);
+  INFO(text);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
+}
+
+TEST_CASE("runs without a plan say why, once for all that have the same reason") {
+  PlannedRow first{.point = "a", .spec = {}, .device = {}, .plan = {}, .problem = "no config.json"};
+  PlannedRow second = first;
+  second.point = "b";
+  const std::string text = render_plans(PlanFormat::kMarkdown, {first, second}, 0);
+  CHECK_THAT(text, Catch::Contains("No plan for a, b: no config.json"));
+}
+
+TEST_CASE("programs get every figure, and no figure for what has none") {
+  const PlannedRow unknown{.point = "b", .spec = {}, .device = {}, .plan = {}, .problem = "why"};
+  const auto rows = nlohmann::json::parse(
+      render_plans(PlanFormat::kJson, {row_of("a", 90, Fit::kDoesNotFit), unknown}, 0));
+  CHECK(rows[0]["point"] == "a");
+  CHECK(rows[0]["ranks"] == 4);
+  CHECK(rows[0]["memory_device_bytes_max"] == 92 * kGib);
+  CHECK(rows[0]["fits"] == false);
+  CHECK(rows[0]["peak"]["optimizer_state_bytes"] == 20 * kGib);
+  CHECK(rows[1]["fits"].is_null());
+  CHECK(rows[1]["problem"] == "why");
+}
+
+TEST_CASE("what a user may do follows from what fills the memory") {
+  PlannedRow row = row_of("a", 90, Fit::kDoesNotFit);
+  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("strategy.kind fsdp"));
+  row.spec.strategy.kind = StrategyKind::kFsdp;
+  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("strategy.offload: optimizer"));
+  row.plan->peak.by_use[MemoryUse::kMlp] = 30 * kGib;
+  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("activation_checkpointing.every: 1"));
+  row.spec.activation_checkpointing.every = 1;
+  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("fewer sequences per rank"));
+}
+
+}  // namespace
+}  // namespace fsdp
