@@ -230,7 +230,6 @@ USES_OF_FIGURES = {
     "trainer/plan/*": "the same figures, planned",
     "trainer/memory/memory_label.h": "makes a peak an event",
     "runner/plan/*": "shows what is planned",
-    "runner/commands/plan.cpp": "compares what is planned",
 }
 
 
