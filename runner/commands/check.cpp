@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include "contract/files/file_digest.h"
+#include "contract/record/log.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
@@ -12,6 +14,8 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/device_fit.h"
 #include "runner/host/host.h"
+#include "runner/plan/experiment_plans.h"
+#include "runner/progress/run_progress.h"
 #include "runner/report/terminal_text.h"
 #include "runner/sweep/planned_runs.h"
 
@@ -22,6 +26,7 @@ constexpr size_t kWarningWidth = 80;
 
 struct CheckArguments {
   Choice choice;
+  std::filesystem::path results = "results";
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
@@ -53,6 +58,31 @@ void print_misfits(const Choice& choice, const std::vector<Run>& runs,
   }
 }
 
+// What will not fit, where a trainer is built that can say so.
+void print_what_does_not_fit(const Choice& choice, const CheckArguments& arguments) {
+  const std::filesystem::path trainer = trainer_path(arguments.trainer);
+  if (access(trainer.c_str(), X_OK) != 0) return;
+  std::vector<PlannedRow> rows;
+  try {
+    ExperimentPlans plans(choice.file, choice.expand, find_host(choice.gpus), {}, trainer,
+                          arguments.results);
+    for (const Run& run : plans.runs()) rows.push_back(plans.plan(run));
+  } catch (const std::runtime_error& error) {
+    log(LogLevel::kWarning, "check", error.what());  // a trainer that plans nothing
+    return;
+  }
+  for (const PlannedRow& row : rows) {
+    if (!row.plan || row.plan->fit != Fit::kDoesNotFit) continue;
+    std::cout << wrapped(
+        "warning: ",
+        visible_line(fmt::format("{} is predicted not to fit: {} of {} on {}; {}", row.point,
+                                 memory_text(row.plan->memory_device_bytes_max),
+                                 memory_text(*row.plan->memory_limit_bytes), row.device,
+                                 remedy_for(row.spec, *row.plan))),
+        9, kWarningWidth);
+  }
+}
+
 ExitCode check(const CheckArguments& arguments) {
   const Choice& choice = arguments.choice;
   const auto [expansion, planned] = checked(choice);
@@ -67,6 +97,7 @@ ExitCode check(const CheckArguments& arguments) {
     }
   }
   print_misfits(choice, expansion.runs, trainer_path(arguments.trainer));
+  print_what_does_not_fit(choice, arguments);
   return ExitCode::kOk;
 }
 
@@ -100,6 +131,7 @@ CommandFunction add_check_command(CLI::App& command) {
   fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20
   fsdp-run check experiments/chess.yaml --launcher slurm)");
   add_choice_options(command, arguments->choice);
+  add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return check(*arguments); };
 }

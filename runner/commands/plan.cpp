@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <csignal>
 #include <iostream>
 #include <memory>
 #include <ranges>
@@ -13,12 +12,10 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
+#include "runner/experiment/doubling_series.h"
 #include "runner/plan/changes.h"
-#include "runner/plan/device_table.h"
-#include "runner/plan/largest_value.h"
+#include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_report.h"
-#include "runner/plan/planned_device.h"
-#include "runner/plan/planner.h"
 #include "runner/report/terminal_text.h"
 
 namespace fsdp {
@@ -62,106 +59,7 @@ std::vector<int64_t> rank_counts(const std::string& text) {
   return counts;
 }
 
-// Plans the runs of one experiment.
-class Plans {
- public:
-  explicit Plans(const PlanArguments& arguments)
-      : arguments_(arguments),
-        host_(find_host(arguments.choice.gpus)),
-        experiment_(Experiment::load(arguments.choice.file)),
-        expansion_(experiment_.expand(options(), resources())),
-        planner_(find_trainer(arguments.trainer), std::filesystem::absolute(arguments.results)) {}
-
-  // The first repeat of each.
-  std::vector<Run> runs() const {
-    std::vector<Run> runs;
-    for (const Run& run : expansion_.runs) {
-      if (run.repeat == 0) runs.push_back(run);
-    }
-    return runs;
-  }
-
-  PlannedRow plan(const Run& run, const std::string& suffix = "") {
-    PlannedRow row{
-        .point = run.series + suffix, .spec = run.spec, .device = {}, .plan = {}, .problem = {}};
-    try {
-      const DeviceForRuns device = device_of(run.spec);
-      row.device = device.name;
-      row.plan = planner_.plan(run.spec, device.device);
-    } catch (const ConfigError& error) {
-      row.problem = error.what();
-    }
-    return row;
-  }
-
-  PlannedRow plan_with(const Run& run, const std::vector<std::string>& set,
-                       const std::string& suffix) {
-    try {
-      return plan(expansion_.variant(run, set), suffix);
-    } catch (const ConfigError& error) {
-      return {.point = run.series + suffix,
-              .spec = run.spec,
-              .device = {},
-              .plan = {},
-              .problem = error.what()};
-    }
-  }
-
-  // The row of the largest value of `key` that fits.
-  PlannedRow plan_largest(const Run& run, const std::string& key) {
-    std::optional<PlannedRow> largest;
-    const auto fits_at = [&](int64_t value) -> std::optional<bool> {
-      const std::string set = fmt::format("{}={}", key, value);
-      PlannedRow row = plan_with(run, {set}, ' ' + set);
-      if (!row.plan) return std::nullopt;
-      if (row.plan->fit == Fit::kUnknown) {
-        throw ConfigError("--max", key,
-                          "needs to know how much memory there is; name the GPU with --gpu, or set "
-                          "memory_limit_gib");
-      }
-      const bool fits = row.plan->fit != Fit::kDoesNotFit;
-      if (fits) largest = std::move(row);
-      return fits;
-    };
-    const auto most = static_cast<int64_t>(range_of_key(key).maximum);
-    if (const auto value = largest_value(most, fits_at)) return *largest;
-    PlannedRow none = plan_with(run, {key + "=1"}, ' ' + key + "=1");
-    if (none.problem.empty()) none.problem = "no value fits";
-    return none;
-  }
-
- private:
-  ExpandOptions options() const {
-    ExpandOptions options = arguments_.choice.expand;
-    options.check_gpus = false;
-    if (arguments_.gpu) options.set.insert(options.set.begin(), "device=cuda");
-    return options;
-  }
-
-  // A profile is chosen by the GPU that is planned for; there are as many as it asks for.
-  Resources resources() const {
-    Resources resources = host_.resources;
-    if (arguments_.gpu) {
-      constexpr int64_t kAnyNumber = 1'000'000;
-      resources.gpu_count = kAnyNumber;
-      resources.gpu_memory_gib = device_table().find(*arguments_.gpu).memory_gib;
-    }
-    return resources;
-  }
-
-  DeviceForRuns device_of(const RunSpec& spec) const {
-    return spec.device == DeviceKind::kCuda ? planned_gpu(arguments_.gpu, expansion_, spec, host_)
-                                            : planned_cpu(spec);
-  }
-
-  const PlanArguments& arguments_;
-  Host host_;
-  Experiment experiment_;
-  Expansion expansion_;
-  Planner planner_;
-};
-
-std::vector<PlannedRow> rows_by_ranks(Plans& plans, const Run& run,
+std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
                                       const std::vector<int64_t>& counts) {
   if (run.spec.strategy.kind == StrategyKind::kSingle) return {plans.plan(run)};
   std::vector<PlannedRow> rows;
@@ -174,7 +72,7 @@ std::vector<PlannedRow> rows_by_ranks(Plans& plans, const Run& run,
 }
 
 // The run as it is, then with each change that the run may have and that saves memory.
-std::vector<PlannedRow> rows_of_changes(Plans& plans, const Run& run,
+std::vector<PlannedRow> rows_of_changes(ExperimentPlans& plans, const Run& run,
                                         std::vector<std::string>& remarks) {
   std::vector<PlannedRow> rows{plans.plan(run)};
   if (!rows.front().plan) return rows;
@@ -199,12 +97,13 @@ std::vector<PlannedRow> rows_of_changes(Plans& plans, const Run& run,
 }
 
 ExitCode plan(const PlanArguments& arguments) {
-  std::signal(SIGPIPE, SIG_IGN);  // of a trainer that has ended
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
     throw ConfigError("--max", arguments.largest,
                       "is no key that holds a number" + allowed_instead_of(arguments.largest));
   }
-  Plans plans(arguments);
+  ExperimentPlans plans(arguments.choice.file, arguments.choice.expand,
+                        find_host(arguments.choice.gpus), arguments.gpu,
+                        find_trainer(arguments.trainer), arguments.results);
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
   std::vector<PlannedRow> rows;
@@ -219,6 +118,8 @@ ExitCode plan(const PlanArguments& arguments) {
       rows.push_back(plans.plan_largest(run, arguments.largest));
     } else if (arguments.suggest) {
       add(rows_of_changes(plans, run, remarks));
+    } else if (run.doubling) {
+      rows.push_back(plans.plan_largest(run, run.doubling->key()));
     } else {
       rows.push_back(plans.plan(run));
     }

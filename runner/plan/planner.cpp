@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <csignal>
+
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
@@ -19,7 +21,9 @@ std::vector<std::string> own_variables() {
 }  // namespace
 
 Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path results)
-    : results_(std::move(results)), trainer_({trainer.string(), "--plan"}, own_variables()) {}
+    : results_(std::move(results)), trainer_({trainer.string(), "--plan"}, own_variables()) {
+  std::signal(SIGPIPE, SIG_IGN);  // of a trainer that has ended
+}
 
 RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device) {
   const PlanRequest request{.specification = to_yaml(spec), .device = device, .results = results_};

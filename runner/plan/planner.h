@@ -11,7 +11,7 @@ namespace fsdp {
 class Planner {
  public:
   // `results`: where data may be prepared. Throws std::system_error when the trainer cannot be
-  // started.
+  // started. The process ignores SIGPIPE from then on.
   Planner(const std::filesystem::path& trainer, std::filesystem::path results);
 
   // Throws ConfigError, with what the trainer says, where the run cannot be planned, and

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "experiments/lab.yaml"
+CHESS = ROOT / "experiments/chess.yaml"
 
 
 @pytest.fixture
@@ -23,8 +24,8 @@ def plan(request, trainer, tmp_path):
 
 @pytest.fixture
 def rows(plan):
-    def read(*words: str) -> list[dict]:
-        done = plan(*words, "--format", "json")
+    def read(*words: str, file: Path = LAB) -> list[dict]:
+        done = plan(*words, "--format", "json", file=file)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -74,6 +75,30 @@ def test_changes_that_save_memory_are_shown_with_what_they_cost(plan):
     [least] = [line for line in done.stdout.split("\n  4xDDP") if "the least change" in " ".join(line.split())]
     assert "recompute MLPs" in least
     assert "offload optimizer" in done.stdout
+
+
+def test_of_a_doubled_key_the_largest_value_is_planned(rows, plan):
+    [doubled] = [row for row in rows("--only", "FSDP, doubled", file=CHESS)]
+    assert doubled["fits"]
+    value = int(doubled["point"].removeprefix("FSDP, doubled size_per_rank="))
+    assert value > 1
+    [next_one] = rows("--only", "FSDP", "--set", f"batch.size_per_rank={2 * value}", file=CHESS)
+    assert not next_one["fits"]
+
+
+def test_check_says_what_will_not_fit(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+
+    def check(limit: str) -> str:
+        done = subprocess.run([runner, "check", LAB, "--trainer", trainer, "--set", f"memory_limit_gib={limit}"],
+                              cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
+    assert "predicted not to fit" not in check("1")
+    said = check("0.1")
+    assert "warning: 1 GPU is predicted not to fit: " in said and " of 102.4 MiB" in said
+    assert "4xFSDP is predicted" not in said
 
 
 def test_on_the_cpu_the_memory_of_this_host_is_the_limit(rows):

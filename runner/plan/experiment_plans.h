@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/experiment/experiment.h"
+#include "runner/host/host.h"
+#include "runner/plan/plan_report.h"
+#include "runner/plan/planned_device.h"
+#include "runner/plan/planner.h"
+
+namespace fsdp {
+
+// Plans the runs of one experiment, none of which needs to be possible on this host.
+class ExperimentPlans {
+ public:
+  // `gpu`: the name of the GPU that runs are planned for; absent: what planned_gpu() takes. Throws
+  // ConfigError on a mistake in the experiment, and when the GPU is not known.
+  ExperimentPlans(const std::filesystem::path& file, ExpandOptions options, Host host,
+                  std::optional<std::string> gpu, const std::filesystem::path& trainer,
+                  const std::filesystem::path& results);
+
+  // The first repeat of each.
+  std::vector<Run> runs() const;
+
+  // A row without a plan says why it has none.
+  PlannedRow plan(const Run& run, const std::string& suffix = "");
+  // The run with these overrides ("path=value"); `suffix` stands behind its name.
+  PlannedRow plan_with(const Run& run, const std::vector<std::string>& set,
+                       const std::string& suffix);
+  // With the largest value of `key` that fits. Throws ConfigError when no limit is known.
+  PlannedRow plan_largest(const Run& run, const std::string& key);
+
+ private:
+  // A profile is chosen by the GPU that is planned for; there are as many as it asks for.
+  Resources resources() const;
+  DeviceForRuns device_of(const RunSpec& spec) const;
+
+  Host host_;
+  std::optional<std::string> gpu_;
+  Expansion expansion_;
+  Planner planner_;
+};
+
+}  // namespace fsdp
