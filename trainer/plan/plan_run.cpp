@@ -1,6 +1,7 @@
 #include "trainer/plan/plan_run.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <chrono>
@@ -132,6 +133,8 @@ void answer_plan_requests(std::istream& requests, std::ostream& answers) {
       PlanRequest request;
       JsonFields("request").read("", parse_foreign_json(line), request);
       answer.plan = plan_run(request);
+    } catch (const c10::Error& error) {
+      answer.error = error.what_without_backtrace();
     } catch (const std::exception& error) {
       answer.error = error.what();
     }

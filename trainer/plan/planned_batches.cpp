@@ -22,7 +22,7 @@ using std::filesystem::path;
 
 const at::Device kMeta(at::kMeta);
 
-// As far as can be told, what follows is as large as the first so many micro-batches of all ranks.
+// As far as can be told, what follows is as large as the first so many micro-batches.
 constexpr int64_t kMostLookedAt = 2000;
 
 // The places in a step that matter: gradients of earlier micro-batches exist or do not, and are
@@ -53,12 +53,13 @@ Batch full_batch(const RunSpec& spec, const ModelConfig& config, int64_t rows) {
   return batch;
 }
 
-// Of a step's micro-batches that which is at `place`, if any, is the middle one of those computed.
+// Of a step's micro-batches the first, the largest, which is that number, and the last; and one
+// more, where the first is the largest.
 PlannedStep step_of(std::vector<Batch> micro_batches, int64_t largest) {
   PlannedStep step;
   const auto count = std::ssize(micro_batches);
   for (int64_t i = 0; i < count; ++i) {
-    const bool is_second = i == 1 && largest == 0 && count > 2;
+    const bool is_second = i == 1 && largest == 0;
     const bool is_computed = i == 0 || i == largest || i + 1 == count || is_second;
     (is_computed ? step.computed : step.others).push_back(std::move(micro_batches[i]));
   }
@@ -67,11 +68,15 @@ PlannedStep step_of(std::vector<Batch> micro_batches, int64_t largest) {
 
 PlannedStep full_step(const RunSpec& spec, const ModelConfig& config) {
   const MemoryScope scope(MemoryUse::kBatch);
-  std::vector<Batch> micro_batches;
-  for (int64_t i = 0; i < *spec.batch.gradient_accumulation_steps; ++i) {
-    micro_batches.push_back(full_batch(spec, config, spec.batch.size_per_rank));
+  const int64_t count = *spec.batch.gradient_accumulation_steps;
+  PlannedStep step;
+  for (int64_t i = 0; i < std::min<int64_t>(count, 3); ++i) {
+    step.computed.push_back(full_batch(spec, config, spec.batch.size_per_rank));
   }
-  return step_of(std::move(micro_batches), 0);
+  if (count > 3) {  // all in one
+    step.others.push_back(full_batch(spec, config, (count - 3) * spec.batch.size_per_rank));
+  }
+  return step;
 }
 
 int64_t evaluation_rows(const RunSpec& spec) {
@@ -153,10 +158,10 @@ class ReadData {
     const int64_t accumulation = *spec_.batch.gradient_accumulation_steps;
     const int64_t rows = sets_.training().rows();
     const int64_t steps = planned_steps(spec_, steps_per_epoch(rows, total_batch(spec_)));
-    const int64_t steps_looked_at =
-        std::max<int64_t>(1, kMostLookedAt / (spec_.strategy.ranks * accumulation));
-    for (int64_t step = 0; step < std::min(steps, steps_looked_at); ++step) {
-      for (int64_t rank = 0; rank < spec_.strategy.ranks; ++rank) {
+    int64_t looked_at = 0;
+    for (int64_t step = 0; step < steps && looked_at < kMostLookedAt; ++step) {
+      for (int64_t rank = 0; rank < spec_.strategy.ranks && looked_at < kMostLookedAt; ++rank) {
+        looked_at += accumulation;
         const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
                                                       spec_.batch.size_per_rank, accumulation);
         int64_t tokens = 0;
