@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "contract/record/log.h"
+#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -134,7 +136,8 @@ ProgramResult StartedProgram::wait(Time deadline) {
 
 Conversation::Conversation(const std::vector<std::string>& words,
                            const std::vector<std::string>& environment)
-    : name_(words[0]) {
+    : name_(words[0]), errors_(std::tmpfile()) {
+  if (!errors_) throw std::system_error(errno, std::generic_category(), "a temporary file");
   // The program's ends are closed here, ours in the program.
   std::array<int, 2> questions{-1, -1};
   std::array<int, 2> answers{-1, -1};
@@ -142,7 +145,7 @@ Conversation::Conversation(const std::vector<std::string>& words,
   if (pipe2(questions.data(), O_CLOEXEC) != 0 || pipe2(answers.data(), O_CLOEXEC) != 0) {
     failure = errno;
   } else {
-    failure = spawn(process_, words, environment, questions[0], answers[1], STDERR_FILENO);
+    failure = spawn(process_, words, environment, questions[0], answers[1], fileno(errors_.get()));
   }
   for (const int end : {questions[0], answers[1]}) {
     if (end >= 0) close(end);
@@ -178,7 +181,13 @@ std::string Conversation::ask(std::string_view line) {
   size_t end = 0;
   while ((end = heard_.find('\n')) == std::string::npos) {
     if (!read_some(from_, heard_)) {
-      throw std::runtime_error(name_ + " ended without an answer; what it said stands above");
+      std::rewind(errors_.get());
+      std::array<char, 2000> said{};
+      const size_t count = std::fread(said.data(), 1, said.size(), errors_.get());
+      std::string text(said.data(), count);
+      while (text.ends_with('\n')) text.pop_back();
+      throw std::runtime_error(name_ + " ended without an answer" + (text.empty() ? "" : ": ") +
+                               visible_line(text));
     }
   }
   std::string answer = heard_.substr(0, end);

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,8 +46,7 @@ class StartedProgram {
   pid_t process_ = -1;               // -1: it has ended
 };
 
-// A program that answers each line of its input with a line; what it says besides goes to this
-// process's errors. It is ended with the object.
+// A program that answers each line of its input with a line. It is ended with the object.
 class Conversation {
  public:
   // Throws std::system_error when it cannot be started.
@@ -54,7 +55,7 @@ class Conversation {
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
-  // Throws std::runtime_error when the program has ended.
+  // Throws std::runtime_error, with what it wrote to its errors, when the program has ended.
   std::string ask(std::string_view line);
 
  private:
@@ -64,6 +65,10 @@ class Conversation {
   pid_t process_ = -1;
   int to_ = -1;
   int from_ = -1;
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, CloseFile> errors_;
   std::string heard_;  // after the last answer
 };
 

@@ -60,7 +60,8 @@ def lost_step(results):
 def changed_loss(results):
     file = next(results.glob("runs/*/*/attempt-1/events.rank0.jsonl"))
     events = [json.loads(line) for line in file.read_text().splitlines()]
-    events[1]["loss"] += 1e-7
+    first_step = next(event for event in events if event["kind"] == "step")
+    first_step["loss"] += 1e-7
     file.write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
