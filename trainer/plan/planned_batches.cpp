@@ -108,15 +108,15 @@ class ReadData {
     DataSet& set = *sets_.validation();
     const int64_t rows_per_batch = evaluation_rows(spec_);
     std::vector<int64_t> largest;
-    int64_t most_tokens = 0;
+    Size most{};
     const int64_t most_batches = spec_.evaluation.batches.value_or(set.rows());
     const int64_t rows_read =
         std::min(set.rows(), most_batches * spec_.strategy.ranks * rows_per_batch);
     for (int64_t first = 0; first < rows_read; first += rows_per_batch) {
       std::vector<int64_t> rows(std::min(rows_per_batch, set.rows() - first));
       std::iota(rows.begin(), rows.end(), first);
-      if (const int64_t tokens = set.batch_tokens(rows); tokens > most_tokens) {
-        most_tokens = tokens;
+      if (const Size size = size_of(set, rows); size > most) {
+        most = size;
         largest = std::move(rows);
       }
     }
@@ -124,23 +124,26 @@ class ReadData {
   }
 
  private:
+  // Widths of inputs and of labels, documents.
+  using Size = std::array<int64_t, 3>;
+
   // A micro-batch that may be the largest.
   struct Candidate {
-    std::array<int64_t, 3> size;  // widths of inputs and of labels, documents
-    int64_t tokens_of_step;       // on the rank
+    Size size;
+    int64_t size_of_step;  // of all of the rank's
     int64_t step;
     int64_t rank;
     int64_t micro_batch;
 
     bool is_at_most(const Candidate& other) const {
-      if (size == other.size) return tokens_of_step <= other.tokens_of_step;
+      if (size == other.size) return size_of_step <= other.size_of_step;
       return std::ranges::equal(size, other.size, std::less_equal());
     }
   };
 
-  std::array<int64_t, 3> size_of(std::span<const int64_t> rows) {
+  static Size size_of(DataSet& set, std::span<const int64_t> rows) {
     const UncountedMemory not_the_runs;
-    const Batch batch = sets_.training().load(rows, kMeta);
+    const Batch batch = set.load(rows, kMeta);
     return {batch.input_ids_BT.size(1), batch.labels_BT.size(1),
             batch.documents ? batch.documents->count() : 0};
   }
@@ -164,13 +167,15 @@ class ReadData {
         looked_at += accumulation;
         const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
                                                       spec_.batch.size_per_rank, accumulation);
-        int64_t tokens = 0;
+        std::vector<Size> sizes;
+        int64_t size_of_step = 0;
         for (const auto& rows_read : micro_batches) {
-          tokens += sets_.training().batch_tokens(rows_read);
+          const Size& size = sizes.emplace_back(size_of(sets_.training(), rows_read));
+          size_of_step += std::accumulate(size.begin(), size.end(), int64_t{0});
         }
         for (int64_t i = 0; i < accumulation; ++i) {
           add_candidate(largest[place_of(i, accumulation)],
-                        {size_of(micro_batches[i]), tokens, step, rank, i});
+                        {sizes[i], size_of_step, step, rank, i});
         }
       }
     }
