@@ -16,7 +16,7 @@ def pytest_addoption(parser):
     parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
 
 
-job_ids = itertools.count(1 + 10 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 97)
+job_ids = itertools.count(1 + 30 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 97)
 
 
 def started(folder, accounting=False, node_prefix=(), **settings):
