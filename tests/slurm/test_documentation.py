@@ -1,6 +1,8 @@
 """What docs/cluster.md tells to type, typed."""
 import re
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from cluster import Cluster
@@ -26,7 +28,8 @@ def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(request, tmp_
     (tmp_path / "experiments/lab.yaml").write_text(text)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "fsdp-run").symlink_to(Path(request.config.getoption("--runner")).resolve())
-    cluster = tmp_path / "cluster"
+    # As short as the page's: sockets in it have names of at most 107 characters, job ids included.
+    cluster = Path(tempfile.mkdtemp()) / "cluster"
     commands = commands_of("Try it without a cluster")
     # Ranks of all clusters on this host meet at ports that are made of the jobs' ids.
     commands = commands.replace('start /tmp/cluster', f"start {cluster} FirstJobId={next(job_ids)}")
@@ -36,5 +39,6 @@ def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(request, tmp_
                                capture_output=True, timeout=150)
     finally:
         Cluster(cluster).stop()
+        shutil.rmtree(cluster.parent)
     assert ended.returncode == 0, ended.stderr
     assert len(re.findall(r" finished$", ended.stdout, re.MULTILINE)) == 5, ended.stdout
