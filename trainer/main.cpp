@@ -145,6 +145,11 @@ int main(int argc, char** argv) {
          "Trains nothing: answers requests on its input, a line of JSON each, with the memory\n"
          "that a run will take (see contract/plan/run_plan.h)")
       ->excludes(spec);
+  std::string results;
+  app.add_option("--calibrate", results,
+                 "Trains nothing: times what the run's steps are made of, for plans of what has "
+                 "this folder\nof results")
+      ->needs(spec);
   app.set_version_flag(
       "--version", [] { return fsdp::json_text(fsdp::trainer_build()); },
       "What it was built with, as JSON");
@@ -180,7 +185,7 @@ int main(int argc, char** argv) {
   fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s);
   ExitCode code = ExitCode::kRunFailed;
   try {
-    code = run.run();
+    code = results.empty() ? run.run() : run.calibrate(results);
   } catch (...) {
     code = report(run, std::current_exception());
   }

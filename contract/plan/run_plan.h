@@ -20,6 +20,7 @@ struct PlannedDevice {
   int64_t memory_bytes = 0;        // that a rank may use; 0: not known
   int64_t context_bytes = 0;       // of it, that CUDA and NCCL take beside tensors
   int64_t compute_capability = 0;  // 90 is 9.0
+  std::string name{};              // as its driver, or the kernel, names it; empty: not known
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -30,6 +31,7 @@ struct PlannedDevice {
           "Of it, what CUDA's context and NCCL's buffers take beside tensors.", any_value());
     visit("compute_capability", self.compute_capability, "Of the GPU, 90 for 9.0; 0 on the CPU.",
           any_value());
+    visit("name", self.name, "As its driver, or the kernel, names it.", any_value());
   }
 };
 
@@ -78,6 +80,8 @@ struct RunPlan {
   int64_t memory_allocated_bytes_forward = 0;
   int64_t memory_reserved_bytes_forward = 0;
   int64_t memory_host_bytes_max = 0;
+  std::optional<double> step_time_ms;
+  std::optional<double> communication_exposed_ms;
   std::optional<int64_t> memory_limit_bytes;
   Fit fit = Fit::kUnknown;
   MemoryPeak peak;
@@ -103,6 +107,10 @@ struct RunPlan {
           any_value());
     visit("memory_host_bytes_max", self.memory_host_bytes_max,
           "Of the host's memory beside the device's: what is offloaded.", any_value());
+    visit("step_time_ms", self.step_time_ms, "Time of a step; null: not calibrated.", any_value());
+    visit("communication_exposed_ms", self.communication_exposed_ms,
+          "Of it, in which compute waits for other ranks or the host; null: not calibrated.",
+          any_value());
     visit("memory_limit_bytes", self.memory_limit_bytes, "What the rank may use; null: not known.",
           any_value());
     visit("fit", self.fit, "fits, tight, does_not_fit or unknown.", any_value());

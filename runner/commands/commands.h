@@ -17,6 +17,7 @@ using CommandFunction = std::function<ExitCode()>;
 // Each adds its options to its own part of the command line.
 CommandFunction add_run_command(CLI::App& command);
 CommandFunction add_check_command(CLI::App& command);
+CommandFunction add_calibrate_command(CLI::App& command);
 CommandFunction add_plan_command(CLI::App& command);
 CommandFunction add_prepare_command(CLI::App& command);
 CommandFunction add_fetch_command(CLI::App& command);
@@ -52,6 +53,8 @@ inline constexpr std::array kCommands{
     Command{"run", "Run an experiment; the word may be left out", add_run_command},
     Command{"check", "Check an experiment and its input files", add_check_command},
     Command{"plan", "Predict the memory of every run, without training", add_plan_command},
+    Command{"calibrate", "Time what an experiment's runs are made of, for the times of its plan",
+            add_calibrate_command},
     Command{"fetch", "Bring an experiment's models and data from a Hugging Face hub",
             add_fetch_command},
     Command{"prepare", "Make tokens of an experiment's texts, once for all its runs",

@@ -47,7 +47,7 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
   const std::string ranks = std::to_string(row.spec.strategy.ranks);
   const std::string batch = fmt::format("{} x {}", row.spec.batch.size_per_rank,
                                         row.spec.batch.gradient_accumulation_steps.value_or(1));
-  if (!row.plan) return {visible_line(row.point), ranks, batch, "-", "-", "-", "-", "-", "-", "-"};
+  if (!row.plan) return {visible_line(row.point), ranks, batch, "-", "-", "-", "-", "-", "-", "-", "-"};
   const RunPlan& plan = *row.plan;
   const auto uses = largest_uses(plan.peak.by_use);
   return {visible_line(row.point),
@@ -57,6 +57,7 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
           gib(plan.memory_device_bytes_max),
           plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
           plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
+          three_digits(plan.step_time_ms),
           fit_text(plan.fit),
           moment_text(plan.peak),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};
@@ -71,6 +72,7 @@ const std::vector<TextColumn>& columns() {
       {.heading = "Device\n[GiB]"},
       {.heading = "Limit\n[GiB]", .when_known = true},
       {.heading = "Host\n[GiB]", .when_known = true},
+      {.heading = "Step\n[ms]", .when_known = true},
       {.heading = "Fits", .is_left = true},
       {.heading = "Fullest in", .is_left = true, .leaves = 1},
       {.heading = "Mostly", .is_left = true, .leaves = 2}};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "contract/record/processor.h"
 #include "runner/plan/device_table.h"
 
 namespace fsdp {
@@ -34,7 +35,10 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
     const Gpu& smallest = *std::ranges::min_element(host.gpus, {}, &Gpu::memory_bytes);
     const int64_t capability =
         smallest.capability ? 10 * smallest.capability->major + smallest.capability->minor : 0;
-    return gpu(static_cast<double>(smallest.memory_bytes) / 0x1p30, capability, smallest.name);
+    DeviceForRuns here =
+        gpu(static_cast<double>(smallest.memory_bytes) / 0x1p30, capability, smallest.name);
+    here.device.name = smallest.name;
+    return here;
   }
   if (const auto& gib = expansion.profile_gpu_memory_gib) {
     return gpu(*gib, 0, fmt::format("a GPU of {} GiB (profile {})", *gib, expansion.profile));
@@ -57,7 +61,8 @@ DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansio
 DeviceForRuns planned_cpu(const RunSpec& spec) {
   const int64_t memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   return {.device = {.kind = DeviceKind::kCpu,
-                     .memory_bytes = memory_bytes / std::max<int64_t>(1, spec.strategy.ranks)},
+                     .memory_bytes = memory_bytes / std::max<int64_t>(1, spec.strategy.ranks),
+                     .name = processor_name()},
           .name = "the CPU"};
 }
 

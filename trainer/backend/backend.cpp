@@ -38,9 +38,11 @@ std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels) {
                                    make_kernels(kernels, device.type()), make_memory_probe(device));
 }
 
-std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for, KernelSet kernels) {
+std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for, KernelSet kernels,
+                                           std::shared_ptr<Streams> streams) {
   const at::Device meta(at::kMeta);
-  return std::make_unique<Backend>(meta, planned_for, make_streams(meta),
+  if (!streams) streams = make_streams(meta);
+  return std::make_unique<Backend>(meta, planned_for, std::move(streams),
                                    make_kernels(kernels, planned_for), make_memory_probe(meta));
 }
 

@@ -43,9 +43,12 @@ class Backend {
   std::unique_ptr<MemoryProbe> memory_;
 };
 
-// That of a CPU or a GPU, which becomes this thread's. Throws ConfigError when the kernels are not to be had.
+// That of a CPU or a GPU, which becomes this thread's. Throws ConfigError when the kernels are not
+// to be had.
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels = KernelSet::kAuto);
+// `streams`: null for those of make_streams.
 std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for,
-                                           KernelSet kernels = KernelSet::kAuto);
+                                           KernelSet kernels = KernelSet::kAuto,
+                                           std::shared_ptr<Streams> streams = nullptr);
 
 }  // namespace fsdp

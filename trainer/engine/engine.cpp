@@ -22,6 +22,22 @@ void hand_over_gradients(const Activations& before, Activations& first, Activati
   }
 }
 
+const char* forward_name(const Tape& tape) {
+  if (!tape.wants_gradients()) return "evaluation";
+  return tape.is_recording() ? "forward" : "forward to be repeated";
+}
+
+// "model.layers.*" of "model.layers.3": layers are alike.
+std::string kind_of(const std::string& module) {
+  std::string kind;
+  for (const char character : module) {
+    const bool is_digit = character >= '0' && character <= '9';
+    if (!is_digit) kind += character;
+    if (is_digit && !kind.ends_with('*')) kind += '*';
+  }
+  return kind;
+}
+
 }  // namespace
 
 Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strategy,
@@ -67,12 +83,28 @@ void Engine::gather_ahead(int unit, int direction) {
   }
 }
 
+Work Engine::work_of(int module, const char* pass, const Batch& batch) const {
+  const Module& part = *model_.modules[module];
+  int64_t numel = 0;
+  for (const auto& parameter : part.parameters()) numel += parameter->numel();
+  std::string name = kind_of(part.name()) + '/' + std::to_string(numel) + ' ' + pass;
+  if (is_checkpointed_[module] && options_.checkpointed != CheckpointedPart::kBlock) {
+    name += std::string(" without ") + std::string(name_of(options_.checkpointed));
+  }
+  int64_t width = batch.input_ids_BT.size(1);
+  if (batch.decoder_input_ids_BT.defined()) width += batch.decoder_input_ids_BT.size(1);
+  return {.name = std::move(name), .rows = batch.input_ids_BT.size(0), .width = width};
+}
+
 void Engine::run_module(int module, int unit, const Batch& batch, Tape& tape,
                         Activations& activations) {
   Pass pass{kernels_, batch, tape, activations};
   if (is_checkpointed_[module]) pass.recomputed = options_.checkpointed;
   const MemoryScope scope(unit, is_last_module(module) ? MemoryUse::kHead : MemoryUse::kHidden);
-  const auto forward = [&] { model_.modules[module]->forward(pass); };
+  const auto forward = [&] {
+    const WorkScope work([&] { return work_of(module, forward_name(tape), batch); });
+    model_.modules[module]->forward(pass);
+  };
   const Buffer whole = strategy_.whole_buffer(unit);
   if (is_last_module(module) && tape.wants_gradients()) {
     streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {{BufferKind::kGradient, unit}}},
@@ -132,7 +164,10 @@ void Engine::backward_module(int module, int unit, const Batch& batch) {
   const MemoryScope scope(unit, MemoryUse::kActivationGradients);
   streams_.run(StreamId::kCompute,
                {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}},
-               [&] { kept_[module].tape.run_backward(); });
+               [&] {
+                 const WorkScope work([&] { return work_of(module, "backward", batch); });
+                 kept_[module].tape.run_backward();
+               });
 }
 
 void Engine::recompute(int module, int unit, const Batch& batch) {

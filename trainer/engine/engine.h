@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/backend/streams.h"
+#include "trainer/backend/work.h"
 #include "trainer/engine/strategy.h"
 #include "trainer/engine/units.h"
 #include "trainer/model/model.h"
@@ -57,6 +58,7 @@ class Engine {
   void backward_module(int module, int unit, const Batch& batch);
   void recompute(int module, int unit, const Batch& batch);
   void run_module(int module, int unit, const Batch& batch, Tape& tape, Activations& activations);
+  Work work_of(int module, const char* pass, const Batch& batch) const;
   // Starts to gather `unit` and those that come after it when going by `direction`, +1 or -1.
   void gather_ahead(int unit, int direction);
 

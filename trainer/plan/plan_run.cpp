@@ -20,6 +20,7 @@
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
 #include "trainer/plan/planned_batches.h"
+#include "trainer/plan/planned_step_time.h"
 #include "trainer/step/training_step.h"
 #include "trainer/strategy/whole_units.h"
 
@@ -122,6 +123,7 @@ RunPlan plan_run(const PlanRequest& request) {
   }
   plan_device_memory(plan, recording, spec, request.device);
   plan.assumptions = batches.assumptions;
+  plan_step_time(request, spec, config, batches, plan);
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return plan;
 }

@@ -7,12 +7,12 @@
 #include <memory>
 #include <numeric>
 
-#include "contract/families/family.h"
 #include "contract/files/input_file.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "trainer/data/batches.h"
 #include "trainer/data/data_sets.h"
+#include "trainer/data/full_batch.h"
 #include "trainer/memory/memory_label.h"
 
 namespace fsdp {
@@ -25,6 +25,9 @@ const at::Device kMeta(at::kMeta);
 // As far as can be told, what follows is as large as the first so many micro-batches.
 constexpr int64_t kMostLookedAt = 2000;
 
+// Of which one is as long as half of all steps, about.
+constexpr int64_t kUsualSteps = 5;
+
 // The places in a step that matter: gradients of earlier micro-batches exist or do not, and are
 // reduced or are not.
 enum class Place { kFirst, kMiddle, kLast };
@@ -32,25 +35,6 @@ enum class Place { kFirst, kMiddle, kLast };
 Place place_of(int64_t micro_batch, int64_t count) {
   if (micro_batch + 1 == count) return Place::kLast;
   return micro_batch == 0 ? Place::kFirst : Place::kMiddle;
-}
-
-Batch full_batch(const RunSpec& spec, const ModelConfig& config, int64_t rows) {
-  const auto ids = [&](int64_t width) {
-    return at::empty({rows, width}, at::TensorOptions(at::kLong).device(kMeta));
-  };
-  const DataSpec& data = spec.data;
-  if (family_of(config).structure == ModelStructure::kEncoderDecoder) {
-    return {.input_ids_BT = ids(data.input_length),
-            .labels_BT = ids(data.target_length),
-            .decoder_input_ids_BT = ids(data.target_length),
-            .input_counts_B = ids(1).flatten()};
-  }
-  Batch batch{.input_ids_BT = ids(data.sequence_length), .labels_BT = ids(data.sequence_length)};
-  if (data.rows == RowFill::kPack) {
-    batch.documents = make_documents(std::vector<int64_t>(rows, data.sequence_length),
-                                     data.sequence_length, kMeta);
-  }
-  return batch;
 }
 
 // Of a step's micro-batches the first, the largest, which is that number, and the last; and one
@@ -71,12 +55,18 @@ PlannedStep full_step(const RunSpec& spec, const ModelConfig& config) {
   const int64_t count = *spec.batch.gradient_accumulation_steps;
   PlannedStep step;
   for (int64_t i = 0; i < std::min<int64_t>(count, 3); ++i) {
-    step.computed.push_back(full_batch(spec, config, spec.batch.size_per_rank));
+    step.computed.push_back(full_batch(spec.data, config, spec.batch.size_per_rank, kMeta));
   }
   if (count > 3) {  // all in one
-    step.others.push_back(full_batch(spec, config, (count - 3) * spec.batch.size_per_rank));
+    step.others.push_back(
+        full_batch(spec.data, config, (count - 3) * spec.batch.size_per_rank, kMeta));
   }
   return step;
+}
+
+std::vector<Batch> full_micro_batches(const RunSpec& spec, const ModelConfig& config) {
+  return std::vector<Batch>(*spec.batch.gradient_accumulation_steps,
+                            full_batch(spec.data, config, spec.batch.size_per_rank, kMeta));
 }
 
 int64_t evaluation_rows(const RunSpec& spec) {
@@ -99,6 +89,22 @@ class ReadData {
       for (const Candidate& candidate : largest) {
         steps.emplace_back([self, candidate] { return self->load(candidate); });
       }
+    }
+    return steps;
+  }
+
+  // Spread over the run, each of one rank.
+  std::vector<std::function<std::vector<Batch>()>> usual_steps(
+      const std::shared_ptr<ReadData>& self) {
+    const int64_t rows = sets_.training().rows();
+    const int64_t count = planned_steps(spec_, steps_per_epoch(rows, total_batch(spec_)));
+    std::vector<std::function<std::vector<Batch>()>> steps;
+    const int64_t taken = std::min(count, kUsualSteps);
+    for (int64_t i = 0; i < taken; ++i) {
+      steps.emplace_back([self, step = i * count / taken, rank = i % spec_.strategy.ranks] {
+        return load_step(self->sets_.training(), self->sampler_, step, rank, self->spec_, kMeta)
+            .micro_batches;
+      });
     }
     return steps;
   }
@@ -216,12 +222,16 @@ PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config, c
   if (has_widths(spec, results, digest_of)) {
     const auto data = std::make_shared<ReadData>(spec, config, results, digest_of);
     batches.steps = data->steps(data);
+    batches.usual_steps = data->usual_steps(data);
     if (wants_evaluations(spec)) batches.evaluation = [data] { return data->evaluation_batch(); };
     return batches;
   }
   batches.steps.emplace_back([=] { return full_step(spec, config); });
+  batches.usual_steps.emplace_back([=] { return full_micro_batches(spec, config); });
   if (wants_evaluations(spec)) {
-    batches.evaluation = [=] { return full_batch(spec, config, evaluation_rows(spec)); };
+    batches.evaluation = [=] {
+      return full_batch(spec.data, config, evaluation_rows(spec), kMeta);
+    };
   }
   if (spec.data.rows == RowFill::kPadToLongest) {
     batches.assumptions.emplace_back("every micro-batch is as wide as rows may be");

@@ -20,8 +20,9 @@ struct PlannedStep {
 // What a run's ranks read in the steps that may take the most memory.
 struct PlannedBatches {
   std::vector<std::function<PlannedStep()>> steps;  // each makes its batches when it is called
-  std::function<Batch()> evaluation;                // empty: the run wants none
-  TextList assumptions;                             // what of the data is not known
+  std::vector<std::function<std::vector<Batch>()>> usual_steps;  // all micro-batches of some steps
+  std::function<Batch()> evaluation;                             // empty: the run wants none
+  TextList assumptions;                                          // what of the data is not known
 };
 
 // Those with the widest micro-batches of all ranks, where rows differ and the data is prepared in

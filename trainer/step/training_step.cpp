@@ -1,5 +1,6 @@
 #include "trainer/step/training_step.h"
 
+#include "trainer/backend/work.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
@@ -19,6 +20,12 @@ Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store, const Bac
 FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   if (!backend.device().is_meta()) return fill;
   return [](const Parameter&, int64_t, const at::Tensor&) {};
+}
+
+Work work_on_gradients(const char* name, ShardStore& store) {
+  Work work{.name = name};
+  for (const at::Tensor& gradient : store.gradients()) work.width += gradient.numel();
+  return work;
 }
 
 }  // namespace
@@ -52,6 +59,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   leave_out_.reset();
   store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
     const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
+    const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
     optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
   });
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
@@ -74,9 +82,13 @@ void TrainingStep::check_gradients(Result& result) {
   }
   const std::optional<double> max_norm = spec_.optimizer.gradient_clip_norm;
   if (max_norm || spec_.train.report_gradient_norm) {
+    const WorkScope work([&] { return work_on_gradients(kNormWork, store_); });
     result.gradient_norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), device);
   }
-  if (max_norm) clip_gradients(store_.gradients(), result.gradient_norm, *max_norm);
+  if (max_norm) {
+    const WorkScope work([&] { return work_on_gradients(kClipWork, store_); });
+    clip_gradients(store_.gradients(), result.gradient_norm, *max_norm);
+  }
   if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
     at::Tensor is_bad = is_finite(result.loss).bitwise_not_();
     if (max_norm) is_bad.bitwise_or_(is_finite(result.gradient_norm).bitwise_not_());

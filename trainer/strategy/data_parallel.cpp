@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "trainer/backend/work.h"
 #include "trainer/memory/memory_label.h"
 
 namespace fsdp {
@@ -52,6 +53,10 @@ void DataParallel::gather(int unit) {
         if (own.dtype() != state.whole.dtype() || shard_group_ == nullptr ||
             store_.options().offload == Offload::kParameters) {
           shard = state.whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
+          const bool is_on_host = store_.options().offload == Offload::kParameters;
+          const WorkScope work([&] {
+            return Work{.name = is_on_host ? kToDeviceWork : kConvertWork, .width = own.numel()};
+          });
           shard.copy_(own, /*non_blocking=*/true);
         }
         if (shard_group_ != nullptr) {
@@ -138,8 +143,11 @@ DataParallel::Gradient DataParallel::convert(Gradient gradient, at::ScalarType d
   Gradient converted{.shard = {}, .buffer = as, .pool = StreamId::kCompute, .ready = {}};
   streams_.allocated(StreamId::kCompute, as);
   streams_.block(StreamId::kCompute, gradient.ready);
-  streams_.run(StreamId::kCompute, {.reads = {gradient.buffer}, .writes = {as}},
-               [&] { converted.shard = gradient.shard.to(dtype); });
+  streams_.run(StreamId::kCompute, {.reads = {gradient.buffer}, .writes = {as}}, [&] {
+    const int64_t numel = gradient.shard.numel();
+    const WorkScope work([&] { return Work{.name = kConvertWork, .width = numel}; });
+    converted.shard = gradient.shard.to(dtype);
+  });
   converted.ready = streams_.record(StreamId::kCompute);
   drop(std::move(gradient), StreamId::kCompute);
   return converted;
@@ -153,8 +161,11 @@ void DataParallel::add_to(std::optional<Gradient>& sum, Gradient term, Buffer as
     return;
   }
   streams_.block(StreamId::kCompute, term.ready);
-  streams_.run(StreamId::kCompute, {.reads = {term.buffer}, .writes = {sum->buffer}},
-               [&] { sum->shard.add_(term.shard); });
+  streams_.run(StreamId::kCompute, {.reads = {term.buffer}, .writes = {sum->buffer}}, [&] {
+    const int64_t numel = sum->shard.numel();
+    const WorkScope work([&] { return Work{.name = kAddWork, .width = numel}; });
+    sum->shard.add_(term.shard);
+  });
   sum->ready = streams_.record(StreamId::kCompute);
   drop(std::move(term), StreamId::kCompute);
 }

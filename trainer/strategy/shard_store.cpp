@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "trainer/backend/work.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
 
@@ -83,7 +84,12 @@ void ShardStore::send_gradient_to_host(int unit) {
   streams_.block(StreamId::kCopy, state.gradient.ready);
   streams_.run(StreamId::kCopy,
                {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kHostGradient, unit}}},
-               [&] { state.host_gradient.copy_(state.gradient.shard, /*non_blocking=*/true); });
+               [&] {
+                 const WorkScope work([&] {
+                   return Work{.name = kToHostWork, .width = state.host_gradient.numel()};
+                 });
+                 state.host_gradient.copy_(state.gradient.shard, /*non_blocking=*/true);
+               });
   state.copied = streams_.record(StreamId::kCopy);
   sending_ = unit;
 }
@@ -150,7 +156,11 @@ void ShardStore::bring_parameters_to_device(int unit) {
   streams_.run(
       StreamId::kCopy,
       {.reads = {{BufferKind::kHostParameters, unit}}, .writes = {{BufferKind::kParameters, unit}}},
-      [&] { state.parameters.copy_(state.host_parameters, /*non_blocking=*/true); });
+      [&] {
+        const WorkScope work(
+            [&] { return Work{.name = kToDeviceWork, .width = state.parameters.numel()}; });
+        state.parameters.copy_(state.host_parameters, /*non_blocking=*/true);
+      });
   state.ready = streams_.record(StreamId::kCopy);
 }
 

@@ -14,6 +14,7 @@
 #include <iostream>
 
 #include "contract/record/nvml.h"
+#include "contract/record/processor.h"
 #include "contract/text/config_error.h"
 #include "trainer/comm/shared_device.h"
 #include "trainer/memory/counting_allocator.h"
@@ -24,14 +25,6 @@
 
 namespace fsdp {
 namespace {
-
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
 
 // The quota in `folder` of the cgroup file system, version 2 or 1, in cores; infinite without one.
 double cgroup_quota(const std::string& folder) {

@@ -6,7 +6,7 @@
 
 #include "trainer/data/batches.h"
 #include "trainer/memory/memory_label.h"
-#include "trainer/train/step_clock.h"
+#include "trainer/backend/step_clock.h"
 
 namespace fsdp {
 

@@ -7,11 +7,15 @@
 
 #include "contract/inputs/hub_inputs.h"
 #include "contract/inputs/inputs.h"
+#include "contract/plan/calibration.h"
 #include "contract/record/log.h"
 #include "contract/record/run_paths.h"
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
+#include "contract/text/json.h"
+#include "trainer/calibrate/calibrate.h"
+#include "trainer/checkpoint/output_file.h"
 #include "trainer/comm/environment.h"
 #include "trainer/train/determinism.h"
 #include "trainer/train/device.h"
@@ -67,12 +71,14 @@ void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& worl
   group_ = make_process_group(world, device, options);
 }
 
-ExitCode RankRun::run() {
+RankRun::Rank RankRun::start() {
   hold_stop_signals();
-  const WorldEnvironment world = read_world_environment();
+  Rank rank{.world = read_world_environment()};
+  const WorldEnvironment& world = rank.world;
   if (attempt_ != 0) open_events(world.rank);
   begin_start_up_part("reading " + spec_file_.string());
-  RunSpec spec = read_run_spec(spec_file_);
+  RunSpec& spec = rank.spec;
+  spec = read_run_spec(spec_file_);
   take_from_cache(spec);
   watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
@@ -80,23 +86,45 @@ ExitCode RankRun::run() {
 
   if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");
-  const at::Device device = pick_device(spec.device, world);
+  rank.device = pick_device(spec.device, world);
   begin_start_up_part("starting its threads");
   const int cores = available_cores();
-  const std::string bound_cpus = bind_to_device(spec, world, device);
+  rank.bound_cpus = bind_to_device(spec, world, rank.device);
   start_threads(spec, world, cores);
-  set_allocator(device);
-  set_memory_limit(spec, device);
+  set_allocator(rank.device);
+  set_memory_limit(spec, rank.device);
   pause_start_up();
-  meet_other_ranks(spec, world, device);
-  refuse_shared_gpu(*group_, device);
+  meet_other_ranks(spec, world, rank.device);
+  refuse_shared_gpu(*group_, rank.device);
+  backend_ = make_backend(rank.device, spec.kernels);
+  return rank;
+}
+
+ExitCode RankRun::calibrate(const std::filesystem::path& results) {
+  const Rank rank = start();
+  end_start_up();
+  const ModelConfig config = model_config(rank.spec);
+  Calibration calibration = fsdp::calibrate(rank.spec, config, *backend_, *group_);
+  group_->barrier();
+  if (rank.world.rank != 0) return ExitCode::kOk;
+  calibration.device = device_name(rank.device);
+  const std::filesystem::path file = calibration_file(
+      results, calibration_identity(rank.spec, config), calibration.device, calibration.libtorch);
+  const std::filesystem::path written = file.string() + '.' + std::to_string(getpid());
+  write_file(written, json_text(calibration));
+  std::filesystem::rename(written, file);
+  return ExitCode::kOk;
+}
+
+ExitCode RankRun::run() {
+  const Rank rank = start();
+  const auto& [spec, world, device, bound_cpus] = rank;
   if (attempt_ == 0) {
     const std::string free = std::to_string(first_free_attempt(paths_of(spec_file_)));
     attempt_ = std::stoi(group_->agree("attempt", free));
     open_events(world.rank);
   }
 
-  backend_ = make_backend(device, spec.kernels);
   trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), *backend_, *group_, *events_);
   RunStarted started = describe_rank(spec, world, device);
   started.bound_cpus = bound_cpus;

@@ -24,12 +24,23 @@ class RankRun {
   // CommunicationError, or another std::exception. An operation between ranks that takes longer
   // than communication.timeout_s ends the process with kCommunication.
   ExitCode run();
+  // Times what the run's steps are made of, for plans, and trains nothing (see
+  // contract/plan/calibration.h). Throws as run does.
+  ExitCode calibrate(const std::filesystem::path& results);
 
   // Says on stderr why the run failed and writes run_failed, if events could be opened. May be
   // called from any thread.
   void report_failure(ExitCode code, const std::string& reason);
 
  private:
+  struct Rank {
+    RunSpec spec{};
+    WorldEnvironment world;
+    at::Device device = at::kCPU;
+    std::string bound_cpus{};
+  };
+  // Up to where the ranks have met and know their devices.
+  Rank start();
   void open_events(int rank);
   void meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 

@@ -17,7 +17,7 @@
 #include "trainer/train/evaluation.h"
 #include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
-#include "trainer/train/step_clock.h"
+#include "trainer/backend/step_clock.h"
 
 namespace fsdp {
 

@@ -1,4 +1,4 @@
-#include "trainer/train/step_clock.h"
+#include "trainer/backend/step_clock.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

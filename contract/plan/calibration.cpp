@@ -1,0 +1,57 @@
+#include "contract/plan/calibration.h"
+
+#include "contract/record/digest.h"
+#include "contract/record/run_paths.h"
+#include "contract/text/json.h"
+
+namespace fsdp {
+namespace {
+
+// Depths beyond it repeat the same blocks.
+constexpr int64_t kDepth = 2;
+
+}  // namespace
+
+std::string calibration_identity(const RunSpec& spec, const ModelConfig& config) {
+  ModelConfig model = config;
+  model.num_hidden_layers = kDepth;
+  if (model.num_decoder_layers) model.num_decoder_layers = kDepth;
+  OptimizerSpec optimizer = spec.optimizer;
+  optimizer.learning_rate = OptimizerSpec().learning_rate;
+  optimizer.in_backward = false;
+  optimizer.gradient_clip_norm.reset();
+  const bool is_checkpointed = spec.activation_checkpointing.every > 0;
+  return text_digest(
+      JsonObject()
+          .add("model", model)
+          .add("optimizer", optimizer)
+          .add("precision", spec.precision)
+          .add("recomputed", is_checkpointed
+                                 ? std::string(name_of(spec.activation_checkpointing.what))
+                                 : std::string())
+          .add("lengths", std::vector<int64_t>{spec.data.sequence_length, spec.data.input_length,
+                                               spec.data.target_length})
+          .add("rows", spec.data.rows)
+          .add("device", spec.device)
+          .add("kernels", spec.kernels)
+          .add("ranks", spec.strategy.ranks)
+          .add("shard_group_size", spec.strategy.shard_group_size)
+          .add("offloads", spec.strategy.offload != Offload::kNone)
+          .add("threads", spec.threads_per_rank)
+          .add("deterministic", spec.train.deterministic)
+          .text());
+}
+
+std::filesystem::path calibration_folder(const std::filesystem::path& results,
+                                         const std::string& identity) {
+  return results / "calibrations" / identity;
+}
+
+std::filesystem::path calibration_file(const std::filesystem::path& results,
+                                       const std::string& identity, const std::string& device,
+                                       const std::string& libtorch) {
+  return calibration_folder(results, identity) /
+         (safe_file_name(device + " libtorch " + libtorch) + ".json");
+}
+
+}  // namespace fsdp

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "contract/families/model_config.h"
+#include "contract/spec/run_spec.h"
+#include "contract/text/fields.h"
+
+// What `fsdp-run calibrate` measures and plans are made with: how long pieces of work take.
+namespace fsdp {
+
+// A piece of work that was measured (see trainer/backend/work.h).
+struct WorkTime {
+  std::string work;
+  int64_t rows = 1;
+  int64_t width = 0;
+  double time_ms = 0;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("work", self.work, "What it is.", any_value());
+    visit("rows", self.rows, "Of its batch.", any_value());
+    visit("width", self.width, "Tokens of a row, or elements.", any_value());
+    visit("time_ms", self.time_ms, "How long it takes.", any_value());
+  }
+};
+
+struct Calibration {
+  std::string device;
+  std::string libtorch;
+  int64_t ranks = 1;
+  int64_t threads = 1;
+  std::vector<WorkTime> times;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("device", self.device, "What was measured.", any_value());
+    visit("libtorch", self.libtorch, "The version that computed.", any_value());
+    visit("ranks", self.ranks, "That computed side by side.", any_value());
+    visit("threads", self.threads, "Of each.", any_value());
+    visit("times", self.times, "Of each piece of work.", any_value());
+  }
+};
+
+// The same for all runs whose steps are made of the same pieces, only more or fewer of them: of
+// other layers, batches, steps, data. 32 hex digits. `config` is the model of `spec`.
+std::string calibration_identity(const RunSpec& spec, const ModelConfig& config);
+
+// What belongs to the calibrations of an identity, in a folder of results.
+std::filesystem::path calibration_folder(const std::filesystem::path& results,
+                                         const std::string& identity);
+// The calibration itself, of one device and one version.
+std::filesystem::path calibration_file(const std::filesystem::path& results,
+                                       const std::string& identity, const std::string& device,
+                                       const std::string& libtorch);
+
+}  // namespace fsdp

@@ -1,0 +1,106 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "trainer/calibrate/pieces.h"
+#include "trainer/step/gradient_clipping.h"
+#include "trainer/step/optimizer.h"
+#include "trainer/strategy/precision.h"
+
+namespace fsdp {
+namespace {
+
+// As many as it takes that none is in a cache when its turn comes.
+constexpr int64_t kBytesBeyondCaches = 256 << 20;
+constexpr int64_t kMostUnits = 16;
+
+int64_t units_of(int64_t numel) {
+  return std::clamp<int64_t>(kBytesBeyondCaches / (4 * numel), 1, kMostUnits);
+}
+
+std::vector<at::Tensor> tensors(int64_t numel, at::ScalarType dtype, at::Device device) {
+  std::vector<at::Tensor> tensors;
+  for (int64_t i = 0; i < units_of(numel); ++i) {
+    tensors.push_back(at::full({numel}, 1e-3, at::TensorOptions(dtype).device(device)));
+  }
+  return tensors;
+}
+
+// Each of several tensors of one size, one after the other.
+template <typename Call>
+void time_each(TimedWork& timed, const char* name, const std::vector<at::Tensor>& tensors,
+               Call&& call) {
+  timed.repeat([&] {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const WorkScope work([&] { return Work{.name = name, .width = tensors[i].numel()}; });
+      call(i);
+    }
+  });
+}
+
+void time_optimizer(const RunSpec& spec, int64_t numel, at::ScalarType dtype, at::Device device,
+                    TimedWork& timed) {
+  const std::vector<at::Tensor> parameters = tensors(numel, dtype, device);
+  const std::vector<at::Tensor> gradients = tensors(numel, dtype, device);
+  std::vector<FlatUnit> units;
+  for (const at::Tensor& flat : parameters) {
+    units.push_back({.parameters = flat, .parts = {{.parameter = "weight"}}});
+  }
+  Optimizer optimizer(spec.optimizer, units, spec.train.seed, device.type());
+  int64_t number = 0;
+  time_each(timed, kOptimizerWork, parameters, [&](size_t i) {
+    optimizer.step(static_cast<int>(i), ++number, parameters[i], gradients[i], 1e-6);
+  });
+}
+
+void time_of_gradients(int64_t numel, at::ScalarType dtype, at::Device device, TimedWork& timed) {
+  const std::vector<at::Tensor> gradients = tensors(numel, dtype, device);
+  const auto all = [&](const char* name) {
+    return [&gradients, name] {
+      return Work{.name = name,
+                  .width = gradients.front().numel() * static_cast<int64_t>(gradients.size())};
+    };
+  };
+  timed.repeat([&] {
+    at::Tensor norm;
+    {
+      const WorkScope work(all(kNormWork));
+      norm = gradient_norm_of(gradients, nullptr, device);
+    }
+    const WorkScope work(all(kClipWork));
+    clip_gradients(gradients, norm, 1.0);
+  });
+}
+
+void time_copies(int64_t numel, const Dtypes& dtypes, Backend& backend, TimedWork& timed) {
+  const at::Device device = backend.device();
+  const std::vector<at::Tensor> from = tensors(numel, dtypes.parameters, device);
+  const bool converts = dtypes.compute != dtypes.parameters;
+  const at::ScalarType other = converts ? dtypes.compute : dtypes.parameters;
+  const std::vector<at::Tensor> to = tensors(numel, other, device);
+  time_each(timed, kConvertWork, from, [&](size_t i) { to[i].copy_(from[i]); });
+  time_each(timed, kAddWork, from, [&](size_t i) { from[i].add_(from[(i + 1) % from.size()]); });
+  const at::Tensor on_host = backend.empty_host(numel, dtypes.parameters);
+  time_each(timed, kToHostWork, from,
+            [&](size_t i) { on_host.copy_(from[i], /*non_blocking=*/true); });
+  time_each(timed, kToDeviceWork, from,
+            [&](size_t i) { from[i].copy_(on_host, /*non_blocking=*/true); });
+}
+
+}  // namespace
+
+std::vector<WorkTime> tensor_times(const RunSpec& spec, const ModelConfig& config, Backend& backend,
+                                   ProcessGroup& world) {
+  TimedWork timed(backend.device(), world);
+  const Dtypes dtypes = dtypes_of(spec.precision);
+  const at::Device where_stepped =
+      spec.strategy.offload == Offload::kNone ? backend.device() : backend.host();
+  for (const int64_t numel : sizes_up_to(largest_module_numel(config))) {
+    time_optimizer(spec, numel, dtypes.parameters, where_stepped, timed);
+    time_of_gradients(numel, dtypes.parameters, where_stepped, timed);
+    time_copies(numel, dtypes, backend, timed);
+  }
+  return timed.times();
+}
+
+}  // namespace fsdp

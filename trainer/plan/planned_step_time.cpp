@@ -1,0 +1,90 @@
+#include "trainer/plan/planned_step_time.h"
+
+#include <torch/version.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "contract/plan/calibration.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/json_fields.h"
+#include "trainer/plan/planned_time.h"
+#include "trainer/step/training_step.h"
+
+namespace fsdp {
+namespace {
+
+// Micro-batches between the first and the last are alike: no more of a step are planned.
+constexpr size_t kMostMicroBatches = 64;
+
+// Empty: there is none.
+std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return std::nullopt;
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  Calibration calibration;
+  JsonFields(file.string()).read("", parse_foreign_json(text), calibration);
+  return calibration;
+}
+
+struct StepTime {
+  double time_ms = 0;
+  double waited_ms = 0;
+};
+
+// Of one step, after one that goes before it.
+StepTime step_time(const RunSpec& spec, const ModelConfig& config, at::DeviceType planned_for,
+                   std::vector<Batch> micro_batches, PlannedTime& time) {
+  const double scale = std::max(1.0, static_cast<double>(micro_batches.size()) / kMostMicroBatches);
+  micro_batches.resize(std::min(micro_batches.size(), kMostMicroBatches));
+  const auto backend = make_meta_backend(planned_for, spec.kernels, planned_streams(time));
+  const auto world = planned_group(static_cast<int>(spec.strategy.ranks), time);
+  const Mesh mesh(spec.strategy, *world);
+  TrainingStep training(spec, config, *backend, mesh, *world, {});
+  StepTime before;
+  for (int64_t number = 1;; ++number) {
+    training.run(number, micro_batches, spec.optimizer.learning_rate, 0.0, [] {});
+    const StepTime now{time.end_ms(), time.waited_ms()};
+    if (number == 2) {
+      return {scale * (now.time_ms - before.time_ms), scale * (now.waited_ms - before.waited_ms)};
+    }
+    before = now;
+  }
+}
+
+}  // namespace
+
+void plan_step_time(const PlanRequest& request, const RunSpec& spec, const ModelConfig& config,
+                    const PlannedBatches& batches, RunPlan& plan) {
+  const std::filesystem::path file = calibration_file(
+      request.results, calibration_identity(spec, config), request.device.name, TORCH_VERSION);
+  std::optional<Calibration> calibration;
+  try {
+    calibration = read_calibration(file);
+  } catch (const std::exception& error) {
+    plan.assumptions.push_back(std::string("step times are not known: ") + error.what());
+  }
+  if (!calibration) return;
+  const at::DeviceType planned_for =
+      request.device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
+  const WorkTimes times(calibration->times);
+  std::vector<StepTime> steps;
+  for (const auto& make_step : batches.usual_steps) {
+    PlannedTime time(times, planned_for);
+    const ObservedWork observed(time);
+    steps.push_back(step_time(spec, config, planned_for, make_step(), time));
+    if (!time.unknown().empty()) {
+      plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +
+                                 "' was not measured; calibrate again");
+      return;
+    }
+  }
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::ranges::nth_element(steps, middle, {}, &StepTime::time_ms);
+  plan.step_time_ms =
+      middle->time_ms + times.time_ms({.name = kRestOfStep, .width = 1}).value_or(0);
+  plan.communication_exposed_ms = middle->waited_ms;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,125 @@
+#include "trainer/plan/planned_time.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/comm/mirror_group.h"
+#include "trainer/memory/memory_label.h"
+
+namespace fsdp {
+namespace {
+
+struct PlannedEvent : StreamEvent {
+  explicit PlannedEvent(double when_ms) : time_ms(when_ms) {}
+  double time_ms;
+};
+
+class PlannedStreams : public Streams {
+ public:
+  explicit PlannedStreams(PlannedTime& time) : time_(time) {}
+
+  void run(StreamId stream, const Accesses&, const std::function<void()>& work) override {
+    const StreamId outer = time_.current();
+    time_.enter(stream);
+    work();
+    time_.enter(outer);
+  }
+  EventPtr record(StreamId stream) override {
+    return std::make_shared<PlannedEvent>(time_.time_ms(stream));
+  }
+  void block(StreamId stream, const EventPtr& event) override {
+    if (event) time_.block(stream, static_cast<const PlannedEvent&>(*event).time_ms);
+  }
+  bool is_done(const EventPtr&) override { return true; }
+  void allocated(StreamId, Buffer) override {}
+  void freed(Buffer) override {}
+  void renamed(Buffer, Buffer) override {}
+
+ private:
+  PlannedTime& time_;
+};
+
+class PlannedGroup : public MirrorGroup {
+ public:
+  PlannedGroup(int size, PlannedTime& time) : MirrorGroup(size), time_(time) {}
+
+  Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
+    MirrorGroup::all_gather(output, shard, unit);
+    take_time("all_gather", output);
+    return {};
+  }
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
+    MirrorGroup::reduce_scatter(shard, input, unit);
+    take_time("reduce_scatter", input);
+    return {};
+  }
+  Pending all_reduce(at::Tensor tensor, int unit) override {
+    MirrorGroup::all_reduce(tensor, unit);
+    take_time("all_reduce", tensor);
+    return {};
+  }
+  std::unique_ptr<ProcessGroup> subgroup(const std::string&,
+                                         const std::vector<int>& ranks) override {
+    return planned_group(static_cast<int>(ranks.size()), time_);
+  }
+
+ private:
+  void take_time(const char* name, const at::Tensor& whole) {
+    if (size() == 1) return;
+    time_.collective(collective_work(name, size(), static_cast<int64_t>(whole.nbytes())), free_ms_);
+  }
+
+  PlannedTime& time_;
+  double free_ms_ = 0;
+};
+
+}  // namespace
+
+PlannedTime::PlannedTime(WorkTimes times, c10::DeviceType planned_for)
+    : times_(std::move(times)), is_on_cpu_(planned_for == c10::kCPU) {}
+
+void PlannedTime::begin(const Work& work) { clock(current_) = begin_ms() + duration_ms(work); }
+
+// Nothing begins before the calling thread has issued it.
+double PlannedTime::begin_ms() { return std::max(clock(current_), clock(StreamId::kHost)); }
+
+double PlannedTime::duration_ms(const Work& work) {
+  const std::optional<double> time_ms = times_.time_ms(work);
+  if (!time_ms && std::ranges::find(unknown_, work.name) == unknown_.end()) {
+    unknown_.push_back(work.name);
+  }
+  return time_ms.value_or(0);
+}
+
+void PlannedTime::collective(const Work& work, double& free_ms) {
+  free_ms = std::max(free_ms, begin_ms()) + duration_ms(work);
+  if (is_on_cpu_) waited_ms_ += free_ms - clock(current_);
+  clock(current_) = free_ms;
+}
+
+void PlannedTime::block(StreamId stream, double until_ms) {
+  const double waits_ms = std::max(0.0, until_ms - clock(stream));
+  clock(stream) += waits_ms;
+  if (&clock(stream) == &clock(StreamId::kCompute)) waited_ms_ += waits_ms;
+}
+
+double& PlannedTime::clock(StreamId stream) {
+  const bool is_the_callers = is_on_cpu_ && stream != StreamId::kOptimizer;
+  return clocks_ms_[static_cast<size_t>(is_the_callers ? StreamId::kCompute : stream)];
+}
+
+double PlannedTime::end_ms() const { return std::ranges::max(clocks_ms_); }
+
+std::unique_ptr<Streams> planned_streams(PlannedTime& time) {
+  return std::make_unique<PlannedStreams>(time);
+}
+
+std::unique_ptr<ProcessGroup> planned_group(int size, PlannedTime& time) {
+  return std::make_unique<PlannedGroup>(size, time);
+}
+
+Work collective_work(const char* name, int ranks, int64_t bytes) {
+  return {.name = std::string(name) + " of " + std::to_string(ranks) + " ranks", .width = bytes};
+}
+
+}  // namespace fsdp
