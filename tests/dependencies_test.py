@@ -21,7 +21,7 @@ ALLOWED = {
     "contract/inputs": {"contract/text", "contract/record", "contract/files", "contract/families",
                         "contract/spec", "contract/tokenizers", "contract/data"},
     "trainer/comm": CONTRACT,
-    "contract/plan": {"contract/text", "contract/record", "contract/spec"},
+    "contract/plan": {"contract/text", "contract/record", "contract/families", "contract/spec"},
     "trainer/memory": {"contract/record"},
     "trainer/kernels": {"trainer/memory"},
     "trainer/backend": {*CONTRACT, "trainer/memory", "trainer/kernels"},
@@ -35,7 +35,9 @@ ALLOWED = {
                           "trainer/strategy", "trainer/step"},
     "trainer/data": {*CONTRACT, "trainer/model"},
     "trainer/checkpoint": {*CONTRACT, "trainer/model", "trainer/comm"},
-    "trainer/train": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
+    "trainer/calibrate": {*CONTRACT, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/comm",
+                          "trainer/model", "trainer/strategy", "trainer/step", "trainer/data", "trainer/plan"},
+    "trainer/train": {*CONTRACT, "contract/plan", "trainer/calibrate", "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
                       "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                       "trainer/data", "trainer/checkpoint"},
     "trainer/plan": {*CONTRACT, "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
@@ -61,8 +63,8 @@ ALLOWED = {
                     "runner/progress", "runner/host", "runner/attempt", "runner/sweep"},
     "runner/commands": {*CONTRACT, "runner/experiment", "runner/launch", "runner/slurm",
                         "runner/store", "runner/report", "runner/export", "runner/progress",
-                        "runner/fetch", "runner/host", "runner/plan", "runner/attempt", "runner/sweep",
-                        "runner/jobs"},
+                        "contract/plan", "runner/fetch", "runner/host", "runner/plan", "runner/attempt",
+                        "runner/sweep", "runner/jobs"},
 }
 
 

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""What `fsdp-run plan` says of the time of a step, after `fsdp-run calibrate`, against the step time
+of the runs themselves. Run by hand, on two idle cores:
+
+    .venv/bin/python tests/benchmark/predicted_step_times.py --runner build/release/fsdp-run
+
+Random runs on the CPU, of two families, strategies, sharding, wraps, depths, batches, accumulation,
+checkpointing, clipping and offload; the seed is printed. Calibrated once, before all
+of them. The error is (planned - measured) / measured, of the median step of each run.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+# What a calibration is of; the rest of a run is drawn.
+MODELS = {
+    "llama": {
+        "model.config": {
+            "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 8,
+            "num_key_value_heads": 8, "vocab_size": 1024, "max_position_embeddings": 512,
+        },
+        "data.sequence_length": 128,
+        "optimizer.kind": "adamw",
+        "precision": "fp32",
+    },
+    "qwen3": {
+        "model.config": {
+            "architecture": "Qwen3ForCausalLM", "hidden_size": 384, "intermediate_size": 1024,
+            "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 64,
+            "vocab_size": 2048, "max_position_embeddings": 512,
+        },
+        "data.sequence_length": 64,
+        "optimizer.kind": "sgd",
+        "precision": "bf16_mixed",
+    },
+}
+STRATEGIES = ("single", "ddp", "fsdp")
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runner", type=Path, required=True, help="fsdp-run")
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument("--steps", type=int, default=16, help="of each run (default 16)")
+    return parser.parse_args()
+
+
+def random_strategy(random_: random.Random, kind: str) -> dict:
+    if kind == "single":
+        return {"kind": kind}
+    strategy = {"kind": kind, "ranks": 2}
+    if random_.random() < 0.2:
+        strategy["offload"] = "optimizer"
+    if kind == "fsdp":
+        strategy["sharding"] = random_.choice(["full_shard", "shard_grad_op"])
+        strategy["prefetch"] = random_.choice([0, 1, 2])
+        strategy["wrap"] = random_.choice(["transformer_block", {"blocks": 2}])
+    return strategy
+
+
+def random_point(random_: random.Random, number: int) -> dict:
+    kind = STRATEGIES[number % len(STRATEGIES)]
+    name, model = random_.choice(list(MODELS.items()))
+    return model | {
+        "name": f"{number} {kind} {name}",
+        "model.config": model["model.config"] | {"num_hidden_layers": random_.randint(2, 8)},
+        "strategy": random_strategy(random_, kind),
+        "batch": {
+            "size_per_rank": random_.choice([1, 2, 3, 4, 6, 8]),
+            "gradient_accumulation_steps": random_.choice([1, 1, 2, 3]),
+        },
+        "activation_checkpointing.every": random_.choice([0, 0, 1, 2]),
+        "optimizer.gradient_clip_norm": random_.choice([None, 1.0]),
+    }
+
+
+def json_of(*command: str | Path) -> list[dict]:
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    random_ = random.Random(arguments.seed)
+    runner = arguments.runner.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results"
+        experiment = Path(folder) / "times.yaml"
+        experiment.write_text(
+            json.dumps(
+                {
+                    "experiment": "times",
+                    "base": {
+                        "device": "cpu",
+                        "data": {"kind": "chess"},
+                        "train": {"steps": arguments.steps, "warmup_steps_excluded": 2},
+                    },
+                    "points": [random_point(random_, i) for i in range(arguments.runs)],
+                }
+            )
+        )
+        of_results = ("--results", results)
+        print(f"seed {arguments.seed}", flush=True)
+        subprocess.run([runner, "calibrate", experiment, *of_results], check=True)
+        plans = json_of(runner, "plan", experiment, "--format", "json", *of_results)
+        subprocess.run([runner, experiment, "--quiet", *of_results], stdout=subprocess.DEVNULL)
+        rows = json_of(runner, "report", "times", "--format", "json", *of_results)
+    measured = {row["point"]: row["step_time_ms_median"] for row in rows["rows"]}
+    errors = {kind: [] for kind in STRATEGIES}
+    for plan in plans:
+        point = plan["point"]
+        kind = point.split()[1]
+        error = 100 * (plan["step_time_ms"] / measured[point] - 1)
+        errors[kind].append(error)
+        print(f"{point:24} planned {plan['step_time_ms']:8.1f} ms, measured {measured[point]:8.1f} ms, {error:+6.1f} %")
+    for kind, of_kind in errors.items():
+        sizes = [abs(error) for error in of_kind]
+        print(
+            f"{kind}: {len(sizes)} runs, median error {statistics.median(sizes):.1f} %, "
+            f"90 % of them within {quantile(sizes, 0.9):.1f} %, worst {max(sizes):.1f} %, "
+            f"mean {statistics.mean(of_kind):+.1f} %"
+        )
+
+
+if __name__ == "__main__":
+    main()

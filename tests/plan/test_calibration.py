@@ -1,0 +1,87 @@
+"""`fsdp-run calibrate`, and the step times that plans have by it. Errors of these times are measured by
+tests/benchmark/predicted_step_times.py."""
+
+import json
+import subprocess
+
+import pytest
+
+EXPERIMENT = """experiment: small
+base:
+  device: cpu
+  model.config: {num_hidden_layers: 3, hidden_size: 64, intermediate_size: 96, num_attention_heads: 2,
+                 num_key_value_heads: 2, vocab_size: 1024}
+  data: {kind: chess, sequence_length: 16}
+  train.steps: 2
+  batch.size_per_rank: 2
+points:
+  - {name: one, strategy: {kind: single}}
+  - {name: deeper, strategy: {kind: single}, model.config.num_hidden_layers: 9}
+  - {name: fsdp, strategy: {kind: fsdp, ranks: 2}}
+"""
+
+
+@pytest.fixture
+def fsdp_run(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+
+    def run(command: str, *words: str) -> subprocess.CompletedProcess:
+        return subprocess.run([runner, command, "small.yaml", "--trainer", trainer, *words], cwd=tmp_path,
+                              capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def plans(fsdp_run):
+    def read(*words: str) -> dict[str, dict]:
+        done = fsdp_run("plan", "--format", "json", *words)
+        assert done.returncode == 0, done.stderr
+        return {row["point"]: row for row in json.loads(done.stdout)}
+
+    return read
+
+
+def test_calibrated_runs_have_step_times(fsdp_run, plans):
+    assert all(row["step_time_ms"] is None for row in plans().values())
+    done = fsdp_run("calibrate", "--only", "one", "--only", "deeper")
+    assert done.returncode == 0, done.stderr
+    assert "one, deeper" in done.stdout
+    planned = plans()
+    assert planned["fsdp"]["step_time_ms"] is None
+    assert planned["one"]["communication_exposed_ms"] == 0
+    # Three times the blocks, of which nearly all of the time is.
+    assert planned["deeper"]["step_time_ms"] > 1.5 * planned["one"]["step_time_ms"] > 0
+    more_micro_batches = plans("--set", "batch.gradient_accumulation_steps=4")
+    assert more_micro_batches["one"]["step_time_ms"] > 2 * planned["one"]["step_time_ms"]
+    other_model = plans("--set", "model.config.hidden_size=128")
+    assert other_model["one"]["step_time_ms"] is None
+
+
+def test_ranks_are_calibrated_together(fsdp_run, plans):
+    done = fsdp_run("calibrate", "--only", "fsdp")
+    assert done.returncode == 0, done.stderr
+    [planned] = plans("--only", "fsdp").values()
+    assert planned["step_time_ms"] > planned["communication_exposed_ms"] > 0
+    # Another time, with what is there.
+    assert fsdp_run("calibrate", "--only", "fsdp").returncode == 0
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"device": 3}', '{"times": [{"work": "optimizer"}]}'])
+def test_a_damaged_calibration_is_said_and_is_none(fsdp_run, plans, tmp_path, damage):
+    assert fsdp_run("calibrate", "--only", "one").returncode == 0
+    [file] = tmp_path.glob("results/calibrations/*/*.json")
+    file.write_text(damage)
+    [planned] = plans("--only", "one").values()
+    assert planned["step_time_ms"] is None
+    assert any("step times are not known" in line for line in planned["assumptions"])
+
+
+def test_a_calibration_that_fails_says_where_its_log_is(fsdp_run, tmp_path):
+    done = fsdp_run("calibrate", "--only", "one", "--set", "memory_limit_gib=0.0001")
+    assert done.returncode == 1 and "calibrating one failed" in done.stderr, done.stderr
+    assert "out of memory" in done.stderr.replace("_", " ")
+    [log] = tmp_path.glob("results/calibrations/*/rank0.log")
+    assert str(log) in done.stderr
+    assert not list(tmp_path.glob("results/calibrations/*/*.json"))

@@ -1,0 +1,95 @@
+#include "trainer/plan/planned_time.h"
+
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+namespace fsdp::test {
+namespace {
+
+// A millisecond for each element or byte.
+WorkTimes unit_times() {
+  return WorkTimes({{.work = "block", .width = 1, .time_ms = 1},
+                    {.work = "optimizer", .width = 1, .time_ms = 1},
+                    {.work = "all_gather of 2 ranks", .width = 1, .time_ms = 1}});
+}
+
+// Work on streams of a device that is planned for.
+struct Planned {
+  explicit Planned(c10::DeviceType device)
+      : time(unit_times(), device),
+        streams(planned_streams(time)),
+        group(planned_group(2, time)),
+        observed(time) {}
+
+  void run(StreamId stream, const char* name, int64_t width) {
+    streams->run(stream, {}, [&] { const WorkScope work([&] { return Work{name, 1, width}; }); });
+  }
+  // So long.
+  void gather(int64_t time_ms) {
+    const auto options = at::TensorOptions(at::kByte).device(at::kMeta);
+    streams->run(StreamId::kGather, {}, [&] {
+      group->all_gather(at::empty({time_ms}, options), at::empty({time_ms / 2}, options)).wait();
+    });
+  }
+
+  PlannedTime time;
+  std::unique_ptr<Streams> streams;
+  std::unique_ptr<ProcessGroup> group;
+  ObservedWork observed;
+};
+
+TEST_CASE("streams of a GPU work side by side until one waits for the other") {
+  Planned gpu(at::kCUDA);
+  gpu.gather(10);
+  gpu.run(StreamId::kCompute, "block", 4);
+  CHECK(gpu.time.end_ms() == 10);
+  const EventPtr gathered = gpu.streams->record(StreamId::kGather);
+  gpu.streams->block(StreamId::kCompute, gathered);
+  CHECK(gpu.time.waited_ms() == 6);
+  gpu.run(StreamId::kCompute, "block", 5);
+  CHECK(gpu.time.end_ms() == 15);
+}
+
+TEST_CASE("what the host issues after it has waited begins no earlier") {
+  Planned gpu(at::kCUDA);
+  gpu.run(StreamId::kCopy, "block", 7);
+  gpu.streams->block(StreamId::kHost, gpu.streams->record(StreamId::kCopy));
+  gpu.run(StreamId::kCompute, "block", 1);
+  CHECK(gpu.time.time_ms(StreamId::kCompute) == 8);
+}
+
+TEST_CASE("collectives of one group follow each other, whatever stream they are on") {
+  Planned gpu(at::kCUDA);
+  gpu.gather(10);
+  const auto options = at::TensorOptions(at::kByte).device(at::kMeta);
+  gpu.streams->run(StreamId::kReduce, {}, [&] {
+    gpu.group->all_gather(at::empty({4}, options), at::empty({2}, options)).wait();
+  });
+  CHECK(gpu.time.time_ms(StreamId::kReduce) == 14);
+}
+
+TEST_CASE("on a CPU all work but the optimizer's takes its turn") {
+  Planned cpu(at::kCPU);
+  cpu.run(StreamId::kCompute, "block", 3);
+  cpu.gather(10);
+  CHECK(cpu.time.waited_ms() == 10);
+  cpu.run(StreamId::kCopy, "block", 2);
+  CHECK(cpu.time.end_ms() == 15);
+  cpu.run(StreamId::kOptimizer, "optimizer", 8);
+  cpu.run(StreamId::kCompute, "block", 1);
+  CHECK(cpu.time.end_ms() == 23);
+  cpu.streams->block(StreamId::kHost, cpu.streams->record(StreamId::kOptimizer));
+  CHECK(cpu.time.time_ms(StreamId::kCompute) == 23);
+}
+
+TEST_CASE("work of which no time is known is named once and takes none") {
+  Planned cpu(at::kCPU);
+  cpu.run(StreamId::kCompute, "head", 3);
+  cpu.run(StreamId::kCompute, "head", 3);
+  CHECK(cpu.time.unknown() == std::vector<std::string>{"head"});
+  CHECK(cpu.time.end_ms() == 0);
+}
+
+}  // namespace
+}  // namespace fsdp::test
