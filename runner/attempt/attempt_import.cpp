@@ -32,7 +32,8 @@ AttemptStart attempt_start(const JobRecord& job, const LaunchRecord& start) {
           .slurm_job = start.job,
           .node_list = start.node_list,
           .other_runners = std::nullopt,
-          .continues = start.continues};
+          .continues = start.continues,
+          .prediction = start.prediction};
 }
 
 int newest_attempt(const Store& store, const RunRecord& run) {

@@ -7,6 +7,7 @@
 
 #include "contract/record/run_paths.h"
 #include "runner/launch/launcher.h"
+#include "runner/store/attempts.h"
 
 // What a job of Slurm writes into the folder of an attempt, for the runner that follows the job
 // from elsewhere. Both files appear complete, by being renamed.
@@ -19,6 +20,7 @@ struct LaunchRecord {
   std::string host;  // that the ranks are started from
   int64_t started_unix_ms = 0;
   std::optional<std::string> continues{};  // as AttemptStart has it
+  Prediction prediction{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -27,6 +29,7 @@ struct LaunchRecord {
     visit("host", self.host);
     visit("started_unix_ms", self.started_unix_ms);
     visit("continues", self.continues);
+    Prediction::visit_fields(self.prediction, visit);
   }
 };
 

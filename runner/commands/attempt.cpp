@@ -18,6 +18,7 @@
 #include "runner/jobs/job_plan.h"
 #include "runner/jobs/job_submission.h"
 #include "runner/jobs/runs_of_job.h"
+#include "runner/plan/run_predictions.h"
 #include "runner/progress/progress.h"
 #include "runner/slurm/script.h"
 #include "runner/slurm/slurm.h"
@@ -117,6 +118,8 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
     return runs.after(ended, status);
   };
+  const Expansion of_no_profile;
+  RunPredictions predictions(of_no_profile, find_host({}), plan.trainer, plan.results);
   StepLauncher launcher(allocation_of(job, plan, runs.runs()));
   Sweep sweep(runs.store(), launcher, *progress,
               {.results = plan.results,
@@ -125,6 +128,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                .provenance = Provenance(),
                .time_limit = time_limit(plan),
                .device_kind = slurm_device_kind,
+               .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
                .follow_up = follow_up,
                .job = JobOfSweep{job.name, job.node_list}});
   const ExitCode code = sweep.run(left_to_launch(

@@ -50,6 +50,7 @@ std::map<std::string, Family> families_of(const Expansion& expansion) {
     Family& family = found->second;
     family.points.push_back(run.series);
     if (run.spec.batch.size_per_rank > family.spec.batch.size_per_rank) family.spec = run.spec;
+    family.spec.memory_limit_gib = RunSpec().memory_limit_gib;  // nothing of the run is kept
   }
   return families;
 }

@@ -27,7 +27,9 @@
 #include "runner/host/git_state.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
+#include "runner/plan/run_predictions.h"
 #include "runner/store/results_database.h"
+#include "runner/sweep/expected_values.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/prepared_data.h"
@@ -119,6 +121,7 @@ JobSubmission::Settings submission_of(const RunArguments& options, const Experim
   plan.set = options.choice.expand.set;
   plan.only = options.choice.expand.only;
   plan.rerun = options.rerun;
+  plan.skip_oversized = options.skip_oversized;
   plan.results = std::filesystem::absolute(options.results).lexically_normal();
   plan.trainer = trainer;
   plan.time_limit_s = options.time_limit_seconds;
@@ -212,6 +215,30 @@ Store& open_store(Preparation& prepared, const RunArguments& options) {
   return *prepared.results;
 }
 
+// Of each doubled key, for the planner in a job.
+std::vector<std::string> expected_values(const Preparation& prepared, const PredictRun& predict) {
+  std::vector<std::string> expected;
+  for (const Run& run : prepared.expansion.runs) {
+    const auto value = run.doubling ? expected_largest(run.doubling, predict) : std::nullopt;
+    if (value) {
+      expected.push_back(fmt::format("{}={}", run.doubling->family(prepared.digest), *value));
+    }
+  }
+  return expected;
+}
+
+void leave_out_oversized(std::vector<RunToLaunch>& runs, const PredictRun& predict,
+                         const std::function<void(const std::string&)>& say) {
+  std::erase_if(runs, [&](const RunToLaunch& run) {
+    const auto plan = predict(run.spec);
+    if (!plan || plan->fit != Fit::kDoesNotFit) return false;
+    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {:.2f} GiB of {:.2f}",
+                    run.record.point, static_cast<double>(plan->memory_device_bytes_max) / 0x1p30,
+                    static_cast<double>(plan->memory_limit_bytes.value_or(0)) / 0x1p30));
+    return true;
+  });
+}
+
 ExitCode run(const RunArguments& options) {
   end_at_signals_of_batch_systems();
   // Now: whatever a build puts in its place while jobs are followed, the path is the same.
@@ -239,22 +266,34 @@ ExitCode run(const RunArguments& options) {
   const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
   };
+  RunPredictions predictions(prepared.expansion, prepared.host, prepared.trainer,
+                             std::filesystem::absolute(options.results));
+  const auto predict = [&](const RunSpec& spec) { return predictions.predict(spec); };
+  const auto expected_value = [&](const auto& series, const std::string&) {
+    return expected_largest(series, predict);
+  };
   RunPlanner planner(store, experiment, prepared.digest,
-                     {.device_kind = kind_of_device, .rerun = options.rerun, .say = say});
+                     {.device_kind = kind_of_device,
+                      .rerun = options.rerun,
+                      .expected_value = expected_value,
+                      .skip_oversized = options.skip_oversized,
+                      .say = say});
   const RunListeners listeners{store, progress,
                                std::filesystem::absolute(options.results).lexically_normal()};
   Provenance& provenance = prepared.provenance;
   std::optional<SlurmRunner> slurm;
   if (on_slurm) {
     add_git_state(provenance, prepared.git);
-    slurm.emplace(listeners,
-                  submission_of(options, experiment, runner, prepared.trainer, provenance),
-                  options.slurm, planner);
+    JobSubmission::Settings submission =
+        submission_of(options, experiment, runner, prepared.trainer, provenance);
+    submission.plan.expected = expected_values(prepared, predict);
+    slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
   std::vector<RunToLaunch> runs =
       planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
                    std::move(prepared.chosen), std::move(prepared.left_out));
+  if (options.skip_oversized) leave_out_oversized(runs, predict, say);
   check_checkpoints_are_free(store, options.results, runs);
   prepare_data(runs, options.results, prepared.digest, progress);
   if (planner.with_result() > 0) {
@@ -273,6 +312,7 @@ ExitCode run(const RunArguments& options) {
                         .provenance = provenance,
                         .time_limit = time_limit(options),
                         .device_kind = kind_of_device,
+                        .predict = predict,
                         .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
                           return planner.after(ended, status);
                         }});
@@ -293,6 +333,8 @@ CommandFunction add_run_command(CLI::App& command) {
   add_choice_options(command, options->choice);
   add_results_option(command, options->results);
   command.add_flag("--rerun", options->rerun, "Run also what has a result");
+  command.add_flag("--skip-oversized", options->skip_oversized,
+                   "Leave out runs that are predicted not to fit");
   command.add_flag("--share", options->share,
                    "Run also where others use the devices; marks the rows");
   command.add_flag("--dry-run", options->dry_run, "Print each run's specification, do nothing");

@@ -21,6 +21,7 @@ struct RunArguments {
   int max_parallel = 1;
   double time_limit_seconds = 0;  // of each run; 0: none
   bool rerun = false;
+  bool skip_oversized = false;
   bool share = false;
   LogLevel log_level = LogLevel::kInfo;
   bool dry_run = false;

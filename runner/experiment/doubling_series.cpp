@@ -30,7 +30,11 @@ void Doubling::does_not_fit(int64_t value) {
 
 std::optional<int64_t> Doubling::next() const {
   if (!largest_that_fits_) {
-    return smallest_that_does_not_ ? std::nullopt : std::optional(range_.from);
+    return smallest_that_does_not_ ? doubled_below(*smallest_that_does_not_)
+                                   : expected_.value_or(range_.from);
+  }
+  if (expected_ && largest_that_fits_ == expected_ && !smallest_that_does_not_) {
+    if (const auto above = valid_from(*expected_ + 1)) return above;
   }
   const int64_t twice = 2 * *largest_that_fits_;
   const std::optional<int64_t> doubled = valid_from(twice);
@@ -51,6 +55,15 @@ std::vector<int64_t> Doubling::while_all_fit(size_t count) const {
     search.fits(*value);
   }
   return values;
+}
+
+// The largest below it that doubling comes to.
+std::optional<int64_t> Doubling::doubled_below(int64_t value) const {
+  std::optional<int64_t> below;
+  for (auto next = valid_from(range_.from); next && *next < value; next = valid_from(2 * *next)) {
+    below = next;
+  }
+  return below;
 }
 
 std::optional<int64_t> Doubling::valid_from(int64_t value) const {

@@ -18,7 +18,9 @@ using NextValid = std::function<std::optional<int64_t>(int64_t value)>;
 // The search for the largest value of a key that fits. Pure: knows no runs.
 //
 // Begins at `from`, which is valid, and doubles what fits (to the next valid value). A value that
-// fits says that all smaller ones do, a value that does not that no larger one does.
+// fits says that all smaller ones do, a value that does not that no larger one does. Where it is
+// expected which value is the largest that fits, it begins there: then that value and the next one
+// prove it. A value that was expected to fit and does not is halved.
 class Doubling {
  public:
   Doubling(DoublingRange range, NextValid next_valid)
@@ -26,6 +28,9 @@ class Doubling {
 
   void fits(int64_t value);
   void does_not_fit(int64_t value);
+  // A valid value of a range that is refined.
+  void expect_to_be_largest(int64_t value) { expected_ = value; }
+  std::optional<int64_t> largest_that_fits() const { return largest_that_fits_; }
 
   // The value to try next, between what is known to fit and what is known not to; none: the search
   // is over.
@@ -35,10 +40,12 @@ class Doubling {
 
  private:
   std::optional<int64_t> valid_from(int64_t value) const;
+  std::optional<int64_t> doubled_below(int64_t value) const;
   std::vector<int64_t> valid_between(int64_t low, int64_t high) const;
 
   DoublingRange range_;
   NextValid next_valid_;
+  std::optional<int64_t> expected_;
   std::optional<int64_t> largest_that_fits_;
   std::optional<int64_t> smallest_that_does_not_;
 };
@@ -53,6 +60,8 @@ class DoublingSeries {
                  std::function<Run(int64_t value)> run_of);
 
   const std::string& key() const { return key_.key; }
+  // Whether the largest value is looked for, and not what happens on the way to it.
+  bool is_refined() const { return key_.range.refine; }
   // A search that knows nothing yet.
   Doubling search() const;
   // What the runs have in common, 32 hex digits: all but the key and what is derived from it.

@@ -27,7 +27,9 @@ struct JobPlan {
   std::vector<std::string> set{};
   std::vector<std::string> only{};
   bool rerun = false;
-  std::filesystem::path results;  // absolute
+  bool skip_oversized = false;
+  std::vector<std::string> expected{};  // "FAMILY=VALUE": where searches of doubled keys begin
+  std::filesystem::path results;        // absolute
   std::filesystem::path trainer;
   double time_limit_s = 0;  // of each run; 0: none
   // The folders of the runs to launch, relative to the results. Task N of an array runs the Nth; in
@@ -44,6 +46,8 @@ struct JobPlan {
     visit("set", self.set);
     visit("only", self.only);
     visit("rerun", self.rerun);
+    visit("skip_oversized", self.skip_oversized);
+    visit("expected", self.expected);
     visit("results", self.results);
     visit("trainer", self.trainer);
     visit("time_limit_s", self.time_limit_s);

@@ -33,6 +33,13 @@ std::vector<RunToLaunch> submitted(std::vector<RunToLaunch> runs, const JobPlan&
                     "or looks different from this node; submit it again");
 }
 
+std::optional<int64_t> expected(const JobPlan& plan, const std::string& family) {
+  for (const std::string& entry : plan.expected) {
+    if (entry.starts_with(family + '=')) return std::stoll(entry.substr(family.size() + 1));
+  }
+  return std::nullopt;
+}
+
 RunToLaunch run_of_task(const Store& store, const JobPlan& plan, int64_t task) {
   if (task >= 0 && task < std::ssize(plan.runs)) {
     for (RunRecord& run : store.runs()) {
@@ -56,6 +63,8 @@ struct RunsOfJob::Planned {
         planner(store, experiment, digest,
                 {.device_kind = slurm_device_kind,
                  .rerun = plan.rerun,
+                 .expected_value = [&plan](auto&, auto& family) { return expected(plan, family); },
+                 .skip_oversized = plan.skip_oversized,
                  .say = [&](const std::string& line) { progress.say(line); }}) {}
 
   std::vector<RunToLaunch> runs(const JobPlan& plan) {

@@ -54,6 +54,17 @@ int spawn(pid_t& process, const std::vector<std::string>& words,
   return failure;
 }
 
+// Waits; false when the deadline comes first.
+bool is_readable(int end, StartedProgram::Time deadline) {
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd readable{.fd = end, .events = POLLIN, .revents = 0};
+    if (left <= 0) return false;
+    if (poll(&readable, 1, static_cast<int>(std::min<int64_t>(left, 60'000))) > 0) return true;
+  }
+}
+
 // False at the end of the file.
 bool read_some(int end, std::string& text) {
   std::array<char, 65536> buffer;
@@ -170,16 +181,21 @@ void Conversation::end() {
   process_ = -1;
 }
 
-std::string Conversation::ask(std::string_view line) {
+std::string Conversation::ask(std::string_view line, std::chrono::milliseconds patience) {
+  const Clock::time_point deadline = Clock::now() + patience;
   const std::string question = std::string(line) + '\n';
   for (size_t sent = 0; sent < question.size();) {
     const ssize_t count = write(to_, question.data() + sent, question.size() - sent);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw std::system_error(errno, std::generic_category(), "asking " + name_);
+    if (count < 0) break;  // it has ended, as reading will say
     sent += static_cast<size_t>(count);
   }
   size_t end = 0;
   while ((end = heard_.find('\n')) == std::string::npos) {
+    if (!is_readable(from_, deadline)) {
+      throw std::runtime_error(
+          fmt::format("{} has not answered in {} s", name_, patience / std::chrono::seconds(1)));
+    }
     if (!read_some(from_, heard_)) {
       std::rewind(errors_.get());
       std::array<char, 2000> said{};

@@ -55,8 +55,9 @@ class Conversation {
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
-  // Throws std::runtime_error, with what it wrote to its errors, when the program has ended.
-  std::string ask(std::string_view line);
+  // Throws std::runtime_error when it has not answered in time, and, with what it wrote to its
+  // errors, when the program has ended.
+  std::string ask(std::string_view line, std::chrono::milliseconds patience);
 
  private:
   void end();

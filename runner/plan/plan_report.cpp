@@ -47,7 +47,8 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
   const std::string ranks = std::to_string(row.spec.strategy.ranks);
   const std::string batch = fmt::format("{} x {}", row.spec.batch.size_per_rank,
                                         row.spec.batch.gradient_accumulation_steps.value_or(1));
-  if (!row.plan) return {visible_line(row.point), ranks, batch, "-", "-", "-", "-", "-", "-", "-", "-"};
+  if (!row.plan)
+    return {visible_line(row.point), ranks, batch, "-", "-", "-", "-", "-", "-", "-", "-"};
   const RunPlan& plan = *row.plan;
   const auto uses = largest_uses(plan.peak.by_use);
   return {visible_line(row.point),

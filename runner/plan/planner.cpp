@@ -12,6 +12,9 @@
 namespace fsdp {
 namespace {
 
+// A model of 100,000 layers takes a minute.
+constexpr std::chrono::minutes kPatience{5};
+
 std::vector<std::string> own_variables() {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
@@ -29,7 +32,7 @@ RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device) {
   const PlanRequest request{.specification = to_yaml(spec), .device = device, .results = results_};
   PlanAnswer answer;
   JsonFields("the trainer's plan")
-      .read("", parse_foreign_json(trainer_.ask(json_text(request))), answer);
+      .read("", parse_foreign_json(trainer_.ask(json_text(request), kPatience)), answer);
   if (!answer.plan) throw ConfigError("", "", answer.error);
   return std::move(*answer.plan);
 }

@@ -15,7 +15,7 @@ class Planner {
   Planner(const std::filesystem::path& trainer, std::filesystem::path results);
 
   // Throws ConfigError, with what the trainer says, where the run cannot be planned, and
-  // std::runtime_error when the trainer has ended.
+  // std::runtime_error when the trainer has ended or is silent for minutes.
   RunPlan plan(const RunSpec& spec, const PlannedDevice& device);
 
  private:

@@ -4,6 +4,7 @@
 #include "contract/record/run_paths.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
+#include "runner/report/prediction_errors.h"
 
 namespace fsdp {
 namespace {
@@ -150,7 +151,8 @@ std::vector<std::string> lines_below(const PreparedReport& prepared) {
     if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
   }
   for (std::string line : {figures_line(prepared), repeats_line(prepared.rows),
-                           ratios_line(prepared.rows, report.view), close_line(prepared.rows)}) {
+                           ratios_line(prepared.rows, report.view), close_line(prepared.rows),
+                           predictions_line(shown_runs(prepared))}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());

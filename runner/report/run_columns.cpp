@@ -5,6 +5,7 @@
 
 #include "runner/report/member_columns.h"
 #include "runner/report/number_text.h"
+#include "runner/report/prediction_errors.h"
 
 // The columns of runs and of ranks: those that follow from members, those that are computed from
 // several figures, and what people read where it is more than a column's value.
@@ -133,6 +134,47 @@ std::vector<Column> cost_columns() {
   };
 }
 
+// --- predictions ---
+
+std::string percent(std::optional<double> value) {
+  return value ? fmt::format("{:+.1f} %", *value) : "-";
+}
+
+std::string predicted(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  return fmt::format("{} GiB, {} ms", gibibytes(run.memory_allocated_bytes_predicted),
+                     three_digits(run.step_time_ms_predicted));
+}
+
+std::string errors(const ReportRow& row) {
+  return percent(memory_error_percent(*row.run)) + ", " +
+         percent(step_time_error_percent(*row.run));
+}
+
+// Null where nothing was predicted.
+Column text_of_predictions(const char* name, const char* documentation,
+                           std::string (*text)(const ReportRow&)) {
+  return {name, "", documentation, kRight, [text](auto& row) {
+            return row.run->memory_allocated_bytes_predicted ? Value(text(row)) : Value();
+          }};
+}
+
+std::vector<Column> prediction_columns() {
+  return {
+      {"memory_error_percent", "",
+       "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of runs that "
+       "finished; "
+       "above 0: too much.",
+       kRight, [](auto& row) { return to_value(memory_error_percent(*row.run)); }},
+      {"step_time_error_percent", "",
+       "step_time_ms_predicted against step_time_ms_median, of runs that finished.", kRight,
+       [](auto& row) { return to_value(step_time_error_percent(*row.run)); }},
+      text_of_predictions("predicted", "Memory and step time as planned before, for people.",
+                          predicted),
+      text_of_predictions("error", "What both are off by, for people; above 0: too much.", errors),
+  };
+}
+
 // --- texts for people ---
 
 // Rows that are compared by throughput may differ in their steps and batches.
@@ -232,6 +274,7 @@ std::vector<Column> columns_of_runs() {
   insert_behind(columns, "repeat", repeats_columns());
   insert_behind(columns, "tokens_per_second", ratio_columns());
   insert_behind(columns, "start_up_time_ms", cost_columns());
+  insert_behind(columns, "step_time_ms_predicted", prediction_columns());
   for (const OwnText& own : kOwnTexts) {
     Column& column = *place_of(columns, own.column);
     if (own.text) column.text = own.text;

@@ -39,6 +39,18 @@ struct Provenance {
   }
 };
 
+// What was planned of an attempt before it began; absent: nothing.
+struct Prediction {
+  std::optional<int64_t> memory_allocated_bytes_predicted;
+  std::optional<double> step_time_ms_predicted;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("memory_allocated_bytes_predicted", self.memory_allocated_bytes_predicted);
+    visit("step_time_ms_predicted", self.step_time_ms_predicted);
+  }
+};
+
 // How an attempt is known again after the runner died, and where it comes from.
 struct AttemptStart {
   int64_t runner_process_id = 0;
@@ -52,6 +64,7 @@ struct AttemptStart {
   std::optional<int64_t> other_runners{};
   // The folder, as RunRecord has it, of the run whose steps this one continues.
   std::optional<std::string> continues{};
+  Prediction prediction{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -64,6 +77,7 @@ struct AttemptStart {
     visit("node_list", self.node_list);
     visit("other_runners", self.other_runners);
     visit("continues", self.continues);
+    Prediction::visit_fields(self.prediction, visit);
   }
 };
 

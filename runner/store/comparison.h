@@ -60,6 +60,8 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> device_memory_bytes;
   std::optional<int64_t> other_processes;
   std::optional<int64_t> other_runners;
+  std::optional<int64_t> memory_allocated_bytes_predicted;
+  std::optional<double> step_time_ms_predicted;
   std::string host;
   std::string slurm_job;
   std::string node_list;
@@ -139,6 +141,10 @@ struct ComparisonRow : AttemptSummary {
           "Processes of others on a rank's GPU when it started, the most.");
     visit("other_runners", self.other_runners,
           "Other fsdp-run that measured on its devices meanwhile (--share), the most.");
+    visit("memory_allocated_bytes_predicted", self.memory_allocated_bytes_predicted,
+          "memory_allocated_bytes_max as it was planned before the attempt began.");
+    visit("step_time_ms_predicted", self.step_time_ms_predicted,
+          "step_time_ms_median as it was planned then; absent: not calibrated.");
     visit("host", self.host, "Where the attempt was started.");
     visit("slurm_job", self.slurm_job, "Job of Slurm that the attempt ran in.");
     visit("node_list", self.node_list, "Nodes of that job.");

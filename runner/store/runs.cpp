@@ -23,6 +23,15 @@ bool Store::shares_folder(const RunRecord& run) const {
              .value<int64_t>(run.folder, run.id) != 0;
 }
 
+std::vector<int64_t> Store::values_with_result(std::string_view experiment,
+                                               std::string_view family) const {
+  Statement values(contents_->database,
+                   "select distinct family_value from runs where experiment = ? and family = ? "
+                   "and family <> '' and status in ('finished', 'out_of_memory') "
+                   "order by family_value");
+  return values.rows<int64_t>(experiment, family);
+}
+
 std::optional<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family,
                                                            std::string_view device_kind) const {
   Statement newest_of_runs(

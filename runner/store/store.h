@@ -163,6 +163,10 @@ class Store {
   // The run, in the current list or not, if it was ever planned.
   std::optional<RunRecord> recorded_run(std::string_view experiment, std::string_view point,
                                         std::string_view hash) const;
+  // Of the experiment's runs of a doubled key's family that finished or did not fit: the key's
+  // values, ascending.
+  std::vector<int64_t> values_with_result(std::string_view experiment,
+                                          std::string_view family) const;
   // Of the family's runs in all experiments, that of the smallest value whose newest attempt, but
   // for those cut short, ran out of memory on such a device.
   std::optional<KnownOutOfMemory> known_out_of_memory(std::string_view family,

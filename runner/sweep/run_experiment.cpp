@@ -195,6 +195,10 @@ int Sweep::begin(const RunToLaunch& run, std::optional<int64_t> others) {
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
   start.other_runners = others;
+  if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
+    start.prediction = {.memory_allocated_bytes_predicted = plan->memory_allocated_bytes_max,
+                        .step_time_ms_predicted = plan->step_time_ms};
+  }
   return store_.begin_attempt(run.record.id, start, claim(run.record));
 }
 
@@ -261,12 +265,14 @@ void Sweep::prepare_folder(const Begun& begun) const {
   }
   write_spec(paths, begun.run.spec);
   if (!settings_.job) return;
+  const AttemptRecord recorded = store_.attempts(record.id).back();
   write_launch_record(paths, begun.attempt,
                       {.job = settings_.job->id,
                        .node_list = settings_.job->node_list,
                        .host = settings_.host,
                        .started_unix_ms = now_unix_ms(),
-                       .continues = store_.attempts(record.id).back().continues});
+                       .continues = recorded.continues,
+                       .prediction = recorded.prediction});
 }
 
 void Sweep::open(Begun begun) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "contract/files/file_state.h"
+#include "contract/plan/run_plan.h"
 #include "contract/record/exit_code.h"
 #include "contract/record/log.h"
 #include "runner/attempt/open_attempt.h"
@@ -30,6 +31,9 @@ struct JobOfSweep {
   std::string node_list;
 };
 
+// What a run will take; absent: nobody can say.
+using PredictRun = std::function<std::optional<RunPlan>(const RunSpec&)>;
+
 struct SweepSettings {
   std::filesystem::path results;
   std::filesystem::path trainer;
@@ -38,6 +42,7 @@ struct SweepSettings {
   Provenance provenance{};
   std::optional<std::chrono::seconds> time_limit{};  // of each run
   std::function<std::string(const RunSpec&)> device_kind{};
+  PredictRun predict{};  // what is stored with an attempt before it begins; empty: nothing
   // The run that follows one which has ended, if there is one.
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
   std::optional<JobOfSweep> job{};  // absent: in none

@@ -41,7 +41,7 @@ std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
       continue;
     }
     Series series{doubling, doubling->search(), std::move(chosen[i].spec)};
-    std::vector<Step> walked = walk(series);
+    std::vector<Step> walked = begin(series);
     const bool waits = !walked.empty() && walked.back().decision == Decision::kLaunch;
     std::ranges::move(walked, std::back_inserter(steps));
     if (waits) waiting.emplace(steps.size() - 1, std::move(series));
@@ -91,10 +91,52 @@ std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus
   return std::nullopt;
 }
 
+// What has a result already, then the steps to what is to be launched.
+std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
+  std::vector<Step> steps = recorded_steps(series);
+  if (steps.empty()) expect(series);
+  std::ranges::move(walk(series), std::back_inserter(steps));
+  return steps;
+}
+
+std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
+  std::vector<Step> steps;
+  if (settings_.rerun && series.checked) return steps;
+  const std::string family = series.doubling->family(digest_);
+  for (const int64_t value : store_.values_with_result(experiment_.name(), family)) {
+    Step known{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
+    series.value = value;
+    use_what_is_known(series, known);
+    if (known.decision != Decision::kKeepResult) continue;
+    series.has_begun = true;
+    steps.push_back(std::move(known));
+  }
+  return steps;
+}
+
+void RunPlanner::expect(Series& series) {
+  if (!settings_.expected_value) return;
+  series.expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
+  if (!series.expected) return;
+  series.search.expect_to_be_largest(*series.expected);
+  const int64_t saved = runs_saved(*series.doubling, *series.expected);
+  if (series.checked && saved > 0) {
+    settings_.say(
+        fmt::format("{}: {} is predicted to be the largest that fits; beginning there "
+                    "saves {} run{}",
+                    series.doubling->key(), *series.expected, saved, saved == 1 ? "" : "s"));
+  }
+}
+
 // The steps from what the search knows to the run that it waits for, or to its end.
 std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
   std::vector<Step> steps;
   while (const std::optional<int64_t> value = series.search.next()) {
+    if (settings_.skip_oversized && series.expected && *value > *series.expected) {
+      settings_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
+                                series.doubling->key(), *value));
+      break;
+    }
     try {
       steps.push_back(step(series, *value));
     } catch (const ConfigError& error) {
@@ -146,7 +188,7 @@ std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expans
   for (const Run& run : expansion.left_out) {
     if (!run.doubling) continue;
     Series series{run.doubling, run.doubling->search(), std::nullopt};
-    std::ranges::move(walk(series), std::back_inserter(steps));
+    std::ranges::move(begin(series), std::back_inserter(steps));
   }
   return steps;
 }

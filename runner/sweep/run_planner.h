@@ -11,6 +11,7 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/experiment.h"
 #include "runner/store/store.h"
+#include "runner/sweep/expected_values.h"
 #include "runner/sweep/run_experiment.h"
 
 namespace fsdp {
@@ -21,7 +22,9 @@ class RunPlanner {
  public:
   struct Settings {
     std::function<std::string(const RunSpec&)> device_kind;  // of what a run would use
-    bool rerun = false;  // launch what has a result too, and what is known not to fit
+    bool rerun = false;              // launch what has a result too, and what is known not to fit
+    ExpectedValue expected_value{};  // where a search begins; empty: at its range's begin
+    bool skip_oversized = false;     // launch nothing above the expected value
     std::function<void(const std::string&)> say;
   };
 
@@ -50,6 +53,7 @@ class RunPlanner {
     std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
     int64_t value = 0;
     bool has_begun = false;  // a value before it is known to fit or not
+    std::optional<int64_t> expected{};
   };
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
   struct Step {
@@ -58,6 +62,9 @@ class RunPlanner {
     std::string reason{};  // of kRecordOutOfMemory
   };
 
+  std::vector<Step> begin(Series& series);
+  std::vector<Step> recorded_steps(Series& series);
+  void expect(Series& series);
   std::vector<Step> walk(Series& series);
   Step step(Series& series, int64_t value);
   void use_what_is_known(Series& series, Step& step) const;

@@ -99,6 +99,8 @@ create table attempts (
   node_list text not null,
   other_runners integer,
   continues text,
+  memory_allocated_bytes_predicted integer,
+  step_time_ms_predicted real,
   primary key (run, attempt)
 ) without rowid;
 create index running_attempts on attempts (run) where status = 'running';
@@ -316,7 +318,8 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   k.device_name, k.device_memory_bytes,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
-    as other_processes, a.other_runners,
+    as other_processes, a.other_runners, a.memory_allocated_bytes_predicted,
+  a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
   s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median

@@ -41,8 +41,10 @@ struct Searched {
 };
 
 // A search on a device on which values up to `limit` fit. Checks what holds for every one.
-Searched search(const DoublingRange& range, const Values& values, int64_t limit) {
+Searched search(const DoublingRange& range, const Values& values, int64_t limit,
+                std::optional<int64_t> expected = {}) {
   Doubling doubling(range, in(values));
+  if (expected) doubling.expect_to_be_largest(*expected);
   Searched searched;
   while (const std::optional<int64_t> value = doubling.next()) {
     // REQUIRE for each of half a million values takes minutes.
@@ -130,6 +132,32 @@ TEST_CASE("doubling with refine finds exactly the largest value that fits, in fe
     }
   });
   CHECK(searches > 100'000);
+}
+
+TEST_CASE("a search that begins at the largest value proves it by two runs") {
+  for_every_search(true, [&](const DoublingRange& range, const Values& values, int64_t limit) {
+    const auto expected = largest(range, values, limit);
+    if (!expected) return;
+    const Searched searched = search(range, values, limit, expected);
+    if (searched.fits != expected || searched.tried.size() > 2) {
+      FAIL("from " << range.from << " to " << range.to.value_or(0) << " limit " << limit);
+    }
+  });
+}
+
+TEST_CASE("a search that begins at a wrong value finds the largest all the same") {
+  const DoublingRange range{.from = 2, .to = {}, .refine = true};
+  for (const Values& values : {kIntegers, multiples_of(6), divisors_of(240)}) {
+    const int64_t first = *values.lower_bound(range.from);
+    for (const int64_t expected : values) {
+      if (expected < first || first != range.from) continue;
+      for (int64_t limit = 1; limit <= 200; ++limit) {
+        if (search(range, values, limit, expected).fits != largest(range, values, limit)) {
+          FAIL("expected " << expected << ", limit " << limit);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("doubling without refine meets the doubles only, up to the first that does not fit") {

@@ -1,0 +1,48 @@
+#include "runner/sweep/expected_values.h"
+
+#include "contract/spec/run_spec.h"
+#include "contract/text/config_error.h"
+
+namespace fsdp {
+namespace {
+
+// Searches among values up to `largest`, which all fit.
+int64_t runs_of(Doubling search, int64_t largest) {
+  int64_t runs = 0;
+  while (const auto value = search.next()) {
+    ++runs;
+    *value <= largest ? search.fits(*value) : search.does_not_fit(*value);
+  }
+  return runs;
+}
+
+bool has_limit(const RunSpec& spec) {
+  return spec.device == DeviceKind::kCuda || memory_limit_bytes(spec) > 0;
+}
+
+}  // namespace
+
+std::optional<int64_t> expected_largest(const std::shared_ptr<const DoublingSeries>& series,
+                                        const PredictRun& predict) {
+  if (!series->is_refined()) return std::nullopt;
+  Doubling search = series->search();
+  while (const auto value = search.next()) {
+    try {
+      const RunSpec spec = doubled_run(series, *value).spec;
+      const auto plan = has_limit(spec) ? predict(spec) : std::nullopt;
+      if (!plan || plan->fit == Fit::kUnknown) return std::nullopt;
+      plan->fit == Fit::kDoesNotFit ? search.does_not_fit(*value) : search.fits(*value);
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  }
+  return search.largest_that_fits();
+}
+
+int64_t runs_saved(const DoublingSeries& series, int64_t largest) {
+  Doubling expecting = series.search();
+  expecting.expect_to_be_largest(largest);
+  return runs_of(series.search(), largest) - runs_of(std::move(expecting), largest);
+}
+
+}  // namespace fsdp
