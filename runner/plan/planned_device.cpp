@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runner/plan/device_table.h"
+#include "contract/devices/device_table.h"
 
 namespace fsdp {
 namespace {

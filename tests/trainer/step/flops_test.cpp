@@ -12,6 +12,7 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
+#include "trainer/strategy/precision.h"
 
 namespace fsdp {
 namespace {
@@ -159,6 +160,25 @@ TEST_CASE("of every family, whatever is recomputed, they are those of the produc
         spec.activation_checkpointing = {.every = every, .what = part};
         check_flops(spec);
       }
+    }
+  }
+}
+
+TEST_CASE("products are computed in the type that peaks are taken of") {
+  const auto check = [](const PrecisionSpec& precision) {
+    CHECK(scalar_type_of(precision.compute()) == dtypes_of(precision).compute);
+  };
+  for (const PrecisionKind kind : {PrecisionKind::kFp32, PrecisionKind::kBf16True,
+                                   PrecisionKind::kBf16Mixed, PrecisionKind::kFp16Mixed}) {
+    PrecisionSpec precision;
+    precision.kind = kind;
+    check(precision);
+    precision.gradients = Dtype::kFp32;
+    check(precision);
+    for (std::optional<Dtype>* member :
+         {&precision.buffers, &precision.reduction, &precision.parameters}) {
+      *member = Dtype::kFp16;
+      check(precision);
     }
   }
 }
