@@ -225,6 +225,7 @@ USES_OF_FIGURES = {
     "runner/store/schema.cpp": "the view statuses has some",
     "runner/store/comparison.h": "a row of the view statuses",
     "runner/commands/report.cpp": "examples in --help",
+    "contract/devices/*": "what others measured of a kind of GPU",
     "contract/record/memory_peak.h": "a peak of what is allocated, as an event",
     "contract/plan/run_plan.h": "the same figures, planned",
     "trainer/plan/*": "the same figures, planned",

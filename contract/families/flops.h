@@ -9,8 +9,9 @@
 // two for each multiplication and addition of a matrix product, and nothing for what is no product
 // of matrices: norms, activations, softmax, the look-up of embeddings, the optimizer. Every weight
 // of a linear layer counts, the head's too. Of attention the two products of each layer count:
-// causal ones as half of all pairs of tokens, within a sliding window where there is one, and those
-// of an encoder's tokens, or with them, as all pairs. A backward is two forwards.
+// causal ones once, as half of the pairs of tokens where PaLM counts all, within a sliding window
+// where there is one; those of an encoder's tokens, or with them, as all pairs. A backward is two
+// forwards.
 namespace fsdp {
 
 // What one micro-batch gives the model to compute. Tokens that fill rows up count as others do.
