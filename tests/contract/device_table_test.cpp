@@ -1,5 +1,6 @@
 #include "contract/devices/device_table.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -37,9 +38,11 @@ TEST_CASE("every device has names of its own, and figures that go together") {
     CHECK_FALSE(device.driver_names.empty());
     for (const std::string& name : device.driver_names) CHECK(names.insert(name).second);
     CHECK(device.memory_gib > 10);
-    CHECK(device.fp32_tflops < device.fp16_tflops);
+    CHECK(device.fp32_tflops < std::max(device.bf16_tflops, device.fp16_tflops));
     if (device.tf32_tflops) CHECK(device.tf32_tflops < device.bf16_tflops);
-    if (device.bf16_tflops) CHECK(device.bf16_tflops == device.fp16_tflops);
+    if (device.bf16_tflops && device.fp16_tflops) {
+      CHECK(device.bf16_tflops == device.fp16_tflops);
+    }
     CHECK(device.hfu_percent.value_or(50) < 100);
     CHECK(device.host_link_gb_per_second.value_or(1) < device.memory_gb_per_second);
   }
