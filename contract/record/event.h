@@ -110,6 +110,8 @@ struct StepDone {
   int64_t memory_allocated_bytes_max = 0;
   int64_t memory_reserved_bytes_max = 0;
   std::optional<double> communication_time_ms;
+  std::optional<double> model_flops;
+  std::optional<double> hardware_flops;
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -145,6 +147,12 @@ struct StepDone {
           "ranks counts, and time that several share counts once. 0 with one rank; null: not "
           "measured.",
           any_value());
+    visit("model_flops", self.model_flops,
+          "Floating point operations of the products of this rank's micro-batches, forward and "
+          "backward; tokens that fill sequences up count.",
+          any_value());
+    visit("hardware_flops", self.hardware_flops,
+          "The same with those that activation checkpointing does again.", any_value());
   }
 };
 

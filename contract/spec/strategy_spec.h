@@ -113,6 +113,13 @@ struct PrecisionSpec {
   std::optional<Dtype> reduction;
   std::optional<Dtype> buffers;
 
+  // What products are computed in.
+  Dtype compute() const {
+    if (parameters || reduction || buffers) return parameters.value_or(Dtype::kFp32);
+    if (kind == PrecisionKind::kFp32) return Dtype::kFp32;
+    return kind == PrecisionKind::kFp16Mixed ? Dtype::kFp16 : Dtype::kBf16;
+  }
+
   bool operator==(const PrecisionSpec&) const = default;
 
   template <typename Self, typename Visitor>

@@ -4,10 +4,10 @@
 
 #include <utility>
 
+#include "contract/devices/device_table.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/plan/device_table.h"
 #include "runner/plan/largest_value.h"
 
 namespace fsdp {

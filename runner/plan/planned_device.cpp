@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "contract/devices/device_table.h"
 #include "contract/record/processor.h"
-#include "runner/plan/device_table.h"
 
 namespace fsdp {
 namespace {

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "contract/devices/device_table.h"
 #include "runner/store/quantile.h"
 
 namespace fsdp {
@@ -24,6 +25,15 @@ void include(std::optional<int64_t>& largest, std::optional<int64_t> value) {
 template <typename T>
 void include_least(std::optional<T>& least, std::optional<T> value) {
   if (value && (!least || *value < *least)) least = value;
+}
+
+void add_where_known(std::optional<double>& sum, std::optional<double> term) {
+  sum = sum && term ? std::optional(*sum + *term) : std::nullopt;
+}
+
+std::optional<double> peak_tflops(const std::string& device_name, std::optional<Dtype> compute) {
+  const DeviceModel* device = device_table().device_of(device_name);
+  return device && compute ? device->peak_tflops(*compute) : std::nullopt;
 }
 
 // Clocks of older trainers could be set back.
@@ -47,6 +57,7 @@ void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Even
   } else if (const auto* started = std::get_if<RunStarted>(&body)) {
     own.host = started->host;
     own.gpu = started->gpu;
+    own.peak_tflops = peak_tflops(started->device_name, attempt_.compute);
     own.steps_planned = started->steps_planned;
     own.resumed_from_step = started->resumed_from_step;
     own.started_unix_ms = time_unix_ms;
@@ -84,6 +95,8 @@ void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone
   step.unpadded_tokens = done.unpadded_tokens;
   step.label_count = done.label_count;
   ++step.rank_count;
+  add_where_known(step.model_flops, done.model_flops);
+  add_where_known(step.hardware_flops, done.hardware_flops);
 
   if (rank != 0) return;
   if (!of_rank_0_.skipped_steps) {
@@ -171,6 +184,7 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
   if (ranks_.empty()) return {};
   AttemptSummary summary = of_rank_0_;
   summarise_steps(summary);
+  summarise_flops(summary);
   summarise_ranks(summary, has_ended);
   summarise_devices(summary);
   if (!checkpoint_times_ms_.empty()) {
@@ -216,6 +230,31 @@ void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
   summary.trained_tokens_per_second = per_second(all_labels);
   summary.tokens_per_second_per_rank =
       *summary.tokens_per_second / static_cast<double>(attempt_.ranks);
+}
+
+void AttemptFigures::summarise_flops(AttemptSummary& summary) const {
+  if (!summary.steps_per_second) return;
+  std::vector<double> all_model_flops;
+  std::vector<double> all_hardware_flops;
+  for (const Step& step : steps_) {
+    if (step.rank_count < attempt_.ranks) continue;
+    if (!step.model_flops || !step.hardware_flops) return;
+    all_model_flops.push_back(*step.model_flops);
+    all_hardware_flops.push_back(*step.hardware_flops);
+  }
+  const auto tflops_per_second = [&](std::vector<double>& flops) {
+    const double median = quantile(without_warmup(flops, attempt_.warmup_steps_excluded), 0.5);
+    return *summary.steps_per_second * median / 1e12;
+  };
+  const double model = tflops_per_second(all_model_flops);
+  summary.model_tflops_per_second_per_rank = model / static_cast<double>(attempt_.ranks);
+  double peak = 0;
+  for (const Rank& rank : ranks_) {
+    if (!rank.peak_tflops) return;
+    peak += *rank.peak_tflops;
+  }
+  summary.mfu_percent = 100 * model / peak;
+  summary.hfu_percent = 100 * tflops_per_second(all_hardware_flops) / peak;
 }
 
 void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) const {

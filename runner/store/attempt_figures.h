@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "contract/record/event.h"
+#include "contract/spec/strategy_spec.h"
 #include "runner/store/summary.h"
 
 namespace fsdp {
@@ -20,6 +21,7 @@ class AttemptFigures {
     int64_t ranks = 0;
     int64_t warmup_steps_excluded = 0;
     int64_t gradient_accumulation_steps = 1;
+    std::optional<Dtype> compute{};  // what products are computed in; absent: not known
   };
 
   explicit AttemptFigures(const Attempt& attempt);
@@ -44,6 +46,7 @@ class AttemptFigures {
   struct Rank {
     std::string host;
     std::string gpu;  // as device samples name it; empty: none
+    std::optional<double> peak_tflops;
     int64_t last_step = 0;
     std::vector<double> step_times_ms;
     RankSummary largest;                   // its memory figures
@@ -62,6 +65,9 @@ class AttemptFigures {
     int64_t unpadded_tokens = 0;
     int64_t label_count = 0;
     int64_t rank_count = 0;
+    // Of all; absent where one does not report them.
+    std::optional<double> model_flops{0};
+    std::optional<double> hardware_flops{0};
   };
   // One device of one host; its samples come in order of time.
   struct Device {
@@ -77,6 +83,8 @@ class AttemptFigures {
   void add_evaluation(const EvaluationDone& evaluation);
   Step& step_numbered(int64_t step);
   void summarise_steps(AttemptSummary& summary) const;
+  // After summarise_steps.
+  void summarise_flops(AttemptSummary& summary) const;
   void summarise_ranks(AttemptSummary& summary, bool has_ended) const;
   void summarise_devices(AttemptSummary& summary) const;
 

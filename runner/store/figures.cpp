@@ -5,13 +5,39 @@
 namespace fsdp {
 namespace {
 
+std::optional<Dtype> read_compute(Database& database, int64_t run_id) {
+  using Name = std::optional<std::string>;
+  const auto names =
+      Statement(database,
+                "select spec ->> '$.precision.kind', spec ->> '$.precision.parameters',"
+                " spec ->> '$.precision.reduction', spec ->> '$.precision.buffers' "
+                "from runs where id = ?")
+          .value<Name, Name, Name, Name>(run_id);
+  if (!names) return std::nullopt;
+  const auto& [kind, parameters, reduction, buffers] = *names;
+  const auto known_kind = enum_from_name<PrecisionKind>(kind.value_or(""));
+  if (!known_kind) return std::nullopt;
+  PrecisionSpec precision;
+  precision.kind = *known_kind;
+  precision.parameters = enum_from_name<Dtype>(parameters.value_or(""));
+  precision.reduction = enum_from_name<Dtype>(reduction.value_or(""));
+  precision.buffers = enum_from_name<Dtype>(buffers.value_or(""));
+  return precision.compute();
+}
+
 AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int attempt) {
   const auto found =
       Statement(database,
                 "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps "
                 "from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
           .value<int64_t, int64_t, int64_t>(run_id, attempt);
-  if (found) return std::make_from_tuple<AttemptFigures::Attempt>(*found);
+  if (found) {
+    const auto& [ranks, warmup_steps_excluded, gradient_accumulation_steps] = *found;
+    return {.ranks = ranks,
+            .warmup_steps_excluded = warmup_steps_excluded,
+            .gradient_accumulation_steps = gradient_accumulation_steps,
+            .compute = read_compute(database, run_id)};
+  }
   throw std::runtime_error(fmt::format("{}: attempt {} of run {} was never begun",
                                        database.file().string(), attempt, run_id));
 }

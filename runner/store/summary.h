@@ -55,6 +55,9 @@ struct AttemptSummary {
   std::optional<double> validation_loss_best;
   std::optional<double> token_accuracy_last;
   std::optional<double> checkpoint_write_time_ms_median;
+  std::optional<double> model_tflops_per_second_per_rank;
+  std::optional<double> mfu_percent;
+  std::optional<double> hfu_percent;
 
   template <typename Self, typename Visitor>
   static void visit_memory(Self& self, Visitor& visit) {
@@ -149,10 +152,28 @@ struct AttemptSummary {
   }
 
   template <typename Self, typename Visitor>
+  static void visit_utilization(Self& self, Visitor& visit) {
+    visit(
+        "model_tflops_per_second_per_rank", self.model_tflops_per_second_per_rank,
+        Meaning{"Floating point operations of a rank's products per second, forward and backward, "
+                "in 10^12, tokens that fill sequences up included, at the median step time.",
+                "", Better::kMore});
+    visit("mfu_percent", self.mfu_percent,
+          "Model FLOPs utilization: model_tflops_per_second_per_rank of the GPU's dense peak in "
+          "the type that is computed in; where that peak is known.",
+          "MFU\n%", Better::kMore, Shown::kWhereKnown);
+    visit("hfu_percent", self.hfu_percent,
+          "Hardware FLOPs utilization: as mfu_percent, with what activation checkpointing "
+          "computes again.",
+          "", Better::kMore);
+  }
+
+  template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit_memory(self, visit);
     visit_speed_and_cost(self, visit);
     visit_outcome(self, visit);
+    visit_utilization(self, visit);
   }
 };
 

@@ -70,6 +70,9 @@ def _times(steps, done_by_all, run):
                   for kind, count in (("tokens", "tokens"), ("unpadded_tokens", "unpadded_tokens"),
                                       ("trained_tokens", "label_count"))}}
     figures["tokens_per_second_per_rank"] = figures["tokens_per_second"] / run["ranks"]
+    flops = [sum(of_rank[step]["model_flops"] for of_rank in steps) for step in done_by_all]
+    figures["model_tflops_per_second_per_rank"] = (
+        numpy.median(_after_warmup(flops, excluded)) / median / 1e9 / run["ranks"])
     waits = [step["communication_time_ms"] for step in slowest]
     if None not in waits:
         figures["communication_time_ms_median"] = numpy.median(_after_warmup(waits, excluded))

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <memory>
 
+#include "contract/spec/hardware_flops.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "tests/end_to_end/real_runs.h"
 
 // fsdp-train without fsdp-run, as torchrun, srun and people start it.
@@ -106,6 +108,29 @@ TEST_CASE("a step's communication is that of its collectives, on every rank") {
       CHECK(step.communication_time_ms.value() > 0);
       // One group, one thread: its operations follow each other within the step.
       CHECK(step.communication_time_ms.value() <= step.step_time_ms);
+    }
+  }
+}
+
+TEST_CASE("a step reports the operations of its micro-batches, and those that it does again") {
+  const LoneRun folder("5", "ddp",
+                       "batch.gradient_accumulation_steps: 3, activation_checkpointing.every: 1, ");
+  const std::string port = free_port();
+  const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+  const Ended rank_0 = folder.start(as_torchrun(0, 2, port))->wait();
+  INFO(rank_0.errors);
+  CHECK(rank_0.status == 0);
+  CHECK(rank_1->wait().status == 0);
+  const RunSpec spec = read_run_spec(folder / "run.yaml");
+  const ForwardFlops forward = forward_flops(
+      spec.model.config, {.rows = spec.batch.size_per_rank, .tokens = spec.data.sequence_length});
+  for (const int rank : {0, 1}) {
+    const auto steps = steps_in(events_file(folder / "attempt-1", rank));
+    REQUIRE(steps.size() == 5);
+    for (const StepDone& step : steps) {
+      CHECK(step.model_flops == 3 * model_flops(forward));
+      CHECK(step.hardware_flops == 3 * hardware_flops(forward, {.every = 1}));
+      CHECK(step.hardware_flops > step.model_flops);
     }
   }
 }

@@ -214,6 +214,8 @@ class StubTrainer {
     done.memory_reserved_bytes_forward = 2 << 20;
     done.memory_allocated_bytes_max = (3 + rank_) << 20;
     done.memory_reserved_bytes_max = (4 + rank_) << 20;
+    done.model_flops = 6e9;
+    done.hardware_flops = 8e9;
     events_.write(done);
   }
 

@@ -18,7 +18,7 @@ INTEGERS = {
 REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy"}
 OPTIONAL_REALS = {
     "loss", "gradient_norm", "gradient_scale", "communication_time_ms", "power_limit_watts",
-    "sm_clock_mhz_max"
+    "sm_clock_mhz_max", "model_flops", "hardware_flops"
 }
 OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes", "unit"}
 FLAGS = {"non_finite", "skipped"}

@@ -5,6 +5,20 @@
 #include "trainer/model/splitmix64.h"
 
 namespace fsdp {
+
+BatchShape shape_of(const Batch& batch) {
+  BatchShape shape{.rows = batch.input_ids_BT.size(0), .tokens = batch.input_ids_BT.size(1)};
+  if (batch.decoder_input_ids_BT.defined()) {
+    shape.decoder_tokens = batch.decoder_input_ids_BT.size(1);
+  }
+  if (!batch.documents) return shape;
+  const std::vector<int64_t>& starts = batch.documents->starts;
+  for (size_t i = 1; i < starts.size(); ++i) {
+    shape.document_tokens.push_back(starts[i] - starts[i - 1]);
+  }
+  return shape;
+}
+
 StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
                       const RunSpec& spec, at::Device device) {
   StepBatches batches;

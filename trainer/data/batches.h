@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "contract/families/flops.h"
 #include "contract/spec/run_spec.h"
 #include "trainer/data/data_set.h"
 #include "trainer/data/sampler.h"
@@ -17,6 +18,9 @@ struct StepBatches {
   int64_t unpadded_tokens = 0;       // without it
   int64_t label_count = 0;           // that are trained on
 };
+
+// What a model computes of it.
+BatchShape shape_of(const Batch& batch);
 
 // Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each one's loss_scale is
 // 1 / the global batch's label count, which every rank counts for itself (0 where nothing is

@@ -6,6 +6,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/record/log.h"
 #include "contract/record/start_up.h"
+#include "contract/spec/hardware_flops.h"
 #include "contract/text/numbers.h"
 #include "trainer/train/read_once.h"
 #include "trainer/train/stop_signal.h"
@@ -54,9 +55,9 @@ FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed
   return read_once(std::move(counted), *mesh.replica_group(), device);
 }
 
-ModelConfig begin_building(const RunSpec& spec) {
+const ModelConfig& begin_building(const ModelConfig& config) {
   begin_start_up_part("building the model");
-  return model_config(spec);
+  return config;
 }
 
 // Waits for ranks that are still reading.
@@ -70,11 +71,12 @@ Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
 Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, ProcessGroup& group,
                  EventWriter& events)
     : spec_(spec),
+      config_(model_config(spec)),
       backend_(backend),
       group_(group),
       events_(events),
       digests_(group),
-      data_(spec, model_config(spec), paths.folder(),
+      data_(spec, config_, paths.folder(),
             [this](const std::filesystem::path& file) { return digests_.digest_of(file); }),
       sampler_(data_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed),
       steps_per_epoch_(steps_per_epoch(data_.training().rows(), total_batch(spec))),
@@ -82,7 +84,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       data_order_(data_order(spec, data_.training().rows(), digests_)),
       resumed_(open_resumed_checkpoint(spec, paths, data_order_, group)),
       mesh_(make_mesh(spec, group)),
-      step_(spec, begin_building(spec), backend, mesh_, group,
+      step_(spec, begin_building(config_), backend, mesh_, group,
             weight_source(spec, resumed_.reader.get(), mesh_, backend.device(), weights_read_)),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, backend.device()),
@@ -161,11 +163,24 @@ Trainer::Report Trainer::do_step(int64_t step) {
   report.event.tokens = batches.tokens;
   report.event.unpadded_tokens = batches.unpadded_tokens;
   report.event.label_count = batches.label_count;
+  count_flops(batches.micro_batches, report.event);
   if (step_.scaler()) report.event.gradient_scale = result.gradient_scale;
   report.event.memory_allocated_bytes_max = memory.allocated_bytes_max();
   report.event.memory_reserved_bytes_max = memory.reserved_bytes_max();
   report.end = clock_.mark();
   return report;
+}
+
+void Trainer::count_flops(std::span<const Batch> micro_batches, StepDone& event) const {
+  double model = 0;
+  double hardware = 0;
+  for (const Batch& batch : micro_batches) {
+    const ForwardFlops forward = forward_flops(config_, shape_of(batch));
+    model += model_flops(forward);
+    hardware += hardware_flops(forward, spec_.activation_checkpointing);
+  }
+  event.model_flops = model;
+  event.hardware_flops = hardware;
 }
 
 void Trainer::write_report() {

@@ -3,6 +3,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "contract/record/event.h"
@@ -47,6 +48,8 @@ class Trainer {
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);
+  // Into the event, what the micro-batches are to compute.
+  void count_flops(std::span<const Batch> micro_batches, StepDone& event) const;
   void write_report();
   // Where memory was fullest since the step before began, if it was fuller than ever.
   void report_memory_peak(int64_t step);
@@ -57,6 +60,7 @@ class Trainer {
   void save_checkpoint(int64_t step);
 
   RunSpec spec_;
+  ModelConfig config_;
   Backend& backend_;
   ProcessGroup& group_;
   EventWriter& events_;

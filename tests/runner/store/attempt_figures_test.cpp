@@ -243,6 +243,52 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
   CHECK_FALSE(median());
 }
 
+// Of two ranks on these devices, whose steps of 20 ms take 3 and 5 x 10^12 operations, and a fourth
+// more with what is recomputed.
+AttemptSummary summary_of_flops(const std::vector<std::string>& device_names, Dtype compute) {
+  AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1, .compute = compute});
+  for (size_t rank = 0; rank < 2; ++rank) {
+    RunStarted started;
+    started.device_name = device_names[rank];
+    figures.add(static_cast<int64_t>(rank), 0, started);
+    for (StepDone& done : steps_of({.step_times_ms = {90, 20, 20}})) {
+      done.model_flops = rank == 0 ? 3e12 : 5e12;
+      done.hardware_flops = *done.model_flops * 1.25;
+      figures.add(static_cast<int64_t>(rank), 0, done);
+    }
+  }
+  return figures.summary(false);
+}
+
+TEST_CASE("MFU and HFU are of the dense peaks of the ranks' GPUs, where all are known") {
+  const std::string a100 = "NVIDIA A100-SXM4-80GB";
+  const AttemptSummary same = summary_of_flops({a100, a100}, Dtype::kBf16);
+  CHECK(same.model_tflops_per_second_per_rank == 200);
+  CHECK(same.mfu_percent == Approx(100 * 200 / 312.0));
+  CHECK(same.hfu_percent == Approx(100 * 250 / 312.0));
+  const AttemptSummary mixed = summary_of_flops({a100, "NVIDIA H100 80GB HBM3"}, Dtype::kBf16);
+  CHECK(mixed.mfu_percent == Approx(100 * 400 / (312 + 989.4)));
+  CHECK(summary_of_flops({a100, a100}, Dtype::kFp32).mfu_percent == Approx(100 * 200 / 19.5));
+
+  const std::string v100 = "Tesla V100-SXM2-16GB";  // which has no products of bf16
+  for (const std::string& other : {v100, std::string("AMD EPYC"), std::string()}) {
+    const AttemptSummary unknown = summary_of_flops({a100, other}, Dtype::kBf16);
+    CHECK(unknown.model_tflops_per_second_per_rank == 200);
+    CHECK_FALSE(unknown.mfu_percent);
+    CHECK_FALSE(unknown.hfu_percent);
+  }
+}
+
+TEST_CASE("operations per second are absent where a step's are not known") {
+  AttemptFigures figures({.ranks = 1});
+  std::vector<StepDone> steps = steps_of({.step_times_ms = {20, 20}});
+  steps[0].model_flops = steps[0].hardware_flops = 1e12;
+  add(figures, 0, {steps[0]});
+  CHECK(figures.summary(false).model_tflops_per_second_per_rank == 50);
+  figures.add(0, 0, steps[1]);
+  CHECK_FALSE(figures.summary(false).model_tflops_per_second_per_rank);
+}
+
 TEST_CASE("validation figures are of the first, the last and the best evaluation") {
   AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
   CHECK_FALSE(figures.summary(false).validation_loss_best);

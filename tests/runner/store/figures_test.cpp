@@ -121,5 +121,34 @@ TEST_CASE("figures of a long running attempt lag behind by a small part of its e
   CHECK(store.comparison("lab").at(0).steps == 1'000);
 }
 
+TEST_CASE("MFU is of the peak in the type that the run's specification computes in") {
+  const auto mfu_percent = [](const auto& set_precision) {
+    const ResultsFolder results;
+    Store store(results.path());
+    std::vector runs{planned_run("point", 1)};
+    PrecisionSpec precision;
+    set_precision(precision);
+    runs.front().spec.precision = precision;
+    const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
+    store.begin_attempt(run_id, attempt_start());
+    RunStarted started;
+    started.device_name = "NVIDIA A100-SXM4-80GB";
+    StepDone done = step_done(1, 1'000);
+    done.model_flops = done.hardware_flops = 3.9e12;
+    store.ingest(
+        run_id, 1, 0,
+        std::vector{event(0, 0, started), event(1, 1'000, done), event(2, 1'000, RunFinished{})});
+    return store.comparison("lab").at(0).mfu_percent.value();
+  };
+  CHECK(mfu_percent([](auto&) {}) == Approx(100 * 3.9 / 19.5));
+  CHECK(mfu_percent([](auto& own) { own.kind = PrecisionKind::kFp16Mixed; }) ==
+        Approx(100 * 3.9 / 312));
+  CHECK(mfu_percent([](auto& own) { own.kind = PrecisionKind::kBf16True; }) ==
+        Approx(100 * 3.9 / 312));
+  CHECK(mfu_percent([](auto& own) { own.parameters = Dtype::kBf16; }) == Approx(100 * 3.9 / 312));
+  CHECK(mfu_percent([](auto& own) { own.reduction = Dtype::kBf16; }) == Approx(100 * 3.9 / 19.5));
+  CHECK(mfu_percent([](auto& own) { own.buffers = Dtype::kBf16; }) == Approx(100 * 3.9 / 19.5));
+}
+
 }  // namespace
 }  // namespace fsdp

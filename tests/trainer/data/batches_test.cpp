@@ -115,5 +115,26 @@ TEST_CASE("the seed of a micro-batch follows from its place among those of all r
   CHECK(different.size() == 8);
 }
 
+TEST_CASE("what is computed of a batch are its rows with their filling, and its documents") {
+  SequenceSet padded = listed(kUneven, 8, RowFill::kPad);
+  Sampler sampler(padded.rows(), 2, /*shuffle=*/false, 1);
+  const StepBatches step = load_step(padded, sampler, 0, 0, spec_of(1, 2, 2), at::kCPU);
+  const BatchShape shape = shape_of(step.micro_batches.front());
+  CHECK(shape.rows == 2);
+  CHECK(shape.tokens == 8);
+  CHECK(shape.decoder_tokens == 0);
+  CHECK(shape.document_tokens.empty());
+
+  const Batch packed{.input_ids_BT = at::zeros({2, 8}, at::kLong),
+                     .labels_BT = at::zeros({2, 8}, at::kLong),
+                     .documents = make_documents({3, 5, 8}, 8, at::kCPU)};
+  CHECK(shape_of(packed).document_tokens == std::vector<int64_t>{3, 5, 8});
+  const Batch pairs{.input_ids_BT = at::zeros({2, 8}, at::kLong),
+                    .labels_BT = at::zeros({2, 5}, at::kLong),
+                    .decoder_input_ids_BT = at::zeros({2, 5}, at::kLong)};
+  CHECK(shape_of(pairs).tokens == 8);
+  CHECK(shape_of(pairs).decoder_tokens == 5);
+}
+
 }  // namespace
 }  // namespace fsdp

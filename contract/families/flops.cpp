@@ -1,0 +1,106 @@
+#include "contract/families/flops.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "contract/families/family.h"
+
+namespace fsdp {
+namespace {
+
+// Pairs of a token and one that it sees in a causal row. Half of all pairs, so that the diagonal
+// counts half as well.
+double causal_pairs(int64_t tokens, std::optional<int64_t> window) {
+  const auto length = static_cast<double>(tokens);
+  const auto seen = static_cast<double>(std::min(tokens, window.value_or(tokens)));
+  return seen * length - seen * seen / 2;
+}
+
+double causal_pairs(const ModelConfig& config, const BatchShape& shape) {
+  if (shape.document_tokens.empty()) {
+    return static_cast<double>(shape.rows) * causal_pairs(shape.tokens, config.sliding_window);
+  }
+  double pairs = 0;
+  for (const int64_t tokens : shape.document_tokens) {
+    pairs += causal_pairs(tokens, config.sliding_window);
+  }
+  return pairs;
+}
+
+double attention_flops(const ModelConfig& config, double pairs) {
+  return 4 * pairs * static_cast<double>(config.num_attention_heads) *
+         static_cast<double>(config.head_width());
+}
+
+double weights_of(const ParameterSpec& parameter) {
+  double count = 0;
+  for (const NamedTensor& tensor : parameter.tensors) {
+    count += static_cast<double>(tensor.shape.front()) * static_cast<double>(tensor.shape.back());
+  }
+  return count;
+}
+
+bool has_parameter(const ModuleSpec& module, std::string_view name) {
+  return std::ranges::find(module.parameters, name, &ParameterSpec::name) !=
+         module.parameters.end();
+}
+
+// `tokens` go through the block; `encoder_tokens` are what its cross-attention reads.
+BlockFlops linear_flops(const ModuleSpec& block, double tokens, double encoder_tokens) {
+  BlockFlops flops;
+  for (const ParameterSpec& parameter : block.parameters) {
+    if (parameter.role != ParameterRole::kWeight) continue;
+    const std::string& name = parameter.name;
+    const double rows = name == "cross_key_value" ? encoder_tokens : tokens;
+    const double products = 2 * rows * weights_of(parameter);
+    if (name == "gate_up" || name == "wi") {
+      flops.mlp += products;
+    } else if (name.ends_with("query") || name.ends_with("key_value")) {
+      flops.attention += products;
+    } else {
+      flops.outputs += products;
+    }
+  }
+  return flops;
+}
+
+}  // namespace
+
+double ForwardFlops::total() const {
+  return static_cast<double>(blocks) * block.total() +
+         static_cast<double>(decoder_blocks) * decoder_block.total() + head;
+}
+
+ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape) {
+  const ModelFamily& family = family_of(config);
+  const bool has_encoder = family.structure == ModelStructure::kEncoderDecoder;
+  const auto rows = static_cast<double>(shape.rows);
+  const auto length = static_cast<double>(shape.tokens);
+  const auto decoder_length = static_cast<double>(shape.decoder_tokens);
+  const double tokens = rows * length;
+  const double decoder_tokens = rows * decoder_length;
+  ForwardFlops flops;
+  for (const ModuleGroup& group : family.modules(config)) {
+    const ModuleSpec module = group.module(0);
+    if (!module.is_block) continue;
+    if (has_parameter(module, "cross_query")) {
+      flops.decoder_blocks += group.count;
+      flops.decoder_block = linear_flops(module, decoder_tokens, tokens);
+      const double pairs =
+          rows * (causal_pairs(shape.decoder_tokens, std::nullopt) + decoder_length * length);
+      flops.decoder_block.attention += attention_flops(config, pairs);
+    } else {
+      flops.blocks += group.count;
+      flops.block = linear_flops(module, tokens, tokens);
+      const double pairs = has_encoder ? rows * length * length : causal_pairs(config, shape);
+      flops.block.attention += attention_flops(config, pairs);
+    }
+  }
+  flops.head = 2 * (has_encoder ? decoder_tokens : tokens) *
+               static_cast<double>(config.vocab_size) * static_cast<double>(config.hidden_size);
+  return flops;
+}
+
+double model_flops(const ForwardFlops& forward) { return 3 * forward.total(); }
+
+}  // namespace fsdp
