@@ -41,7 +41,7 @@ ALLOWED = {
     "trainer/train": {*CONTRACT, "contract/plan", "trainer/calibrate", "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
                       "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                       "trainer/data", "trainer/checkpoint"},
-    "trainer/plan": {*CONTRACT, "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
+    "trainer/plan": {*CONTRACT, "contract/devices", "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
                      "trainer/comm", "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                      "trainer/data"},
     "runner/experiment": CONTRACT,

@@ -82,6 +82,8 @@ struct RunPlan {
   int64_t memory_host_bytes_max = 0;
   std::optional<double> step_time_ms;
   std::optional<double> communication_exposed_ms;
+  std::optional<double> mfu_percent;
+  std::optional<double> hfu_percent;
   std::optional<int64_t> memory_limit_bytes;
   Fit fit = Fit::kUnknown;
   MemoryPeak peak;
@@ -107,10 +109,17 @@ struct RunPlan {
           any_value());
     visit("memory_host_bytes_max", self.memory_host_bytes_max,
           "Of the host's memory beside the device's: what is offloaded.", any_value());
-    visit("step_time_ms", self.step_time_ms, "Time of a step; null: not calibrated.", any_value());
+    visit("step_time_ms", self.step_time_ms,
+          "Time of a step; null: not known. An assumption says so where it is uncalibrated.",
+          any_value());
     visit("communication_exposed_ms", self.communication_exposed_ms,
           "Of it, in which compute waits for other ranks or the host; null: not calibrated.",
           any_value());
+    visit("mfu_percent", self.mfu_percent,
+          "Of the device's peak, what the model's products take (see contract/families/flops.h); "
+          "null: the peak, or the time, is not known.",
+          any_value());
+    visit("hfu_percent", self.hfu_percent, "The same with what is recomputed.", any_value());
     visit("memory_limit_bytes", self.memory_limit_bytes, "What the rank may use; null: not known.",
           any_value());
     visit("fit", self.fit, "fits, tight, does_not_fit or unknown.", any_value());

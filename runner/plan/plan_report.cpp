@@ -26,6 +26,12 @@ std::string in_words(std::string_view name) {
 
 std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
 
+// "~425" where it is not replayed from what was measured on the device.
+std::string step_time_text(const RunPlan& plan) {
+  const bool is_uncalibrated = plan.step_time_ms && !plan.communication_exposed_ms;
+  return (is_uncalibrated ? "~" : "") + three_digits(plan.step_time_ms);
+}
+
 std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
 
 std::string moment_text(const MemoryPeak& peak) {
@@ -58,7 +64,7 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
           gib(plan.memory_device_bytes_max),
           plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
           plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
-          three_digits(plan.step_time_ms),
+          step_time_text(plan),
           fit_text(plan.fit),
           moment_text(plan.peak),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};

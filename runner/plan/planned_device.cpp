@@ -25,8 +25,10 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
   };
   if (name) {
     const DeviceModel& model = device_table().find(*name);
-    return gpu(model.memory_gib, model.compute_capability,
-               fmt::format("{}, {} GiB", model.name, model.memory_gib));
+    DeviceForRuns there = gpu(model.memory_gib, model.compute_capability,
+                              fmt::format("{}, {} GiB", model.name, model.memory_gib));
+    if (!model.driver_names.empty()) there.device.name = model.driver_names.front();
+    return there;
   }
   if (const auto& gib = spec.slurm.gpu_memory_gib; gib && host.gpus.empty()) {
     return gpu(*gib, 0, fmt::format("a GPU of {} GiB (slurm.gpu_memory_gib)", *gib));

@@ -142,3 +142,14 @@ def test_requests_that_are_none_are_answered(trainer):
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == 4
     assert all(answer["plan"] is None and answer["error"] for answer in answers)
+
+
+def test_step_times_of_a_gpu_that_is_not_there_are_marked(rows, plan):
+    planned = {row["point"]: row for row in rows("--profile", "a100x4", "--gpu", "a100-80")}
+    single, offload = planned["1 GPU"], planned["offload"]
+    assert single["step_time_ms"] > 0 and single["communication_exposed_ms"] is None
+    assert single["mfu_percent"] == single["hfu_percent"] > 0
+    assert any("uncalibrated" in line for line in single["assumptions"])
+    assert offload["step_time_ms"] is None and offload["mfu_percent"] is None
+    text = plan("--profile", "a100x4", "--gpu", "a100-80", "--only", "1 GPU").stdout
+    assert f"~{single['step_time_ms']:.0f} " in text and "uncalibrated" in text

@@ -6,9 +6,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "contract/devices/device_table.h"
+#include "contract/families/flops.h"
 #include "contract/plan/calibration.h"
+#include "contract/spec/hardware_flops.h"
 #include "contract/text/foreign_json.h"
 #include "contract/text/json_fields.h"
+#include "trainer/data/batches.h"
 #include "trainer/plan/planned_time.h"
 #include "trainer/step/training_step.h"
 
@@ -53,6 +57,52 @@ StepTime step_time(const RunSpec& spec, const ModelConfig& config, at::DeviceTyp
   }
 }
 
+struct StepFlops {
+  double model = 0;
+  double hardware = 0;
+};
+
+StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& config,
+                   const ActivationCheckpointingSpec& checkpointing) {
+  StepFlops flops;
+  for (const Batch& batch : micro_batches) {
+    const ForwardFlops forward = forward_flops(config, shape_of(batch));
+    flops.model += model_flops(forward);
+    flops.hardware += hardware_flops(forward, checkpointing);
+  }
+  return flops;
+}
+
+// The step that takes as long as half of the usual ones; absent: `calibration` lacks some work.
+std::optional<StepTime> replayed(const Calibration& calibration, const PlanRequest& request,
+                                 const RunSpec& spec, const ModelConfig& config,
+                                 const PlannedBatches& batches, RunPlan& plan) {
+  const at::DeviceType planned_for =
+      request.device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
+  const WorkTimes times(calibration.times);
+  std::vector<StepTime> steps;
+  for (const auto& make_step : batches.usual_steps) {
+    PlannedTime time(times, planned_for);
+    const ObservedWork observed(time);
+    steps.push_back(step_time(spec, config, planned_for, make_step(), time));
+    if (!time.unknown().empty()) {
+      plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +
+                                 "' was not measured; calibrate again");
+      return std::nullopt;
+    }
+  }
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::ranges::nth_element(steps, middle, {}, &StepTime::time_ms);
+  middle->time_ms += times.time_ms({.name = kRestOfStep, .width = 1}).value_or(0);
+  return *middle;
+}
+
+// Of the GPU's peak at the precision of the run's products, per millisecond; absent: not known.
+std::optional<double> peak_flops_per_ms(const DeviceModel* gpu, const RunSpec& spec) {
+  const auto peak = gpu ? gpu->peak_tflops(spec.precision.compute()) : std::nullopt;
+  return peak ? std::optional(*peak * 1e12 / 1e3) : std::nullopt;
+}
+
 }  // namespace
 
 void plan_step_time(const PlanRequest& request, const RunSpec& spec, const ModelConfig& config,
@@ -65,26 +115,28 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   } catch (const std::exception& error) {
     plan.assumptions.push_back(std::string("step times are not known: ") + error.what());
   }
-  if (!calibration) return;
-  const at::DeviceType planned_for =
-      request.device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
-  const WorkTimes times(calibration->times);
-  std::vector<StepTime> steps;
-  for (const auto& make_step : batches.usual_steps) {
-    PlannedTime time(times, planned_for);
-    const ObservedWork observed(time);
-    steps.push_back(step_time(spec, config, planned_for, make_step(), time));
-    if (!time.unknown().empty()) {
-      plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +
-                                 "' was not measured; calibrate again");
-      return;
+  if (calibration) {
+    if (const auto step = replayed(*calibration, request, spec, config, batches, plan)) {
+      plan.step_time_ms = step->time_ms;
+      plan.communication_exposed_ms = step->waited_ms;
     }
   }
-  const auto middle = steps.begin() + std::ssize(steps) / 2;
-  std::ranges::nth_element(steps, middle, {}, &StepTime::time_ms);
-  plan.step_time_ms =
-      middle->time_ms + times.time_ms({.name = kRestOfStep, .width = 1}).value_or(0);
-  plan.communication_exposed_ms = middle->waited_ms;
+  const DeviceModel* gpu = device_table().device_of(request.device.name);
+  const std::optional<double> peak = peak_flops_per_ms(gpu, spec);
+  if (!peak) return;
+  const StepFlops flops =
+      flops_of(batches.usual_steps.front()(), config, spec.activation_checkpointing);
+  const bool is_alike =  // what others measured
+      spec.precision.compute() != Dtype::kFp32 && spec.strategy.offload == Offload::kNone;
+  if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {
+    plan.step_time_ms = flops.hardware / (*peak * *gpu->hfu_percent / 100);
+    plan.assumptions.push_back(
+        "step times are uncalibrated: those of a GPU that is as busy as others measured of models "
+        "of 7B; `fsdp-run calibrate` measures this one");
+  }
+  if (!plan.step_time_ms) return;
+  plan.mfu_percent = 100 * flops.model / (*peak * *plan.step_time_ms);
+  plan.hfu_percent = 100 * flops.hardware / (*peak * *plan.step_time_ms);
 }
 
 }  // namespace fsdp
