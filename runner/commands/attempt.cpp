@@ -103,6 +103,15 @@ void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Pr
   }
 }
 
+// For predictions, which nothing depends on.
+Host host_of_job() {
+  try {
+    return find_host({});
+  } catch (const ConfigError&) {  // GPUs that are not as this job was told
+    return {};
+  }
+}
+
 // All of it is over, and nothing on this node is left, when this returns.
 Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const JobPlan& plan) {
   std::filesystem::current_path(plan.working_directory);
@@ -119,7 +128,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
     return runs.after(ended, status);
   };
   const Expansion of_no_profile;
-  RunPredictions predictions(of_no_profile, find_host({}), plan.trainer, plan.results);
+  RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
   StepLauncher launcher(allocation_of(job, plan, runs.runs()));
   Sweep sweep(runs.store(), launcher, *progress,
               {.results = plan.results,

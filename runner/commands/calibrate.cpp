@@ -85,8 +85,10 @@ std::unique_ptr<Launcher> make_launcher(const Host& host, const RunSpec& spec) {
                    .size = slurm_request(spec),
                    .working_directory = std::filesystem::current_path()});
   }
+  const bool uses_gpus = spec.device == DeviceKind::kCuda;
+  const auto ranks = static_cast<size_t>(spec.strategy.ranks);
   return std::make_unique<LocalLauncher>(
-      LocalSlots{.gpus = unheld_gpus(host.gpus, static_cast<size_t>(spec.strategy.ranks)),
+      LocalSlots{.gpus = uses_gpus ? unheld_gpus(host.gpus, ranks) : host.gpus,
                  .cpu_ranks = static_cast<int>(host.resources.cpu_cores)});
 }
 

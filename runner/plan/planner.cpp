@@ -12,9 +12,6 @@
 namespace fsdp {
 namespace {
 
-// A model of 100,000 layers takes a minute.
-constexpr std::chrono::minutes kPatience{5};
-
 std::vector<std::string> own_variables() {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
@@ -23,8 +20,11 @@ std::vector<std::string> own_variables() {
 
 }  // namespace
 
-Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path results)
-    : results_(std::move(results)), trainer_({trainer.string(), "--plan"}, own_variables()) {
+Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path results,
+                 std::chrono::seconds patience)
+    : results_(std::move(results)),
+      patience_(patience),
+      trainer_({trainer.string(), "--plan"}, own_variables()) {
   std::signal(SIGPIPE, SIG_IGN);  // of a trainer that has ended
 }
 
@@ -32,7 +32,7 @@ RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device) {
   const PlanRequest request{.specification = to_yaml(spec), .device = device, .results = results_};
   PlanAnswer answer;
   JsonFields("the trainer's plan")
-      .read("", parse_foreign_json(trainer_.ask(json_text(request), kPatience)), answer);
+      .read("", parse_foreign_json(trainer_.ask(json_text(request), patience_)), answer);
   if (!answer.plan) throw ConfigError("", "", answer.error);
   return std::move(*answer.plan);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 
 #include "contract/plan/run_plan.h"
@@ -10,16 +11,19 @@ namespace fsdp {
 // A trainer that plans runs and trains none.
 class Planner {
  public:
-  // `results`: where data may be prepared. Throws std::system_error when the trainer cannot be
-  // started. The process ignores SIGPIPE from then on.
-  Planner(const std::filesystem::path& trainer, std::filesystem::path results);
+  // `results`: where data may be prepared. `patience`: with each answer; a model of 100,000 layers
+  // takes a minute. Throws std::system_error when the trainer cannot be started. The process
+  // ignores SIGPIPE from then on.
+  Planner(const std::filesystem::path& trainer, std::filesystem::path results,
+          std::chrono::seconds patience = std::chrono::minutes(5));
 
   // Throws ConfigError, with what the trainer says, where the run cannot be planned, and
-  // std::runtime_error when the trainer has ended or is silent for minutes.
+  // std::runtime_error when the trainer has ended or does not answer in time.
   RunPlan plan(const RunSpec& spec, const PlannedDevice& device);
 
  private:
   std::filesystem::path results_;
+  std::chrono::seconds patience_;
   Conversation trainer_;
 };
 

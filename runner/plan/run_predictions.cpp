@@ -7,6 +7,11 @@
 #include "runner/plan/planned_device.h"
 
 namespace fsdp {
+namespace {
+
+constexpr std::chrono::seconds kPatience{20};  // for which a sweep may be kept waiting, once
+
+}  // namespace
 
 RunPredictions::RunPredictions(const Expansion& expansion, Host host, std::filesystem::path trainer,
                                std::filesystem::path results)
@@ -18,7 +23,7 @@ RunPredictions::RunPredictions(const Expansion& expansion, Host host, std::files
 std::optional<RunPlan> RunPredictions::predict(const RunSpec& spec) {
   if (has_given_up_) return std::nullopt;
   try {
-    if (!planner_) planner_ = std::make_unique<Planner>(trainer_, results_);
+    if (!planner_) planner_ = std::make_unique<Planner>(trainer_, results_, kPatience);
     const DeviceForRuns device = spec.device == DeviceKind::kCuda
                                      ? planned_gpu(std::nullopt, expansion_, spec, host_)
                                      : planned_cpu(spec);

@@ -4,11 +4,19 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "trainer/calibrate/pieces.h"
 #include "trainer/model/families.h"
 
 namespace fsdp {
+namespace {
+
+// What disturbs a machine lasts for seconds: the median of rounds is not disturbed.
+constexpr int kRounds = 3;
+
+}  // namespace
 
 ModelConfig few_blocks(const ModelConfig& config) {
   ModelConfig few = config;
@@ -42,10 +50,19 @@ Calibration calibrate(const RunSpec& spec, const ModelConfig& config, Backend& b
                           .ranks = world.size(),
                           .threads = at::get_num_threads(),
                           .times = {}};
-  for (const auto times_of : {module_times, tensor_times, collective_times}) {
-    for (WorkTime& time : times_of(spec, config, backend, world)) {
-      calibration.times.push_back(std::move(time));
+  std::map<std::tuple<std::string, int64_t, int64_t>, std::vector<double>> times_ms;
+  for (int round = 0; round < kRounds; ++round) {
+    for (const auto times_of : {module_times, tensor_times, collective_times}) {
+      for (const WorkTime& time : times_of(spec, config, backend, world)) {
+        times_ms[{time.work, time.rows, time.width}].push_back(time.time_ms);
+      }
     }
+  }
+  for (auto& [key, of_rounds] : times_ms) {
+    const auto& [work, rows, width] = key;
+    std::ranges::nth_element(of_rounds, of_rounds.begin() + std::ssize(of_rounds) / 2);
+    calibration.times.push_back(
+        {work, rows, width, of_rounds[static_cast<size_t>(std::ssize(of_rounds) / 2)]});
   }
   return calibration;
 }

@@ -75,10 +75,10 @@ void time_of_gradients(int64_t numel, at::ScalarType dtype, at::Device device, T
 void time_copies(int64_t numel, const Dtypes& dtypes, Backend& backend, TimedWork& timed) {
   const at::Device device = backend.device();
   const std::vector<at::Tensor> from = tensors(numel, dtypes.parameters, device);
-  const bool converts = dtypes.compute != dtypes.parameters;
-  const at::ScalarType other = converts ? dtypes.compute : dtypes.parameters;
-  const std::vector<at::Tensor> to = tensors(numel, other, device);
-  time_each(timed, kConvertWork, from, [&](size_t i) { to[i].copy_(from[i]); });
+  const at::ScalarType other =
+      dtypes.compute != dtypes.parameters ? dtypes.compute : dtypes.reduction;
+  time_each(timed, kConvertWork, from,
+            [&](size_t i) { from[i].to(other, /*non_blocking=*/false, /*copy=*/true); });
   time_each(timed, kAddWork, from, [&](size_t i) { from[i].add_(from[(i + 1) % from.size()]); });
   const at::Tensor on_host = backend.empty_host(numel, dtypes.parameters);
   time_each(timed, kToHostWork, from,

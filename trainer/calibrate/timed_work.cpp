@@ -10,9 +10,9 @@ namespace fsdp {
 namespace {
 
 constexpr int kWarmUps = 2;
-constexpr double kFewest = 7;
+constexpr double kFewest = 5;
 constexpr double kMost = 50;
-constexpr double kLongEnough_ms = 400;
+constexpr double kLongEnough_ms = 250;
 
 double middle_mean(std::vector<double> values) {
   std::ranges::sort(values);

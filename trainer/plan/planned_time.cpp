@@ -104,8 +104,7 @@ void PlannedTime::block(StreamId stream, double until_ms) {
 }
 
 double& PlannedTime::clock(StreamId stream) {
-  const bool is_the_callers = is_on_cpu_ && stream != StreamId::kOptimizer;
-  return clocks_ms_[static_cast<size_t>(is_the_callers ? StreamId::kCompute : stream)];
+  return clocks_ms_[static_cast<size_t>(is_on_cpu_ ? StreamId::kCompute : stream)];
 }
 
 double PlannedTime::end_ms() const { return std::ranges::max(clocks_ms_); }

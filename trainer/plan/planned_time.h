@@ -14,8 +14,8 @@ namespace fsdp {
 
 // The clocks of the streams of a step that is planned: work that a stream is given takes the time
 // that was measured, and streams wait for each other as on the device that is planned for. There
-// the calling thread is ahead of them all. On a CPU it does itself what every stream is given, but
-// for the optimizer's; collectives take its time too, as their threads have no core of their own.
+// the calling thread is ahead of them all. On a CPU it does itself what every stream is given;
+// collectives and the optimizer take its time too, as their threads have no core of their own.
 class PlannedTime : public WorkObserver {
  public:
   PlannedTime(WorkTimes times, c10::DeviceType planned_for);
