@@ -216,11 +216,12 @@ Store& open_store(Preparation& prepared, const RunArguments& options) {
 }
 
 // Of each doubled key, for the planner in a job.
-std::vector<std::string> expected_values(const Preparation& prepared, const PredictRun& predict) {
+std::vector<std::string> expected_values(const Preparation& prepared, const PredictRun& predict,
+                                         bool skips_oversized) {
   std::vector<std::string> expected;
   for (const Run& run : prepared.expansion.runs) {
-    const auto value = run.doubling ? expected_largest(run.doubling, predict) : std::nullopt;
-    if (value) {
+    if (!run.doubling || !(run.doubling->is_refined() || skips_oversized)) continue;
+    if (const auto value = expected_largest(run.doubling, predict)) {
       expected.push_back(fmt::format("{}={}", run.doubling->family(prepared.digest), *value));
     }
   }
@@ -230,6 +231,7 @@ std::vector<std::string> expected_values(const Preparation& prepared, const Pred
 void leave_out_oversized(std::vector<RunToLaunch>& runs, const PredictRun& predict,
                          const std::function<void(const std::string&)>& say) {
   std::erase_if(runs, [&](const RunToLaunch& run) {
+    if (run.record.status == RunStatus::kFinished) return false;  // it did fit
     const auto plan = predict(run.spec);
     if (!plan || plan->fit != Fit::kDoesNotFit) return false;
     say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {:.2f} GiB of {:.2f}",
@@ -286,7 +288,7 @@ ExitCode run(const RunArguments& options) {
     add_git_state(provenance, prepared.git);
     JobSubmission::Settings submission =
         submission_of(options, experiment, runner, prepared.trainer, provenance);
-    submission.plan.expected = expected_values(prepared, predict);
+    submission.plan.expected = expected_values(prepared, predict, options.skip_oversized);
     slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }

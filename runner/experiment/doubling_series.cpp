@@ -29,9 +29,12 @@ void Doubling::does_not_fit(int64_t value) {
 }
 
 std::optional<int64_t> Doubling::next() const {
+  if (expected_ && expected_ > largest_that_fits_ &&
+      *expected_ < smallest_that_does_not_.value_or(*expected_ + 1)) {
+    return expected_;
+  }
   if (!largest_that_fits_) {
-    return smallest_that_does_not_ ? doubled_below(*smallest_that_does_not_)
-                                   : expected_.value_or(range_.from);
+    return smallest_that_does_not_ ? doubled_below(*smallest_that_does_not_) : range_.from;
   }
   if (expected_ && largest_that_fits_ == expected_ && !smallest_that_does_not_) {
     if (const auto above = valid_from(*expected_ + 1)) return above;

@@ -62,6 +62,9 @@ class DoublingSeries {
   const std::string& key() const { return key_.key; }
   // Whether the largest value is looked for, and not what happens on the way to it.
   bool is_refined() const { return key_.range.refine; }
+  bool is_in_range(int64_t value) const {
+    return value >= key_.range.from && value <= key_.range.to.value_or(value);
+  }
   // A search that knows nothing yet.
   Doubling search() const;
   // What the runs have in common, 32 hex digits: all but the key and what is derived from it.

@@ -18,7 +18,7 @@ std::optional<double> error_percent(const ComparisonRow& run, std::optional<T> p
   return 100 * (static_cast<double>(*predicted) / static_cast<double>(*measured) - 1);
 }
 
-// "memory within 0.0 % (worst +0.3 %, of 12 runs)"
+// "allocated memory by 0.0 % (median of 12 runs; worst +0.3 %)"
 std::string errors_text(const char* of_what, std::vector<double> errors) {
   std::ranges::sort(errors, {}, [](double error) { return std::abs(error); });
   return fmt::format("{} by {:.1f} % (median of {} run{}; worst {:+.1f} %)", of_what,

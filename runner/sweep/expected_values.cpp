@@ -24,7 +24,6 @@ bool has_limit(const RunSpec& spec) {
 
 std::optional<int64_t> expected_largest(const std::shared_ptr<const DoublingSeries>& series,
                                         const PredictRun& predict) {
-  if (!series->is_refined()) return std::nullopt;
   Doubling search = series->search();
   while (const auto value = search.next()) {
     try {

@@ -14,8 +14,8 @@ namespace fsdp {
 using ExpectedValue = std::function<std::optional<int64_t>(
     const std::shared_ptr<const DoublingSeries>&, const std::string& family)>;
 
-// What predictions say; absent where there are none, where no limit is known but the host's memory,
-// and where a range is not refined: there every value that doubling comes to is wanted.
+// What predictions say, of the values that the search comes to; absent where there are none, and
+// where no limit is known but the host's memory.
 std::optional<int64_t> expected_largest(const std::shared_ptr<const DoublingSeries>& series,
                                         const PredictRun& predict);
 

@@ -94,33 +94,40 @@ std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus
 // What has a result already, then the steps to what is to be launched.
 std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
   std::vector<Step> steps = recorded_steps(series);
-  if (steps.empty()) expect(series);
+  if (series.search.next()) expect(series);
   std::ranges::move(walk(series), std::back_inserter(steps));
   return steps;
 }
 
+// Where the largest value is looked for. A range that is not refined is walked from its begin.
 std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
   std::vector<Step> steps;
-  if (settings_.rerun && series.checked) return steps;
+  if (!series.doubling->is_refined() || (settings_.rerun && series.checked)) return steps;
   const std::string family = series.doubling->family(digest_);
   for (const int64_t value : store_.values_with_result(experiment_.name(), family)) {
-    Step known{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
-    series.value = value;
-    use_what_is_known(series, known);
-    if (known.decision != Decision::kKeepResult) continue;
-    series.has_begun = true;
-    steps.push_back(std::move(known));
+    if (!series.doubling->is_in_range(value)) continue;
+    try {
+      Step known{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
+      series.value = value;
+      use_what_is_known(series, known);
+      if (known.decision == Decision::kLaunch) continue;
+      series.has_begun = true;
+      steps.push_back(std::move(known));
+    } catch (const ConfigError&) {  // no value of the key any more
+    }
   }
   return steps;
 }
 
+// Where the search is to begin, or to end.
 void RunPlanner::expect(Series& series) {
-  if (!settings_.expected_value) return;
+  const bool is_refined = series.doubling->is_refined();
+  if (!settings_.expected_value || (!is_refined && !settings_.skip_oversized)) return;
   series.expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
-  if (!series.expected) return;
+  if (!series.expected || !is_refined) return;
   series.search.expect_to_be_largest(*series.expected);
   const int64_t saved = runs_saved(*series.doubling, *series.expected);
-  if (series.checked && saved > 0) {
+  if (series.checked && !series.has_begun && saved > 0) {
     settings_.say(
         fmt::format("{}: {} is predicted to be the largest that fits; beginning there "
                     "saves {} run{}",

@@ -118,3 +118,24 @@ def test_a_refined_search_leaves_out_the_next_value_if_wanted(fsdp_run, rows):
     said = fsdp_run("--skip-oversized", text=DOUBLED.replace("REFINE", "true"))
     [largest] = batches(rows())
     assert f"batch.size_per_rank={largest + 1} is not run: it is predicted not to fit" in said
+    fsdp_run("--skip-oversized", text=DOUBLED.replace("REFINE", "true"))
+    assert list(batches(rows())) == [largest]
+    fsdp_run(text=DOUBLED.replace("REFINE", "true"))
+    assert batches(rows()) == {largest: "finished", largest + 1: "out_of_memory"}
+
+
+def test_a_range_that_has_changed_is_walked_anew(fsdp_run, rows):
+    fsdp_run(text=DOUBLED.replace("REFINE", "true"))
+    [largest, _] = sorted(batches(rows()))
+    fsdp_run(text=DOUBLED.replace("REFINE", "true, to: 4"))
+    assert batches(rows()) == {4: "finished"}
+    fsdp_run(text=DOUBLED.replace("REFINE", "false"))
+    found = sorted(batches(rows()))
+    assert found == [2**power for power in range(len(found))] and found[-2] <= largest < found[-1]
+
+
+def test_doubling_ends_before_what_is_predicted_not_to_fit_if_wanted(fsdp_run, rows):
+    said = fsdp_run("--skip-oversized", text=DOUBLED.replace("REFINE", "false"))
+    found = batches(rows())
+    assert set(found.values()) == {"finished"} and sorted(found) == [2**power for power in range(len(found))]
+    assert f"batch.size_per_rank={2 * max(found)} is not run: it is predicted not to fit" in said

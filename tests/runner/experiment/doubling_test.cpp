@@ -145,6 +145,24 @@ TEST_CASE("a search that begins at the largest value proves it by two runs") {
   });
 }
 
+TEST_CASE("a search that goes on after smaller values goes to the expected one") {
+  Doubling doubling({.from = 1, .to = {}, .refine = true}, in(kIntegers));
+  doubling.fits(3);
+  doubling.expect_to_be_largest(21);
+  CHECK(doubling.next() == 21);
+  doubling.fits(21);
+  CHECK(doubling.next() == 22);
+  doubling.does_not_fit(22);
+  CHECK_FALSE(doubling.next());
+}
+
+TEST_CASE("what is known not to fit outranks what is expected") {
+  Doubling doubling({.from = 1, .to = {}, .refine = true}, in(kIntegers));
+  doubling.does_not_fit(20);
+  doubling.expect_to_be_largest(21);
+  CHECK(doubling.next() == 16);
+}
+
 TEST_CASE("a search that begins at a wrong value finds the largest all the same") {
   const DoublingRange range{.from = 2, .to = {}, .refine = true};
   for (const Values& values : {kIntegers, multiples_of(6), divisors_of(240)}) {
