@@ -126,7 +126,7 @@ void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& 
     launch("addmm", {a, b}, {gradient.tensor},
            [&] { at::addmm_out(gradient.tensor, gradient.tensor, a, b, at::kFloat, beta, scale); });
   } else {
-    const UncountedMemory in_place_of_a_wide_product;
+    const UncountedMemory in_place_of_a_wide_product(device_ == at::kCPU);
     at::Tensor product = at::empty(gradient.tensor.sizes(), a.options());
     at::addmm_out(product, product, a, b, 0, scale);
     gradient.add(product);

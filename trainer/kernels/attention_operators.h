@@ -36,13 +36,17 @@ const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, const Within& within, bool for_backward);
-// What it gives, without values.
+// What it gives, without values (planned_attention.cpp).
 Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q_BHTW, const Documents* documents);
 
 // The gradients of q, k and v.
 Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
                         const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
                         const Within& within);
+// The same without values; what the kernel takes besides, as on a GPU, is released before it
+// returns.
+Tensors empty_gradients(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const Documents* documents);
 
 // Both for documents (document_attention.cpp).
 Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Tensor& q,

@@ -1,0 +1,93 @@
+// What kernels take on meta where a GPU is planned for, with sizes from libtorch's own sources.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "trainer/kernels/aten_kernels.h"
+#include "trainer/memory/counting_allocator.h"
+
+namespace fsdp {
+namespace {
+
+using Bytes = std::vector<int64_t>;
+
+const at::TensorOptions kMetaBf16 = at::TensorOptions(at::kBFloat16).device(at::kMeta);
+
+// What `call` allocates and has released when it returns, in order.
+template <typename Call>
+Bytes temporaries_of(Call&& call) {
+  MetaAllocator& allocator = MetaAllocator::instance();
+  allocator.install();
+  struct Held {
+    uintptr_t id;
+    int64_t bytes;
+    bool is_released = false;
+  };
+  std::vector<Held> all;
+  allocator.set_observer([&](uintptr_t id, const CountedAllocation& allocation, bool is_release) {
+    if (!is_release && allocation.bytes > 0) all.push_back({id, allocation.bytes});
+    for (Held& held : all) held.is_released |= is_release && held.id == id;
+  });
+  const auto result = call();
+  allocator.set_observer({});
+  Bytes temporaries;
+  for (const Held& held : all) {
+    if (held.is_released) temporaries.push_back(held.bytes);
+  }
+  return temporaries;
+}
+
+// While it exists, libtorch is told to add in a fixed order.
+class Deterministic {
+ public:
+  Deterministic() { at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false); }
+  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(false, false); }
+};
+
+Bytes temporaries_of_attention_backward(int64_t sequences, int64_t tokens,
+                                        const AttentionHeads& heads, const Bytes& documents = {},
+                                        at::ScalarType type = at::kBFloat16) {
+  AtenKernels kernels(at::kCUDA);
+  const at::TensorOptions options = kMetaBf16.dtype(type);
+  const at::Tensor angles = at::empty({tokens, heads.width / 2}, kMetaBf16.dtype(at::kFloat));
+  const DocumentsPtr within =
+      documents.empty() ? nullptr : make_documents(documents, tokens, at::kMeta);
+  const RotaryTable table = kernels.rotary_table(angles, within, at::kFloat, type);
+  const at::Tensor qkv =
+      at::empty({sequences * tokens, (heads.query + 2 * heads.key_value) * heads.width}, options);
+  const at::Tensor dout = at::empty({sequences * tokens, heads.query * heads.width}, options);
+  Kernels::Attention forward = kernels.attention(qkv, heads, table, /*for_backward=*/true);
+  return temporaries_of(
+      [&] { return kernels.attention_backward(dout, std::move(forward), heads, table); });
+}
+
+TEST_CASE("flash attention's backward adds dq up in fp32, in blocks of queries") {
+  // cuDNN is chosen for what is not deterministic, and says at run time only what it takes.
+  const AttentionHeads grouped = {.query = 4, .key_value = 2, .width = 40};
+  const Bytes gradients = {2 * 150 * 4 * 40 * 2, 2 * 150 * 2 * 40 * 2, 2 * 150 * 2 * 40 * 2};
+  CHECK(temporaries_of_attention_backward(2, 150, grouped) == gradients);
+
+  const Deterministic deterministic;
+  Bytes expected = gradients;
+  expected.push_back(2 * 4 * 256 * 4);            // 150 queries are two blocks of 128
+  expected.push_back(17 * 2 * 256 * 4 * 64 * 4);  // 132 multiprocessors, 8 heads of sequences
+  expected.insert(expected.end(), 2, 2 * 150 * 4 * 40 * 2);
+  CHECK(temporaries_of_attention_backward(2, 150, grouped) == expected);
+}
+
+TEST_CASE("flash attention's backward sets documents apart by a block") {
+  const AttentionHeads heads = {.query = 4, .key_value = 4, .width = 160};
+  const Bytes documents = {100, 1, 199};
+  Bytes expected(3, 300 * 4 * 160 * 2);
+  expected.push_back(4 * (300 + 3 * 128) * 4);
+  expected.push_back((300 + 3 * 128) * 4 * 192 * 4);
+  CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
+
+  const Deterministic deterministic;
+  expected.back() *= 11;  // 132 multiprocessors, 12 heads of documents
+  CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
+}
+
+}  // namespace
+}  // namespace fsdp
