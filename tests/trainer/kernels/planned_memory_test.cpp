@@ -29,7 +29,7 @@ Bytes temporaries_of(Call&& call) {
     if (!is_release && allocation.bytes > 0) all.push_back({id, allocation.bytes});
     for (Held& held : all) held.is_released |= is_release && held.id == id;
   });
-  const auto result = call();
+  [[maybe_unused]] const auto result = call();
   allocator.set_observer({});
   Bytes temporaries;
   for (const Held& held : all) {
@@ -87,6 +87,52 @@ TEST_CASE("flash attention's backward sets documents apart by a block") {
   const Deterministic deterministic;
   expected.back() *= 11;  // 132 multiprocessors, 12 heads of documents
   CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
+}
+
+TEST_CASE("the gradient of an embedding sums up to 10 rows at a time") {
+  const auto temporaries = [](int64_t tokens) {
+    AtenKernels kernels(at::kCUDA);
+    const at::Tensor ids = at::empty({tokens}, kMetaBf16.dtype(at::kLong));
+    const at::Tensor dy = at::empty({tokens, 8}, kMetaBf16);
+    GradientBuffer dweight{.tensor = at::empty({300, 8}, kMetaBf16)};
+    return temporaries_of([&] {
+      kernels.embedding_backward(dy, ids, dweight);
+      return 0;
+    });
+  };
+  // dy and the sums are in fp32.
+  CHECK(temporaries(3072) == Bytes{3072 * 8 * 4, 300 * 8 * 4, 300 * 8 * 2});
+  CHECK(temporaries(4000) == Bytes{4000 * 8 * 4, 4000 * 8, 4000 * 8, 4000 * 8, 300 * 8 * 4,
+                                   4000 * 8, 300 * 8, 300 * 8, (400 + 300) * 8, (400 + 300) * 8 * 4,
+                                   300 * 8 * 2});
+}
+
+TEST_CASE("the weight's gradient of RMSNorm is added up in parts for many short rows") {
+  const auto temporaries = [](int64_t tokens, int64_t width) {
+    AtenKernels kernels(at::kCUDA);
+    const at::Tensor x = at::empty({tokens, width}, kMetaBf16);
+    const at::Tensor weight = at::empty({width}, kMetaBf16);
+    const auto norm = kernels.rms_norm(x, weight, 1e-5);
+    const at::Tensor dy = at::empty_like(x);
+    GradientBuffer dweight{.tensor = at::empty({width}, kMetaBf16)}, dx;
+    return temporaries_of([&] {
+      kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+      return 0;
+    });
+  };
+  CHECK(temporaries(65536, 64) == Bytes{64 * 2});
+  CHECK(temporaries(70000, 64 * 33) == Bytes{64 * 33 * 2});  // half of 132 blocks of 32 columns
+  CHECK(temporaries(70000, 64) == Bytes{64 * 2, 2188 * 64 * 2, 64 * 2});         // 32 rows a part
+  CHECK(temporaries(70000, 2000) == Bytes{2000 * 2, 520 * 2000 * 2, 2000 * 2});  // 32,768 blocks
+}
+
+TEST_CASE("dropout on a GPU has a mask, and its result twice") {
+  const at::Tensor x = at::empty({30, 20}, kMetaBf16);
+  const auto temporaries = [&](c10::DeviceType device) {
+    return temporaries_of([&] { return AtenKernels(device).dropped(x, {.probability = 0.1}); });
+  };
+  CHECK(temporaries(at::kCUDA) == Bytes{30 * 20, 30 * 20 * 2});
+  CHECK(temporaries(at::kCPU).empty());
 }
 
 }  // namespace
