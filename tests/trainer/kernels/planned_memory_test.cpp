@@ -89,6 +89,57 @@ TEST_CASE("flash attention's backward sets documents apart by a block") {
   CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
 }
 
+TEST_CASE("memory-efficient attention takes expanded heads, sums of queries and dq in fp32 tiles") {
+  const AttentionHeads grouped = {.query = 4, .key_value = 2, .width = 40};
+  const int64_t q = 2 * 150 * 4 * 40 * 4, k = q / 2;
+  CHECK(temporaries_of_attention_backward(2, 150, grouped, {}, at::kFloat) ==
+        Bytes{q, q,                           // keys and values for each query head
+              q, q, q,                        // the gradients
+              q, 2 * 150 * 4 * 4,             // out * dout and its sums
+              2 * 4 * 150 * 4,                // the sums in the order of heads
+              2 * 4 * 3 * (64 * 64 + 4) * 4,  // 150 queries in tiles of 64
+              k, k});                         // dk, dv
+
+  // Tiles of 128 rows and 64 columns, as many for each document as for the longest.
+  const AttentionHeads wide = {.query = 4, .key_value = 4, .width = 160};
+  const int64_t x = 300 * 4 * 160 * 4;
+  CHECK(temporaries_of_attention_backward(1, 300, wide, {100, 1, 199}, at::kFloat) ==
+        Bytes{x, x, x, x, 300 * 4 * 4, 4 * 300 * 4, 3 * 4 * 2 * 3 * (128 * 64 + 4) * 4});
+}
+
+Kernels::BiasedAttention biased_call(bool has_bias) {
+  const auto of = [](at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) {
+    return at::empty(shape, kMetaBf16.dtype(type));
+  };
+  return {.q_BTHW = of({2, 50, 4, 64}),
+          .k_BSHW = of({2, 70, 4, 64}),
+          .v_BSHW = of({2, 70, 4, 64}),
+          .bias_HTS = has_bias ? of({4, 50, 70}) : at::Tensor(),
+          .key_counts_B = of({2}, at::kLong)};
+}
+
+TEST_CASE("attention with a bias on a GPU takes it once for each row, aligned") {
+  const bool has_bias = GENERATE(true, false);
+  const Kernels::BiasedAttention call = biased_call(has_bias);
+  AtenKernels kernels(at::kCUDA);
+  const int64_t added = 2 * (has_bias ? 4 * 50 : 1) * 80 * 2;
+  Kernels::Attention forward;
+  const Bytes in_forward = temporaries_of([&] {
+    forward = kernels.biased_attention(call, /*for_backward=*/true);
+    return 0;
+  });
+  CHECK(in_forward == Bytes{added, 70 * 8, 2 * 70});  // and keys' numbers, and which are unseen
+  CHECK(forward.saved[1].sizes() == at::IntArrayRef({2, 4, 64}));
+
+  const at::Tensor dout = at::empty({2 * 50, 4 * 64}, kMetaBf16);
+  Bytes expected = {added, 70 * 8, 2 * 70};
+  if (has_bias) expected.push_back(2 * 4 * 50 * 80 * 2);
+  expected.push_back(2 * 4 * 50 * 4);
+  expected.push_back(2 * 4 * 1 * (64 * 64 + 4) * 4);
+  CHECK(temporaries_of([&] { return kernels.biased_attention_backward(dout, forward, call); }) ==
+        expected);
+}
+
 TEST_CASE("the gradient of an embedding sums up to 10 rows at a time") {
   const auto temporaries = [](int64_t tokens) {
     AtenKernels kernels(at::kCUDA);
