@@ -68,7 +68,7 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
   const AttentionKernel kernel = choose_attention(device_, q, within.documents);
   Tensors saved = launch_operator(
       name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
-      [&] { return empty_outputs(kernel, q, within.documents); });
+      [&] { return empty_outputs(kernel, q, k, v, within.documents); });
   const at::Tensor out = saved[kOut].transpose(1, 2).reshape({-1, heads.query * heads.width});
   if (!for_backward) return {out, {}};
   saved[kOut] = qkv_NE;  // which backward reads in the place of what it has as `out`
@@ -90,9 +90,7 @@ at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention for
   const Tensors gradients = launch_operator(
       name_of(kernel), {dout, q, k, v, forward.out},
       [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, within); },
-      [&] {
-        return Tensors{empty_BHTW(q), empty_BHTW(k), empty_BHTW(v)};
-      });
+      [&] { return empty_gradients(kernel, q, k, v, within.documents); });
   at::Tensor dqkv_NE = at::empty_like(qkv_NE);
   const Heads d(dqkv_NE, table.sequence_length, heads);
   rotate_back(d.query, gradients[0].transpose(1, 2), table);

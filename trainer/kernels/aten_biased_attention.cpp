@@ -5,6 +5,7 @@
 
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
+#include "trainer/kernels/on_meta.h"
 #include "trainer/kernels/wide_type.h"
 
 // Shape suffixes: B rows, T queries and S keys of one, H heads, W head width.
@@ -99,19 +100,23 @@ Kernels::BiasedAttentionGradients attend_by_rows_backward(AtenKernels& kernels,
 
 // --- on a GPU: libtorch's memory-efficient kernel, which knows biases ---
 
+// [rows, heads, queries, S]. The kernel wants rows that begin at multiples of 16 elements.
+at::Tensor empty_added(const Call& call, int64_t rows, int64_t heads, int64_t queries) {
+  constexpr int64_t kAlignment = 16;
+  const int64_t keys = call.k_BSHW.size(1);
+  const int64_t aligned = (keys + kAlignment - 1) / kAlignment * kAlignment;
+  return at::empty({rows, heads, queries, aligned}, call.q_BTHW.options()).narrow(3, 0, keys);
+}
+
 // Bias and unseen keys as one tensor [B, H, T, S] that may repeat itself; nothing when there is
-// neither. The kernel wants rows that begin at multiples of 16 elements.
+// neither.
 std::optional<at::Tensor> added_to_scores(const Call& call) {
   if (!call.bias_HTS.defined() && !call.key_counts_B.defined()) return std::nullopt;
-  constexpr int64_t kAlignment = 16;
   const int64_t queries = call.q_BTHW.size(1);
   const int64_t keys = call.k_BSHW.size(1);
   const int64_t rows = call.key_counts_B.defined() ? call.q_BTHW.size(0) : 1;
   const int64_t heads = call.bias_HTS.defined() ? call.q_BTHW.size(2) : 1;
-  const int64_t aligned = (keys + kAlignment - 1) / kAlignment * kAlignment;
-  const at::Tensor added = at::empty({rows, heads, call.bias_HTS.defined() ? queries : 1, aligned},
-                                     call.q_BTHW.options())
-                               .narrow(3, 0, keys);
+  const at::Tensor added = empty_added(call, rows, heads, call.bias_HTS.defined() ? queries : 1);
   if (call.bias_HTS.defined()) {
     added.copy_(call.bias_HTS.unsqueeze(0).expand_as(added));
   } else {
@@ -119,7 +124,7 @@ std::optional<at::Tensor> added_to_scores(const Call& call) {
   }
   if (call.key_counts_B.defined()) {
     const at::Tensor is_unseen_BS =
-        at::arange(keys, call.key_counts_B.options()).ge(call.key_counts_B.unsqueeze(1));
+        counted(0, keys, call.key_counts_B.options()).ge(call.key_counts_B.unsqueeze(1));
     added.masked_fill_(is_unseen_BS.unsqueeze(1).unsqueeze(1), kUnseen);
   }
   return added.expand({call.q_BTHW.size(0), call.q_BTHW.size(2), queries, keys});
@@ -156,6 +161,37 @@ Kernels::BiasedAttentionGradients attend_efficiently_backward(const at::Tensor& 
           has_bias ? dadded.sum(0, /*keepdim=*/false, wide_type(dadded)) : at::Tensor()};
 }
 
+// --- on meta: what either allocates ---
+
+Tensors empty_outputs(const Call& call, bool is_on_cpu) {
+  const at::Tensor& q = call.q_BTHW;
+  if (is_on_cpu) return {at::empty(q.sizes(), q.options())};
+  const std::optional<at::Tensor> added = added_to_scores(call);
+  Tensors outputs = {at::empty(q.sizes(), q.options()),
+                     at::empty({q.size(0), q.size(2), queries_of_log_sum_exp(q.size(1))},
+                               q.options().dtype(wide_type(q)))};
+  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, q.options().dtype(at::kLong)));
+  return outputs;
+}
+
+Tensors empty_gradients(const Call& call, bool is_on_cpu) {
+  const at::Tensor& q = call.q_BTHW;
+  const at::Tensor& bias = call.bias_HTS;
+  const std::optional<at::Tensor> added = is_on_cpu ? std::nullopt : added_to_scores(call);
+  Tensors outputs;
+  for (const at::Tensor& x : {q, call.k_BSHW, call.v_BSHW}) {
+    outputs.push_back(at::empty(x.sizes(), x.options()));
+  }
+  at::Tensor dadded;
+  if (!is_on_cpu) {
+    if (bias.defined()) dadded = empty_added(call, q.size(0), q.size(2), q.size(1));
+    efficient_backward_workspace(q.transpose(1, 2), /*documents=*/nullptr);
+  }
+  outputs.push_back(bias.defined() ? at::empty(bias.sizes(), bias.options().dtype(wide_type(bias)))
+                                   : at::Tensor());
+  return outputs;
+}
+
 Tensors reads_of(const Call& call) {
   Tensors reads = {call.q_BTHW, call.k_BSHW, call.v_BSHW};
   if (call.bias_HTS.defined()) reads.push_back(call.bias_HTS);
@@ -174,14 +210,7 @@ Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bo
         return is_on_cpu ? Tensors{attend_by_rows(*this, call)}
                          : attend_efficiently(call, for_backward);
       },
-      [&] {
-        Tensors outputs = {at::empty(q.sizes(), q.options())};
-        if (is_on_cpu) return outputs;
-        outputs.push_back(
-            at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(wide_type(q))));
-        for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, q.options().dtype(at::kLong)));
-        return outputs;
-      });
+      [&] { return empty_outputs(call, is_on_cpu); });
   const at::Tensor out = saved[kOut].reshape({q.size(0) * q.size(1), q.size(2) * q.size(3)});
   saved[kOut].reset();
   return {out, for_backward ? std::move(saved) : Tensors{}};
@@ -201,17 +230,7 @@ Kernels::BiasedAttentionGradients AtenKernels::biased_attention_backward(
         return Tensors{gradients.dq_BTHW, gradients.dk_BSHW, gradients.dv_BSHW,
                        gradients.dbias_HTS};
       },
-      [&] {
-        Tensors outputs;
-        for (const at::Tensor& x : {call.q_BTHW, call.k_BSHW, call.v_BSHW}) {
-          outputs.push_back(at::empty(x.sizes(), x.options()));
-        }
-        const at::Tensor& bias = call.bias_HTS;
-        outputs.push_back(bias.defined()
-                              ? at::empty(bias.sizes(), bias.options().dtype(wide_type(bias)))
-                              : at::Tensor());
-        return outputs;
-      });
+      [&] { return empty_gradients(call, device_ == at::kCPU); });
   return {tensors[0], tensors[1], tensors[2], tensors[3]};
 }
 

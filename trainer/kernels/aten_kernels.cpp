@@ -1,7 +1,8 @@
 #include "trainer/kernels/aten_kernels.h"
 
+#include <algorithm>
+
 #include "trainer/kernels/launch.h"
-#include "trainer/kernels/on_meta.h"
 #include "trainer/kernels/wide_type.h"
 
 // In libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
@@ -66,6 +67,16 @@ Kernels::RmsNorm fused_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight
   return {outputs[0], outputs[1]};
 }
 
+// In how many parts libtorch 2.11 adds up the weight's gradient on a GPU, each in memory of its own
+// (layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel): of many short rows; else 0.
+int64_t parts_of_rms_norm_backward(const at::Tensor& x_ND) {
+  constexpr int64_t kRowsMin = 64 << 10, kBlocksMax = 32 << 10, kBlock = 32;
+  const int64_t rows = x_ND.size(0);
+  const int64_t width = x_ND.size(1);
+  if (rows <= kRowsMin || width / kBlock >= kPlannedMultiprocessors / 2) return 0;
+  return std::min(kBlocksMax / ((width + kBlock - 1) / kBlock), (rows + kBlock - 1) / kBlock);
+}
+
 // The gradients of x and of the weight.
 Tensors fused_rms_norm_backward(const at::Tensor& dy_ND, const at::Tensor& x_ND,
                                 const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D) {
@@ -77,7 +88,12 @@ Tensors fused_rms_norm_backward(const at::Tensor& dy_ND, const at::Tensor& x_ND,
         return Tensors{dx_ND, dweight_D};
       },
       [&] {
-        return Tensors{at::empty_like(x_ND), at::empty_like(weight_D)};
+        Tensors gradients = {at::empty_like(x_ND), at::empty_like(weight_D)};
+        if (const int64_t parts = parts_of_rms_norm_backward(x_ND); parts > 0) {
+          const at::Tensor of_parts = at::empty({parts, x_ND.size(1)}, weight_D.options());
+          gradients[1] = at::empty_like(weight_D);
+        }
+        return gradients;
       });
 }
 
@@ -126,7 +142,7 @@ void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& 
     launch("addmm", {a, b}, {gradient.tensor},
            [&] { at::addmm_out(gradient.tensor, gradient.tensor, a, b, at::kFloat, beta, scale); });
   } else {
-    const UncountedMemory in_place_of_a_wide_product;
+    const UncountedMemory in_place_of_a_wide_product(device_ == at::kCPU);
     at::Tensor product = at::empty(gradient.tensor.sizes(), a.options());
     at::addmm_out(product, product, a, b, 0, scale);
     gradient.add(product);
@@ -223,69 +239,6 @@ at::Tensor AtenKernels::gated_gelu_backward(const at::Tensor& dh_NF,
   d_gate_up_N2F.narrow(1, 0, width).copy_(at::gelu_backward(dh_NF * up_NF, gate_NF, "tanh"));
   d_gate_up_N2F.narrow(1, width, width).copy_(at::gelu(gate_NF, "tanh").mul_(dh_NF));
   return d_gate_up_N2F;
-}
-
-at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor& token_ids_N) {
-  return at::index(weight_VD, {token_ids_N});
-}
-
-namespace {
-
-// Row r is the sum, in fp32 for narrower types, of the rows of dy whose `row_ids_N` is r.
-at::Tensor summed_rows(const at::Tensor& narrow_dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
-  const at::Tensor dy_ND = narrow_dy_ND.to(wide_type(narrow_dy_ND));
-  return launch_operator(
-      "embedding_dense_backward", {dy_ND, row_ids_N},
-      [&] {
-        return Tensors{at::embedding_dense_backward(dy_ND, row_ids_N, rows, /*padding_idx=*/-1,
-                                                    /*scale_grad_by_freq=*/false)};
-      },
-      [&] {
-        return Tensors{at::empty({rows, dy_ND.size(1)}, dy_ND.options())};
-      })[0];
-}
-
-// weight[ids[i]] += rows[i]
-void add_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N, const at::Tensor& rows_ND) {
-  const at::Tensor terms_ND = rows_ND.to(weight_VD.scalar_type());
-  launch("index_add_", {terms_ND, ids_N}, {weight_VD},
-         [&] { at::Tensor(weight_VD).index_add_(0, ids_N, terms_ND); });
-}
-
-// As add_rows, but rows of equal ids are summed first, in fp32: to add them into place on a GPU
-// would be atomic, in no fixed order, and rounded to the weight's type each time.
-void add_summed_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N,
-                     const at::Tensor& rows_ND) {
-  const int64_t count = ids_N.size(0);
-  const int64_t vocabulary = weight_VD.size(0);
-  if (count >= vocabulary) {
-    const at::Tensor sums_VD = summed_rows(rows_ND, ids_N, vocabulary);
-    at::Tensor(weight_VD).add_(sums_VD.to(weight_VD.scalar_type()));
-    return;
-  }
-  const auto [sorted_N, order_N] = ids_N.sort();
-  at::Tensor group_N = at::zeros_like(sorted_N);  // of equal ids, from 0
-  group_N.narrow(0, 1, count - 1)
-      .copy_(sorted_N.narrow(0, 1, count - 1).ne(sorted_N.narrow(0, 0, count - 1)));
-  group_N.cumsum_(0);
-  const at::Tensor group_of_row_N = at::empty_like(group_N).scatter_(0, order_N, group_N);
-  // Groups that are not there add 0, each to another row.
-  const at::Tensor id_of_group_N =
-      counted(0, count, ids_N.options()).scatter_(0, group_N, sorted_N);
-  add_rows(weight_VD, id_of_group_N, summed_rows(rows_ND, group_of_row_N, count));
-}
-
-}  // namespace
-
-void AtenKernels::embedding_backward(const at::Tensor& dy_ND, const at::Tensor& token_ids_N,
-                                     GradientBuffer& dweight_VD) {
-  if (!dweight_VD.is_written) dweight_VD.tensor.zero_();
-  dweight_VD.is_written = true;
-  if (device_ == at::kCUDA) {
-    add_summed_rows(dweight_VD.tensor, token_ids_N, dy_ND);
-  } else {
-    add_rows(dweight_VD.tensor, token_ids_N, dy_ND);
-  }
 }
 
 int64_t AtenKernels::chunk_tokens_max(int64_t logits_bytes_per_token) const {

@@ -52,20 +52,6 @@ at::Tensor empty_BHTW(const at::Tensor& like_BHTW) {
       .transpose(1, 2);
 }
 
-Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const Documents* documents) {
-  const at::ScalarType wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  std::vector<int64_t> queries = {q.size(0), q.size(1), q.size(2)};
-  if (documents != nullptr && kernel == AttentionKernel::kEfficient) {
-    constexpr int64_t kAlignment = 32;
-    queries[0] = documents->count();
-    queries[2] = (documents->longest + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  Tensors saved = {empty_BHTW(q), at::empty(queries, q.options().dtype(wide))};
-  if (kernel == AttentionKernel::kCpuFlash) return saved;
-  for (int i = 0; i < 2; ++i) saved.push_back(at::empty({}, q.options().dtype(at::kLong)));
-  return saved;
-}
-
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, const Within& within, bool for_backward) {
   if (within.documents != nullptr) return attend_within(within, kernel, q, k, v, for_backward);

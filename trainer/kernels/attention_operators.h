@@ -36,14 +36,21 @@ const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, const Within& within, bool for_backward);
-// What it gives, without values.
-Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q_BHTW, const Documents* documents);
+// What it gives, without values; what else it takes, as on a GPU, is released before it returns.
+// This and what follows is in planned_attention.cpp.
+Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                      const at::Tensor& v, const Documents* documents);
+Tensors empty_gradients(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const Documents* documents);
+// Of the memory-efficient kernel: for how many queries its log-sum-exp has room, and what its
+// backward takes beside the gradients.
+int64_t queries_of_log_sum_exp(int64_t queries);
+Tensors efficient_backward_workspace(const at::Tensor& q_BHTW, const Documents* documents);
 
 // The gradients of q, k and v.
 Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
                         const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
                         const Within& within);
-
 // Both for documents (document_attention.cpp).
 Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Tensor& q,
                       const at::Tensor& k, const at::Tensor& v, bool for_backward);

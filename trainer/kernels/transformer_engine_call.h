@@ -109,7 +109,4 @@ void run_with_workspace(const char* name, const Tensors& reads, const Tensors& w
                            [&](cudaStream_t stream) { call(Handle(workspace), stream); });
 }
 
-// What is planned for on meta: Hopper's streaming multiprocessors.
-inline constexpr int kPlannedMultiprocessors = 132;
-
 }  // namespace fsdp::te

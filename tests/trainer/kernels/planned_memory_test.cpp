@@ -1,0 +1,190 @@
+// What kernels take on meta where a GPU is planned for, with sizes from libtorch's own sources.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "trainer/kernels/aten_kernels.h"
+#include "trainer/memory/counting_allocator.h"
+
+namespace fsdp {
+namespace {
+
+using Bytes = std::vector<int64_t>;
+
+const at::TensorOptions kMetaBf16 = at::TensorOptions(at::kBFloat16).device(at::kMeta);
+
+// What `call` allocates and has released when it returns, in order.
+template <typename Call>
+Bytes temporaries_of(Call&& call) {
+  MetaAllocator& allocator = MetaAllocator::instance();
+  allocator.install();
+  struct Held {
+    uintptr_t id;
+    int64_t bytes;
+    bool is_released = false;
+  };
+  std::vector<Held> all;
+  allocator.set_observer([&](uintptr_t id, const CountedAllocation& allocation, bool is_release) {
+    if (!is_release && allocation.bytes > 0) all.push_back({id, allocation.bytes});
+    for (Held& held : all) held.is_released |= is_release && held.id == id;
+  });
+  [[maybe_unused]] const auto result = call();
+  allocator.set_observer({});
+  Bytes temporaries;
+  for (const Held& held : all) {
+    if (held.is_released) temporaries.push_back(held.bytes);
+  }
+  return temporaries;
+}
+
+// While it exists, libtorch is told to add in a fixed order.
+class Deterministic {
+ public:
+  Deterministic() { at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false); }
+  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(false, false); }
+};
+
+Bytes temporaries_of_attention_backward(int64_t sequences, int64_t tokens,
+                                        const AttentionHeads& heads, const Bytes& documents = {},
+                                        at::ScalarType type = at::kBFloat16) {
+  AtenKernels kernels(at::kCUDA);
+  const at::TensorOptions options = kMetaBf16.dtype(type);
+  const at::Tensor angles = at::empty({tokens, heads.width / 2}, kMetaBf16.dtype(at::kFloat));
+  const DocumentsPtr within =
+      documents.empty() ? nullptr : make_documents(documents, tokens, at::kMeta);
+  const RotaryTable table = kernels.rotary_table(angles, within, at::kFloat, type);
+  const at::Tensor qkv =
+      at::empty({sequences * tokens, (heads.query + 2 * heads.key_value) * heads.width}, options);
+  const at::Tensor dout = at::empty({sequences * tokens, heads.query * heads.width}, options);
+  Kernels::Attention forward = kernels.attention(qkv, heads, table, /*for_backward=*/true);
+  return temporaries_of(
+      [&] { return kernels.attention_backward(dout, std::move(forward), heads, table); });
+}
+
+TEST_CASE("flash attention's backward adds dq up in fp32, in blocks of queries") {
+  // cuDNN is chosen for what is not deterministic, and says at run time only what it takes.
+  const AttentionHeads grouped = {.query = 4, .key_value = 2, .width = 40};
+  const Bytes gradients = {2 * 150 * 4 * 40 * 2, 2 * 150 * 2 * 40 * 2, 2 * 150 * 2 * 40 * 2};
+  CHECK(temporaries_of_attention_backward(2, 150, grouped) == gradients);
+
+  const Deterministic deterministic;
+  Bytes expected = gradients;
+  expected.push_back(2 * 4 * 256 * 4);            // 150 queries are two blocks of 128
+  expected.push_back(17 * 2 * 256 * 4 * 64 * 4);  // 132 multiprocessors, 8 heads of sequences
+  expected.insert(expected.end(), 2, 2 * 150 * 4 * 40 * 2);
+  CHECK(temporaries_of_attention_backward(2, 150, grouped) == expected);
+}
+
+TEST_CASE("flash attention's backward sets documents apart by a block") {
+  const AttentionHeads heads = {.query = 4, .key_value = 4, .width = 160};
+  const Bytes documents = {100, 1, 199};
+  Bytes expected(3, 300 * 4 * 160 * 2);
+  expected.push_back(4 * (300 + 3 * 128) * 4);
+  expected.push_back((300 + 3 * 128) * 4 * 192 * 4);
+  CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
+
+  const Deterministic deterministic;
+  expected.back() *= 11;  // 132 multiprocessors, 12 heads of documents
+  CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
+}
+
+TEST_CASE("memory-efficient attention takes expanded heads, sums of queries and dq in fp32 tiles") {
+  const AttentionHeads grouped = {.query = 4, .key_value = 2, .width = 40};
+  const int64_t q = 2 * 150 * 4 * 40 * 4, k = q / 2;
+  CHECK(temporaries_of_attention_backward(2, 150, grouped, {}, at::kFloat) ==
+        Bytes{q, q,                           // keys and values for each query head
+              q, q, q,                        // the gradients
+              q, 2 * 150 * 4 * 4,             // out * dout and its sums
+              2 * 4 * 150 * 4,                // the sums in the order of heads
+              2 * 4 * 3 * (64 * 64 + 4) * 4,  // 150 queries in tiles of 64
+              k, k});                         // dk, dv
+
+  // Tiles of 128 rows and 64 columns, as many for each document as for the longest.
+  const AttentionHeads wide = {.query = 4, .key_value = 4, .width = 160};
+  const int64_t x = 300 * 4 * 160 * 4;
+  CHECK(temporaries_of_attention_backward(1, 300, wide, {100, 1, 199}, at::kFloat) ==
+        Bytes{x, x, x, x, 300 * 4 * 4, 4 * 300 * 4, 3 * 4 * 2 * 3 * (128 * 64 + 4) * 4});
+}
+
+Kernels::BiasedAttention biased_call(bool has_bias) {
+  const auto of = [](at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) {
+    return at::empty(shape, kMetaBf16.dtype(type));
+  };
+  return {.q_BTHW = of({2, 50, 4, 64}),
+          .k_BSHW = of({2, 70, 4, 64}),
+          .v_BSHW = of({2, 70, 4, 64}),
+          .bias_HTS = has_bias ? of({4, 50, 70}) : at::Tensor(),
+          .key_counts_B = of({2}, at::kLong)};
+}
+
+TEST_CASE("attention with a bias on a GPU takes it once for each row, aligned") {
+  const bool has_bias = GENERATE(true, false);
+  const Kernels::BiasedAttention call = biased_call(has_bias);
+  AtenKernels kernels(at::kCUDA);
+  const int64_t added = 2 * (has_bias ? 4 * 50 : 1) * 80 * 2;
+  Kernels::Attention forward;
+  const Bytes in_forward = temporaries_of([&] {
+    forward = kernels.biased_attention(call, /*for_backward=*/true);
+    return 0;
+  });
+  CHECK(in_forward == Bytes{added, 70 * 8, 2 * 70});  // and keys' numbers, and which are unseen
+  CHECK(forward.saved[1].sizes() == at::IntArrayRef({2, 4, 64}));
+
+  const at::Tensor dout = at::empty({2 * 50, 4 * 64}, kMetaBf16);
+  Bytes expected = {added, 70 * 8, 2 * 70};
+  if (has_bias) expected.push_back(2 * 4 * 50 * 80 * 2);
+  expected.push_back(2 * 4 * 50 * 4);
+  expected.push_back(2 * 4 * 1 * (64 * 64 + 4) * 4);
+  CHECK(temporaries_of([&] { return kernels.biased_attention_backward(dout, forward, call); }) ==
+        expected);
+}
+
+TEST_CASE("the gradient of an embedding sums up to 10 rows at a time") {
+  const auto temporaries = [](int64_t tokens) {
+    AtenKernels kernels(at::kCUDA);
+    const at::Tensor ids = at::empty({tokens}, kMetaBf16.dtype(at::kLong));
+    const at::Tensor dy = at::empty({tokens, 8}, kMetaBf16);
+    GradientBuffer dweight{.tensor = at::empty({300, 8}, kMetaBf16)};
+    return temporaries_of([&] {
+      kernels.embedding_backward(dy, ids, dweight);
+      return 0;
+    });
+  };
+  // dy and the sums are in fp32.
+  CHECK(temporaries(3072) == Bytes{3072 * 8 * 4, 300 * 8 * 4, 300 * 8 * 2});
+  CHECK(temporaries(4000) == Bytes{4000 * 8 * 4, 4000 * 8, 4000 * 8, 4000 * 8, 300 * 8 * 4,
+                                   4000 * 8, 300 * 8, 300 * 8, (400 + 300) * 8, (400 + 300) * 8 * 4,
+                                   300 * 8 * 2});
+}
+
+TEST_CASE("the weight's gradient of RMSNorm is added up in parts for many short rows") {
+  const auto temporaries = [](int64_t tokens, int64_t width) {
+    AtenKernels kernels(at::kCUDA);
+    const at::Tensor x = at::empty({tokens, width}, kMetaBf16);
+    const at::Tensor weight = at::empty({width}, kMetaBf16);
+    const auto norm = kernels.rms_norm(x, weight, 1e-5);
+    const at::Tensor dy = at::empty_like(x);
+    GradientBuffer dweight{.tensor = at::empty({width}, kMetaBf16)}, dx;
+    return temporaries_of([&] {
+      kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+      return 0;
+    });
+  };
+  CHECK(temporaries(65536, 64) == Bytes{64 * 2});
+  CHECK(temporaries(70000, 64 * 33) == Bytes{64 * 33 * 2});  // half of 132 blocks of 32 columns
+  CHECK(temporaries(70000, 64) == Bytes{64 * 2, 2188 * 64 * 2, 64 * 2});         // 32 rows a part
+  CHECK(temporaries(70000, 2000) == Bytes{2000 * 2, 520 * 2000 * 2, 2000 * 2});  // 32,768 blocks
+}
+
+TEST_CASE("dropout on a GPU has a mask, and its result twice") {
+  const at::Tensor x = at::empty({30, 20}, kMetaBf16);
+  const auto temporaries = [&](c10::DeviceType device) {
+    return temporaries_of([&] { return AtenKernels(device).dropped(x, {.probability = 0.1}); });
+  };
+  CHECK(temporaries(at::kCUDA) == Bytes{30 * 20, 30 * 20 * 2});
+  CHECK(temporaries(at::kCPU).empty());
+}
+
+}  // namespace
+}  // namespace fsdp

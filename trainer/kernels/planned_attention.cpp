@@ -1,0 +1,97 @@
+#include <ATen/ATen.h>
+
+#include "trainer/kernels/attention_operators.h"
+
+// What libtorch 2.11's kernels for attention allocate. What cuDNN takes in backward is known only
+// when it has made a plan for the GPU: none is counted.
+namespace fsdp {
+namespace {
+
+int64_t rounded_up(int64_t number, int64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+// Of flash attention's backward (flash_api.cpp, mha_bwd and mha_varlen_bwd): a sum for each query,
+// dq in fp32, and for grouped queries dk and dv of every query head. Sequences begin at blocks of
+// queries, documents are that far apart. In a fixed order dq is added up by as many at a time as
+// keep all multiprocessors busy, each in a place of its own.
+Tensors flash_backward_workspace(const at::Tensor& q, const at::Tensor& k,
+                                 const Documents* documents) {
+  constexpr int64_t kBlock = 128;
+  const int64_t heads = q.size(1);
+  const int64_t width = rounded_up(q.size(3), q.size(3) <= 128 ? 32 : 64);
+  const int64_t sequences = documents != nullptr ? documents->count() : q.size(0);
+  const int64_t queries = documents != nullptr ? q.size(2) + kBlock * sequences
+                                               : sequences * rounded_up(q.size(2), kBlock);
+  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
+  const int64_t parts =
+      is_deterministic ? (kPlannedMultiprocessors + sequences * heads - 1) / (sequences * heads)
+                       : 1;
+  const at::TensorOptions wide = q.options().dtype(at::kFloat);
+  Tensors workspace = {at::empty({heads, queries}, wide),
+                       at::empty({parts, queries, heads, width}, wide)};
+  if (k.size(1) != heads) {
+    for (int i = 0; i < 2; ++i) workspace.push_back(empty_BHTW(q));
+  }
+  return workspace;
+}
+
+}  // namespace
+
+int64_t queries_of_log_sum_exp(int64_t queries) {
+  constexpr int64_t kAlignment = 32;
+  return rounded_up(queries, kAlignment);
+}
+
+// attention_backward.cu and kernel_backward.h, for compute capability 8 and above. Left out: dk and
+// dv in fp32 of 16-bit heads wider than 128.
+Tensors efficient_backward_workspace(const at::Tensor& q, const Documents* documents) {
+  const at::TensorOptions wide = q.options().dtype(at::kFloat);
+  const int64_t heads = q.size(1);
+  const int64_t width = q.size(3);
+  const bool is_narrow = at::isReducedFloatingType(q.scalar_type());
+  if (!is_narrow) {  // out * dout, and its sums in another order
+    const Tensors product = {empty_BHTW(q), at::empty({q.size(0), q.size(2), heads}, wide)};
+  }
+  const int64_t tile_rows = width <= 64 ? 64 : 128;
+  const int64_t tile_columns = is_narrow && width > 64 && width <= 128 ? 128 : 64;
+  constexpr int64_t kTileHeader = 4;  // a lock and a counter
+  const int64_t sequences = documents != nullptr ? documents->count() : q.size(0);
+  const int64_t queries = documents != nullptr ? documents->longest : q.size(2);
+  const int64_t tiles =
+      rounded_up(queries, tile_rows) / tile_rows * (rounded_up(width, tile_columns) / tile_columns);
+  return {at::empty({q.size(0), heads, q.size(2)}, wide),
+          at::empty({sequences * heads * tiles, tile_rows * tile_columns + kTileHeader}, wide)};
+}
+
+Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                      const at::Tensor& v, const Documents* documents) {
+  const at::ScalarType wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  std::vector<int64_t> queries = {q.size(0), q.size(1), q.size(2)};
+  Tensors expanded;
+  if (kernel == AttentionKernel::kEfficient) {
+    expanded = {expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1))};
+    queries[0] = documents != nullptr ? documents->count() : q.size(0);
+    queries[2] = queries_of_log_sum_exp(documents != nullptr ? documents->longest : q.size(2));
+  }
+  Tensors saved = {empty_BHTW(q), at::empty(queries, q.options().dtype(wide))};
+  if (kernel == AttentionKernel::kCpuFlash) return saved;
+  for (int i = 0; i < 2; ++i) saved.push_back(at::empty({}, q.options().dtype(at::kLong)));
+  return saved;
+}
+
+Tensors empty_gradients(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const Documents* documents) {
+  if (kernel == AttentionKernel::kEfficient) {
+    Tensors expanded = {expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1))};
+    const Tensors d = {empty_BHTW(q), empty_BHTW(expanded[0]), empty_BHTW(expanded[1])};
+    efficient_backward_workspace(q, documents);
+    expanded.clear();
+    return {d[0], summed_heads(d[1], k.size(1)), summed_heads(d[2], v.size(1))};
+  }
+  Tensors gradients = {empty_BHTW(q), empty_BHTW(k), empty_BHTW(v)};
+  if (kernel == AttentionKernel::kCudaFlash) flash_backward_workspace(q, k, documents);
+  return gradients;
+}
+
+}  // namespace fsdp
