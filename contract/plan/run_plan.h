@@ -39,12 +39,15 @@ struct PlanRequest {
   std::string specification;  // a run's, resolved, as to_yaml writes it
   PlannedDevice device;
   std::filesystem::path results;  // where its data may be prepared; may be missing
+  bool timeline = false;          // whether the plan is to have one
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("specification", self.specification, "The run's, resolved, as YAML.", any_value());
     visit("device", self.device, "What it is planned for.", any_value());
     visit("results", self.results, "Folder of results, where its data may be prepared.",
+          any_value());
+    visit("timeline", self.timeline, "Whether the plan is to have a timeline of memory.",
           any_value());
   }
 };
@@ -70,6 +73,23 @@ struct PhasePlan {
   }
 };
 
+// What tensors ask for at one moment.
+struct MemoryMoment {
+  int64_t allocation = 0;
+  MemoryPhase phase = MemoryPhase::kStart;
+  std::optional<int64_t> unit;
+  MemoryByUse by_use;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("allocation", self.allocation, "How many allocations and releases came before.",
+          any_value());
+    visit("phase", self.phase, "What the rank does.", any_value());
+    visit("unit", self.unit, "At which unit of the model; null: none.", any_value());
+    MemoryByUse::visit_fields(self.by_use, visit);
+  }
+};
+
 // What one rank of a run will take, the rank with most.
 struct RunPlan {
   int64_t parameter_count = 0;
@@ -88,6 +108,7 @@ struct RunPlan {
   Fit fit = Fit::kUnknown;
   MemoryPeak peak;
   std::vector<PhasePlan> phases;
+  std::vector<MemoryMoment> timeline;
   TextList assumptions;
   double plan_time_ms = 0;
 
@@ -125,6 +146,11 @@ struct RunPlan {
     visit("fit", self.fit, "fits, tight, does_not_fit or unknown.", any_value());
     visit("peak", self.peak, "When and with what memory is fullest.", any_value());
     visit("phases", self.phases, "The peak of each phase.", any_value());
+    visit(
+        "timeline", self.timeline,
+        "Moments of the start, the steps, an evaluation and a checkpoint, in their order: of each "
+        "equal part the one with most and the one with least. Empty unless asked for.",
+        any_value());
     visit("assumptions", self.assumptions, "What was not known and is taken to be so.",
           any_value());
     visit("plan_time_ms", self.plan_time_ms, "Time that the planning took.", any_value());

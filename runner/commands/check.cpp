@@ -15,6 +15,7 @@
 #include "runner/host/device_fit.h"
 #include "runner/host/host.h"
 #include "runner/plan/experiment_plans.h"
+#include "runner/plan/plan_cells.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/terminal_text.h"
 #include "runner/sweep/planned_runs.h"

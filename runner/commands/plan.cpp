@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 #include <iostream>
@@ -13,9 +12,10 @@
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/plan/changes.h"
+#include "runner/host/whole_file.h"
 #include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_report.h"
+#include "runner/plan/suggestions.h"
 #include "runner/report/terminal_text.h"
 
 namespace fsdp {
@@ -28,6 +28,7 @@ struct PlanArguments {
   std::string largest;
   bool suggest = false;
   PlanFormat format = PlanFormat::kTable;
+  std::filesystem::path output;
   std::filesystem::path results = "results";
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
@@ -71,31 +72,6 @@ std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
   return rows;
 }
 
-// The run as it is, then with each change that the run may have and that saves memory.
-std::vector<PlannedRow> rows_of_changes(ExperimentPlans& plans, const Run& run,
-                                        std::vector<std::string>& remarks) {
-  std::vector<PlannedRow> rows{plans.plan(run)};
-  if (!rows.front().plan) return rows;
-  const int64_t bytes = rows.front().plan->memory_device_bytes_max;
-  bool is_first_that_fits = rows.front().plan->fit == Fit::kDoesNotFit;
-  for (const Change& change : changes_that_save_memory()) {
-    std::vector<std::string> set;
-    for (const auto& part : std::views::split(change.set, ' ')) {
-      set.emplace_back(part.begin(), part.end());
-    }
-    PlannedRow row = plans.plan_with(run, set, fmt::format(" + {}", change.name));
-    if (!row.plan || row.plan->memory_device_bytes_max >= bytes) continue;
-    const double saved = static_cast<double>(bytes - row.plan->memory_device_bytes_max) / 0x1p30;
-    const bool makes_it_fit = is_first_that_fits && row.plan->fit != Fit::kDoesNotFit;
-    remarks.push_back(fmt::format("{} ({}): {:.2f} GiB less; {}{}.", row.point,
-                                  fmt::join(set, ", "), saved, change.cost,
-                                  makes_it_fit ? ": the least change that makes it fit" : ""));
-    if (makes_it_fit) is_first_that_fits = false;
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 ExitCode plan(const PlanArguments& arguments) {
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
     throw ConfigError("--max", arguments.largest,
@@ -106,27 +82,38 @@ ExitCode plan(const PlanArguments& arguments) {
                         find_trainer(arguments.trainer), arguments.results);
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
-  std::vector<PlannedRow> rows;
-  std::vector<std::string> remarks;
+  PlanReport report{.experiment = plans.experiment(), .rows = {}, .remarks = {}};
+  std::set<const Change*> changes;
   for (const Run& run : plans.runs()) {
     const auto add = [&](std::vector<PlannedRow> more) {
-      std::ranges::move(more, std::back_inserter(rows));
+      std::ranges::move(more, std::back_inserter(report.rows));
     };
     if (!counts.empty()) {
       add(rows_by_ranks(plans, run, counts));
     } else if (!arguments.largest.empty()) {
-      rows.push_back(plans.plan_largest(run, arguments.largest));
+      report.rows.push_back(plans.plan_largest(run, arguments.largest));
     } else if (arguments.suggest) {
-      add(rows_of_changes(plans, run, remarks));
+      Suggestions suggestions = suggestions_for(plans, run);
+      add(std::move(suggestions.rows));
+      std::ranges::move(suggestions.remarks, std::back_inserter(report.remarks));
+      changes.merge(suggestions.changes);
     } else if (run.doubling) {
-      rows.push_back(plans.plan_largest(run, run.doubling->key()));
+      report.rows.push_back(plans.plan_largest(run, run.doubling->key()));
     } else {
-      rows.push_back(plans.plan(run));
+      report.rows.push_back(plans.plan(run));
     }
   }
-  std::cout << render_plans(arguments.format, rows, stdout_columns());
-  if (arguments.format != PlanFormat::kJson) {
-    for (const std::string& remark : remarks) std::cout << wrapped("", visible_line(remark), 2, 80);
+  std::ranges::move(legend_of(changes), std::back_inserter(report.remarks));
+  if (arguments.format == PlanFormat::kJson || arguments.format == PlanFormat::kHtml) {
+    for (PlannedRow& row : report.rows) {
+      if (!row.is_suggested) plans.add_timeline(row);
+    }
+  }
+  const std::string text = render_plans(arguments.format, report, stdout_columns());
+  if (arguments.output.empty()) {
+    std::cout << text;
+  } else {
+    write_whole_file(arguments.output, text);
   }
   return ExitCode::kOk;
 }
@@ -139,7 +126,8 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/lab.yaml --profile a100x4
   fsdp-run plan experiments/lab.yaml --gpu h100-80 --max batch.size_per_rank
   fsdp-run plan experiments/chess.yaml --gpu a100-40 --suggest --only FSDP
-  fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64)");
+  fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
+  fsdp-run plan experiments/lab.yaml --gpu a100-80 --format html --output plan.html)");
   add_choice_options(command, arguments->choice);
   add_option(command, "--gpu NAME", arguments->gpu,
              "Plan for this GPU, such as a100-80 (default: this host's, or the profile's)");
@@ -148,11 +136,14 @@ CommandFunction add_plan_command(CLI::App& command) {
   auto* largest = add_option(command, "--max KEY", arguments->largest,
                              "Show the largest value of a key that fits, such as "
                              "batch.size_per_rank or data.sequence_length");
-  auto* suggest = command.add_flag("--suggest", arguments->suggest,
-                                   "Show which changes would save how much memory");
+  auto* suggest =
+      command.add_flag("--suggest", arguments->suggest,
+                       "Show the fastest setting that fits, and what each change saves and costs");
   ranks->excludes(largest)->excludes(suggest);
   largest->excludes(suggest);
-  add_named_option(command, "--format FORMAT=table", arguments->format, "table, markdown or json");
+  add_named_option(command, "--format FORMAT=table", arguments->format,
+                   "table, markdown, json or html");
+  add_option(command, "--output FILE", arguments->output, "Write it there");
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return plan(*arguments); };

@@ -13,11 +13,11 @@
 namespace fsdp {
 namespace {
 
-Expansion expand(const std::filesystem::path& file, ExpandOptions options, bool names_gpu,
+Expansion expand(const Experiment& experiment, ExpandOptions options, bool names_gpu,
                  const Resources& resources) {
   options.check_gpus = false;
   if (names_gpu) options.set.insert(options.set.begin(), "device=cuda");
-  return Experiment::load(file).expand(options, resources);
+  return experiment.expand(options, resources);
 }
 
 PlannedRow without_plan(const Run& run, const std::string& suffix, std::string problem) {
@@ -36,7 +36,8 @@ ExperimentPlans::ExperimentPlans(const std::filesystem::path& file, ExpandOption
                                  const std::filesystem::path& results)
     : host_(std::move(host)),
       gpu_(std::move(gpu)),
-      expansion_(expand(file, std::move(options), gpu_.has_value(), resources())),
+      experiment_(Experiment::load(file)),
+      expansion_(expand(experiment_, std::move(options), gpu_.has_value(), resources())),
       planner_(trainer, std::filesystem::absolute(results)) {}
 
 Resources ExperimentPlans::resources() const {
@@ -60,6 +61,15 @@ std::vector<Run> ExperimentPlans::runs() const {
 DeviceForRuns ExperimentPlans::device_of(const RunSpec& spec) const {
   return spec.device == DeviceKind::kCuda ? planned_gpu(gpu_, expansion_, spec, host_)
                                           : planned_cpu(spec);
+}
+
+std::optional<RunSpec> ExperimentPlans::spec_with(const Run& run,
+                                                  const std::vector<std::string>& set) const {
+  try {
+    return expansion_.variant(run, set).spec;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
 }
 
 PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
@@ -111,6 +121,11 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
   };
   largest_value(static_cast<int64_t>(range_of_key(key).maximum), fits_at);
   return largest ? std::move(*largest) : row_of(1);
+}
+
+void ExperimentPlans::add_timeline(PlannedRow& row) {
+  if (!row.plan) return;
+  row.plan = planner_.plan(row.spec, device_of(row.spec).device, /*timeline=*/true);
 }
 
 }  // namespace fsdp

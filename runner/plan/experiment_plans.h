@@ -22,8 +22,12 @@ class ExperimentPlans {
                   std::optional<std::string> gpu, const std::filesystem::path& trainer,
                   const std::filesystem::path& results);
 
+  const std::string& experiment() const { return experiment_.name(); }
   // The first repeat of each.
   std::vector<Run> runs() const;
+
+  // The run's with these overrides ("path=value"); absent: it may not have them.
+  std::optional<RunSpec> spec_with(const Run& run, const std::vector<std::string>& set) const;
 
   // A row without a plan says why it has none.
   PlannedRow plan(const Run& run, const std::string& suffix = "");
@@ -33,6 +37,9 @@ class ExperimentPlans {
   // With the largest value of `key` that fits. Throws ConfigError when no limit is known.
   PlannedRow plan_largest(const Run& run, const std::string& key);
 
+  // To the row's plan, where it has one.
+  void add_timeline(PlannedRow& row);
+
  private:
   // A profile is chosen by the GPU that is planned for; there are as many as it asks for.
   Resources resources() const;
@@ -40,6 +47,7 @@ class ExperimentPlans {
 
   Host host_;
   std::optional<std::string> gpu_;
+  Experiment experiment_;
   Expansion expansion_;
   Planner planner_;
 };

@@ -4,138 +4,45 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <ranges>
 
 #include "contract/text/json.h"
 #include "contract/text/utf8.h"
-#include "runner/report/number_text.h"
+#include "runner/plan/plan_cells.h"
 #include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
 
 namespace fsdp {
 namespace {
 
 constexpr size_t kNotesWidth = 80;
 
-std::string in_words(std::string_view name) {
-  std::string words(name);
-  std::ranges::replace(words, '_', ' ');
-  return words;
-}
-
-std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
-
-// "~425" where it is not replayed from what was measured on the device.
-std::string step_time_text(const RunPlan& plan) {
-  const bool is_uncalibrated = plan.step_time_ms && !plan.communication_exposed_ms;
-  return (is_uncalibrated ? "~" : "") + three_digits(plan.step_time_ms);
-}
-
-std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
-
-std::string moment_text(const MemoryPeak& peak) {
-  return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
-}
-
-// Uses and their bytes, the largest first.
-std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_use) {
-  std::vector<std::pair<MemoryUse, int64_t>> uses;
-  for (size_t i = 0; i < kMemoryUses; ++i) {
-    const auto use = static_cast<MemoryUse>(i);
-    if (by_use[use] > 0) uses.emplace_back(use, by_use[use]);
-  }
-  std::ranges::stable_sort(uses, std::ranges::greater(), &std::pair<MemoryUse, int64_t>::second);
-  return uses;
-}
-
-std::vector<std::string> cells_of(const PlannedRow& row) {
-  const std::string ranks = std::to_string(row.spec.strategy.ranks);
-  const std::string batch = fmt::format("{} x {}", row.spec.batch.size_per_rank,
-                                        row.spec.batch.gradient_accumulation_steps.value_or(1));
-  if (!row.plan)
-    return {visible_line(row.point), ranks, batch, "-", "-", "-", "-", "-", "-", "-", "-"};
-  const RunPlan& plan = *row.plan;
-  const auto uses = largest_uses(plan.peak.by_use);
-  return {visible_line(row.point),
-          ranks,
-          batch,
-          gib(plan.memory_allocated_bytes_max),
-          gib(plan.memory_device_bytes_max),
-          plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
-          plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
-          step_time_text(plan),
-          fit_text(plan.fit),
-          moment_text(plan.peak),
-          uses.empty() ? "-" : in_words(name_of(uses.front().first))};
-}
-
-const std::vector<TextColumn>& columns() {
-  static const std::vector<TextColumn> columns = {
-      {.heading = "Point", .is_left = true, .least = 26},
-      {.heading = "Ranks"},
-      {.heading = "Batch", .leaves = 3},
-      {.heading = "Allocated\n[GiB]"},
-      {.heading = "Device\n[GiB]"},
-      {.heading = "Limit\n[GiB]", .when_known = true},
-      {.heading = "Host\n[GiB]", .when_known = true},
-      {.heading = "Step\n[ms]", .when_known = true},
-      {.heading = "Fits", .is_left = true},
-      {.heading = "Fullest in", .is_left = true, .leaves = 1},
-      {.heading = "Mostly", .is_left = true, .leaves = 2}};
-  return columns;
-}
-
-std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
-  std::vector<std::string> notes;
-  const auto add = [&](std::string note) {
-    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
-  };
-  for (const PlannedRow& row : rows) {
-    if (row.plan) add("Planned for " + visible_line(row.device) + ", by the rank with most.");
-  }
-  std::map<std::string, std::vector<std::string>> without_plan;  // by why
-  for (const PlannedRow& row : rows) {
-    if (!row.plan) {
-      without_plan[row.problem].push_back(row.point);
-    } else if (row.plan->fit == Fit::kDoesNotFit) {
-      add(visible_line(row.point) + ": " + composition_text(row.plan->peak.by_use) + " at " +
-          moment_text(row.plan->peak) + "; " + remedy_for(row.spec, *row.plan) + ".");
-    }
-    if (!row.plan) continue;
-    for (const std::string& assumption : row.plan->assumptions) {
-      add("Taken to be so: " + assumption + ".");
-    }
-  }
-  for (const auto& [problem, points] : without_plan) {
-    add(visible_line(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem)));
-  }
-  return notes;
-}
-
-std::string table_text(const std::vector<PlannedRow>& rows, size_t width) {
+std::string table_text(const PlanReport& report, size_t width) {
+  std::vector<TextColumn> columns;
+  std::ranges::transform(plan_columns(), std::back_inserter(columns), &PlanColumn::text);
   std::vector<std::vector<std::string>> cells;
-  for (const PlannedRow& row : rows) cells.push_back(cells_of(row));
-  const TextTable table = laid_out(columns(), cells, width);
+  std::ranges::transform(report.rows, std::back_inserter(cells), cells_of);
+  const TextTable table = laid_out(columns, cells, width);
   std::string text;
   for (const std::string& line : table.heading) text += line + '\n';
   text += table.rule + '\n';
   for (const std::string& line : table.rows) text += line + '\n';
-  for (const std::string& note : notes_of(rows)) text += wrapped("", note, 0, kNotesWidth);
+  for (const std::string& note : notes_of(report.rows)) text += wrapped("", note, 0, kNotesWidth);
+  for (const std::string& remark : report.remarks) {
+    text += wrapped("", visible_line(remark), 0, kNotesWidth);
+  }
   return text;
 }
 
-std::string markdown_text(const std::vector<PlannedRow>& rows) {
+std::string markdown_text(const PlanReport& report) {
   const auto line = [](const std::vector<std::string>& cells) {
     return fmt::format("| {} |\n", fmt::join(cells, " | "));
   };
   std::vector<std::string> headings;
-  for (TextColumn column : columns()) {
-    std::ranges::replace(column.heading, '\n', ' ');
-    headings.push_back(column.heading);
+  for (const PlanColumn& column : plan_columns()) {
+    headings.push_back(column.text.heading);
+    std::ranges::replace(headings.back(), '\n', ' ');
   }
   std::string text = line(headings) + line(std::vector<std::string>(headings.size(), "---"));
-  for (const PlannedRow& row : rows) {
+  for (const PlannedRow& row : report.rows) {
     std::vector<std::string> cells = cells_of(row);
     for (std::string& cell : cells) {
       for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) {
@@ -144,7 +51,8 @@ std::string markdown_text(const std::vector<PlannedRow>& rows) {
     }
     text += line(cells);
   }
-  for (const std::string& note : notes_of(rows)) text += "\n" + note + "\n";
+  for (const std::string& note : notes_of(report.rows)) text += "\n" + note + "\n";
+  for (const std::string& remark : report.remarks) text += "\n" + visible_line(remark) + "\n";
   return text;
 }
 
@@ -164,45 +72,18 @@ std::string json_of(const std::vector<PlannedRow>& rows) {
 
 }  // namespace
 
-std::string render_plans(PlanFormat format, const std::vector<PlannedRow>& rows, size_t width) {
+std::string render_plans(PlanFormat format, const PlanReport& report, size_t width) {
   switch (format) {
     case PlanFormat::kTable:
-      return table_text(rows, width);
+      return table_text(report, width);
     case PlanFormat::kMarkdown:
-      return markdown_text(rows);
+      return markdown_text(report);
     case PlanFormat::kJson:
-      return json_of(rows);
+      return json_of(report.rows);
+    case PlanFormat::kHtml:
+      return render_plan_page(report);
   }
   throw std::logic_error("not a format of plans");
-}
-
-std::string composition_text(const MemoryByUse& by_use) {
-  std::vector<std::string> parts;
-  for (const auto& [use, bytes] : largest_uses(by_use) | std::views::take(3)) {
-    parts.push_back(in_words(name_of(use)) + ' ' + gib(bytes) + " GiB");
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
-  const MemoryByUse& by_use = plan.peak.by_use;
-  const int64_t state = by_use[MemoryUse::kParameters] + by_use[MemoryUse::kGradients] +
-                        by_use[MemoryUse::kOptimizerState];
-  const int64_t saved =
-      by_use[MemoryUse::kAttention] + by_use[MemoryUse::kMlp] + by_use[MemoryUse::kHidden];
-  const bool is_sharded = spec.strategy.kind == StrategyKind::kFsdp && spec.strategy.ranks > 1 &&
-                          spec.strategy.sharding == Sharding::kFullShard;
-  const bool is_recomputed = spec.activation_checkpointing.every == 1 &&
-                             spec.activation_checkpointing.what == CheckpointedPart::kBlock;
-  if (state >= saved && !is_sharded) {
-    return "shard parameters, gradients and state: strategy.kind fsdp over several ranks";
-  }
-  if (state >= saved && spec.strategy.offload == Offload::kNone) {
-    return "more ranks, or strategy.offload: optimizer";
-  }
-  if (state < saved && !is_recomputed)
-    return "recompute activations: activation_checkpointing.every: 1";
-  return "fewer sequences per rank, shorter ones, or more ranks";
 }
 
 }  // namespace fsdp

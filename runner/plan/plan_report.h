@@ -16,20 +16,23 @@ struct PlannedRow {
   std::string device;  // for people
   std::optional<RunPlan> plan;
   std::string problem;
+  bool is_suggested = false;  // another row's run with changes
 };
 
-enum class PlanFormat { kTable, kMarkdown, kJson };
-constexpr auto enum_names(PlanFormat) { return std::array{"table"sv, "markdown"sv, "json"sv}; }
+struct PlanReport {
+  std::string experiment;  // its name
+  std::vector<PlannedRow> rows;
+  std::vector<std::string> remarks;
+};
+
+enum class PlanFormat { kTable, kMarkdown, kJson, kHtml };
+constexpr auto enum_names(PlanFormat) {
+  return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
+}
 
 // A row a run, and below the table what fills the memory of those that do not fit, with a remedy.
-// json: an array of objects, with all that a plan says. A terminal's table has at most `width`
-// columns; 0: any number.
-std::string render_plans(PlanFormat format, const std::vector<PlannedRow>& rows, size_t width);
-
-// "optimizer state 25.1 GiB and parameters 12.6": what most of the peak is.
-std::string composition_text(const MemoryByUse& by_use);
-
-// What a user may do about it: "shard it with strategy.kind fsdp".
-std::string remedy_for(const RunSpec& spec, const RunPlan& plan);
+// json: an array of objects, with all that a plan says. html: a page with charts, of timelines too.
+// A terminal's table has at most `width` columns; 0: any number.
+std::string render_plans(PlanFormat format, const PlanReport& report, size_t width);
 
 }  // namespace fsdp

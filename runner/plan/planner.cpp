@@ -28,8 +28,9 @@ Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path res
   std::signal(SIGPIPE, SIG_IGN);  // of a trainer that has ended
 }
 
-RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device) {
-  const PlanRequest request{.specification = to_yaml(spec), .device = device, .results = results_};
+RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device, bool timeline) {
+  const PlanRequest request{
+      .specification = to_yaml(spec), .device = device, .results = results_, .timeline = timeline};
   PlanAnswer answer;
   JsonFields("the trainer's plan")
       .read("", parse_foreign_json(trainer_.ask(json_text(request), patience_)), answer);

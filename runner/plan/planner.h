@@ -19,7 +19,7 @@ class Planner {
 
   // Throws ConfigError, with what the trainer says, where the run cannot be planned, and
   // std::runtime_error when the trainer has ended or does not answer in time.
-  RunPlan plan(const RunSpec& spec, const PlannedDevice& device);
+  RunPlan plan(const RunSpec& spec, const PlannedDevice& device, bool timeline = false);
 
  private:
   std::filesystem::path results_;

@@ -1,34 +1,12 @@
 #include <algorithm>
-#include <map>
 
 #include "contract/text/json.h"
-#include "contract/text/utf8.h"
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
+#include "runner/report/html_page.h"
 
 namespace fsdp {
 namespace {
-
-std::string escaped_html(std::string_view text) {
-  static const std::map<char, std::string_view> kEscapes{
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}};
-  std::string escaped;
-  for (const char c : text) {
-    const auto found = kEscapes.find(c);
-    escaped += found == kEscapes.end() ? std::string_view(&c, 1) : found->second;
-  }
-  return escaped;
-}
-
-// JSON that nothing in a text can end the script element of, or open a comment in: '<' stands in
-// strings only.
-std::string safe_in_script(std::string_view json) {
-  std::string safe;
-  for (const char c : json) {
-    safe += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
-  }
-  return safe;
-}
 
 JsonObject& add_curve(JsonObject& object, const Curve& curve) {
   std::vector<double> x;
@@ -116,24 +94,12 @@ std::string page_data(const PreparedReport& prepared) {
 }  // namespace
 
 std::string render_html(const PreparedReport& prepared) {
-  const std::string title = escaped_html(
-      visible_line(prepared.report.title.empty() ? "Runs in " + prepared.report.results.string()
-                                                 : prepared.report.title));
-  std::string page;
-  std::string_view rest = kHtmlPage;
-  for (size_t begin; (begin = rest.find("{{")) != std::string_view::npos;) {
-    page += rest.substr(0, begin);
-    const size_t end = rest.find("}}", begin);
-    const std::string_view name = rest.substr(begin + 2, end - begin - 2);
-    rest.remove_prefix(end + 2);
-    if (name == "title") page += title;
-    if (name == "style") page += kHtmlStyle;
-    if (name == "data") page += safe_in_script(page_data(prepared));
-    if (name == "chart") page += kChartLibrary;
-    if (name == "chart_licence") page += escaped_html(kChartLicence);
-    if (name == "script") page += kHtmlScript;
-  }
-  return page.append(rest);
+  const Report& report = prepared.report;
+  return html_page(
+      {.title = report.title.empty() ? "Runs in " + report.results.string() : report.title,
+       .sections = kReportSections,
+       .script = kReportScript,
+       .data = page_data(prepared)});
 }
 
 }  // namespace fsdp

@@ -9,7 +9,8 @@ from window import open_page
 
 
 def pytest_addoption(parser):
-    parser.addoption("--runner", required=True, help="the fsdp-run program to test")
+    parser.addoption("--runner", type=Path, required=True, help="the fsdp-run program to test")
+    parser.addoption("--trainer", type=Path, required=True, help="fsdp-train, which plans")
     parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
 
 

@@ -68,13 +68,32 @@ def test_more_ranks_take_less_of_each(rows):
     assert bytes_max == sorted(bytes_max, reverse=True) and bytes_max[0] > 3 * bytes_max[-1]
 
 
-def test_changes_that_save_memory_are_shown_with_what_they_cost(plan):
-    done = plan("--profile", "a100x4", "--only", "4xDDP", "--set", "batch.size_per_rank=36", "--suggest")
+def test_changes_that_save_memory_are_shown_with_what_they_cost(plan, rows):
+    words = ["--profile", "a100x4", "--only", "4xDDP", "--set", "batch.size_per_rank=36", "--suggest"]
+    done = plan(*words)
     assert done.returncode == 0, done.stderr
-    assert "does not fit" in done.stdout
-    [least] = [line for line in done.stdout.split("\n  4xDDP") if "the least change" in " ".join(line.split())]
-    assert "recompute MLPs" in least
-    assert "offload optimizer" in done.stdout
+    text = " ".join(done.stdout.split())
+    given, *suggested = rows(*words)
+    assert not given["fits"] and len(suggested) > 5
+    least = next(row for row in suggested if row["fits"])
+    assert least["point"] == "4xDDP + recompute MLPs"
+    assert "4xDDP: does not fit; the least change that makes it fit: recompute MLPs, " in text
+    less = (given["memory_device_bytes_max"] - least["memory_device_bytes_max"]) / 2**30
+    assert f"{less:.1f} GiB less." in text
+    assert "offload optimizer: strategy.offload=optimizer; the CPU steps" in text
+    assert text.count("4xDDP: optimizer state") == 1  # what fills the memory of the run that was given
+
+
+def test_several_changes_are_suggested_where_none_is_enough(plan, rows):
+    words = ["--only", "1 GPU", "--set", "memory_limit_gib=0.046", "--suggest"]
+    points = {row["point"]: row["fits"] for row in rows(*words)}
+    [combined] = [point for point in points if point.count(" + ") == 2]
+    assert [point for point, fits in points.items() if fits] == [combined]
+    changes = combined.removeprefix("1 GPU + ")
+    assert f"the least change that makes it fit: {changes}, " in " ".join(plan(*words).stdout.split())
+    words[3] = "memory_limit_gib=0.001"
+    text = " ".join(plan(*words).stdout.split())
+    assert "1 GPU: does not fit, and none of the changes makes it fit: " in text
 
 
 def test_of_a_doubled_key_the_largest_value_is_planned(rows, plan):
@@ -153,3 +172,18 @@ def test_step_times_of_a_gpu_that_is_not_there_are_marked(rows, plan):
     assert offload["step_time_ms"] is None and offload["mfu_percent"] is None
     text = plan("--profile", "a100x4", "--gpu", "a100-80", "--only", "1 GPU").stdout
     assert f"~{single['step_time_ms']:.0f} " in text and "uncalibrated" in text
+
+
+def test_timelines_reach_the_peak(rows):
+    for row in rows("--profile", "a100x4"):
+        totals = [sum(value for name, value in moment.items() if name.endswith("_bytes"))
+                  for moment in row["timeline"]]
+        assert max(totals) == row["memory_requested_bytes_max"]
+        assert [moment["phase"] for moment in row["timeline"]][0] == "start"
+        assert {"forward", "backward"} <= {moment["phase"] for moment in row["timeline"]}
+
+
+def test_a_page_is_written_where_it_is_asked_for(plan, tmp_path):
+    done = plan("--format", "html", "--output", "page.html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert "<h1>Plan of lab</h1>" in (tmp_path / "page.html").read_text()

@@ -19,6 +19,7 @@
 #include "trainer/comm/mirror_group.h"
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
+#include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/planned_batches.h"
 #include "trainer/plan/planned_step_time.h"
 #include "trainer/step/training_step.h"
@@ -48,7 +49,8 @@ void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
 
 // All that the run does, but that it does each thing once.
 void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend,
-                const PlannedBatches& batches, MemoryRecording& recording, RunPlan& plan) {
+                const PlannedBatches& batches, MemoryRecording& recording, bool wants_timeline,
+                RunPlan& plan) {
   MirrorGroup world(static_cast<int>(spec.strategy.ranks));
   const Mesh mesh(spec.strategy, world);
   TrainingStep training(spec, config, backend, mesh, world, {});
@@ -66,6 +68,7 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
     const MemoryScope scope(MemoryPhase::kCheckpoint);
     for_each_whole_unit(training.store(), mesh, [](const FlatLayout&, const at::Tensor&) {});
   }
+  if (wants_timeline) plan.timeline = memory_timeline(recording.entries());
 }
 
 // What tensors may take of the device.
@@ -109,7 +112,7 @@ RunPlan plan_run(const PlanRequest& request) {
 
   RunPlan plan;
   MemoryRecording recording;
-  run_phases(spec, config, *backend, batches, recording, plan);
+  run_phases(spec, config, *backend, batches, recording, request.timeline, plan);
   const AllocationPeak peak = MetaAllocator::instance().peak();
   plan.parameter_count = static_cast<int64_t>(parameter_count(config));
   plan.peak = memory_peak(peak, 1);

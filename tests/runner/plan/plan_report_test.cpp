@@ -1,9 +1,8 @@
-#include "runner/plan/plan_report.h"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runner/plan/plan_cells.h"
 #include "runner/report/terminal_text.h"
 
 namespace fsdp {
@@ -29,22 +28,27 @@ PlannedRow row_of(const std::string& point, int64_t gib, Fit fit) {
   return row;
 }
 
+PlanReport report_of(std::vector<PlannedRow> rows) {
+  return {.experiment = "lab", .rows = std::move(rows), .remarks = {"a: fastest as it is."}};
+}
+
 TEST_CASE("a table says of each run what it takes, and of what does not fit why") {
-  const std::string text =
-      render_plans(PlanFormat::kTable,
-                   {row_of("small", 25, Fit::kFits), row_of("large", 90, Fit::kDoesNotFit)}, 0);
+  const std::string text = render_plans(
+      PlanFormat::kTable,
+      report_of({row_of("small", 25, Fit::kFits), row_of("large", 90, Fit::kDoesNotFit)}), 0);
   INFO(text);
   CHECK_THAT(text, Catch::Contains("small      4  4 x 1       25.0    27.0   79.0  fits"));
   CHECK_THAT(
       text, Catch::Contains("large: optimizer state 20.0 GiB, head 5.00 GiB at backward, unit 3;"));
   CHECK_THAT(text, !Catch::Contains("small: optimizer state"));
   CHECK_THAT(text, Catch::Contains("Planned for a GPU of 79 GiB"));
+  CHECK_THAT(text, Catch::Contains("a: fastest as it is."));
   CHECK_THAT(text, !Catch::Contains("Host"));
 }
 
 TEST_CASE("lines of a narrow terminal are not longer than it") {
-  const std::string text =
-      render_plans(PlanFormat::kTable, {row_of(std::string(70, 'x'), 25, Fit::kTight)}, 80);
+  const std::string text = render_plans(
+      PlanFormat::kTable, report_of({row_of(std::string(70, 'x'), 25, Fit::kTight)}), 80);
   INFO(text);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= 80);
@@ -54,14 +58,14 @@ TEST_CASE("runs without a plan say why, once for all that have the same reason")
   PlannedRow first{.point = "a", .spec = {}, .device = {}, .plan = {}, .problem = "no config.json"};
   PlannedRow second = first;
   second.point = "b";
-  const std::string text = render_plans(PlanFormat::kMarkdown, {first, second}, 0);
+  const std::string text = render_plans(PlanFormat::kMarkdown, report_of({first, second}), 0);
   CHECK_THAT(text, Catch::Contains("No plan for a, b: no config.json"));
 }
 
 TEST_CASE("programs get every figure, and no figure for what has none") {
   const PlannedRow unknown{.point = "b", .spec = {}, .device = {}, .plan = {}, .problem = "why"};
   const auto rows = nlohmann::json::parse(
-      render_plans(PlanFormat::kJson, {row_of("a", 90, Fit::kDoesNotFit), unknown}, 0));
+      render_plans(PlanFormat::kJson, report_of({row_of("a", 90, Fit::kDoesNotFit), unknown}), 0));
   CHECK(rows[0]["point"] == "a");
   CHECK(rows[0]["ranks"] == 4);
   CHECK(rows[0]["memory_device_bytes_max"] == 92 * kGib);

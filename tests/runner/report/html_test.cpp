@@ -129,7 +129,9 @@ TEST_CASE("the program holds the page's files as they are") {
   const std::string html = FSDP_HTML_FOLDER;
   CHECK(kHtmlPage == text_of(html + "/page.html"));
   CHECK(kHtmlStyle == text_of(html + "/report.css"));
-  CHECK(kHtmlScript.ends_with(text_of(html + "/report.js")));
+  CHECK(kHtmlScript.ends_with(text_of(html + "/charts.js")));
+  CHECK(kReportScript.ends_with(text_of(html + "/report.js")));
+  CHECK(kPlanScript == text_of(html + "/plan.js"));
   CHECK(kChartLibrary == text_of(std::string(CHART_JS_FOLDER) + "/chart.min.js"));
   CHECK_THAT(std::string(kChartLicence), Catch::Contains("WITHOUT WARRANTY OF ANY KIND"));
 }

@@ -1,0 +1,154 @@
+#include "runner/plan/plan_cells.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <ranges>
+
+#include "contract/text/utf8.h"
+#include "runner/report/number_text.h"
+
+namespace fsdp {
+namespace {
+
+std::string in_words(std::string_view name) {
+  std::string words(name);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
+std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
+
+// "~425" where it is not replayed from what was measured on the device.
+std::string step_time_text(const RunPlan& plan) {
+  const bool is_uncalibrated = plan.step_time_ms && !plan.communication_exposed_ms;
+  return (is_uncalibrated ? "~" : "") + three_digits(plan.step_time_ms);
+}
+
+std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
+
+std::string moment_text(const MemoryPeak& peak) {
+  return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
+}
+
+// Uses and their bytes, the largest first.
+std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_use) {
+  std::vector<std::pair<MemoryUse, int64_t>> uses;
+  for (size_t i = 0; i < kMemoryUses; ++i) {
+    const auto use = static_cast<MemoryUse>(i);
+    if (by_use[use] > 0) uses.emplace_back(use, by_use[use]);
+  }
+  std::ranges::stable_sort(uses, std::ranges::greater(), &std::pair<MemoryUse, int64_t>::second);
+  return uses;
+}
+
+}  // namespace
+
+const std::vector<PlanColumn>& plan_columns() {
+  static const std::vector<PlanColumn> columns = {
+      {{.heading = "Point", .is_left = true, .least = 26}, "The run."},
+      {{.heading = "Ranks"}, "Processes."},
+      {{.heading = "Batch", .leaves = 5}, "Sequences of a rank's micro-batch x micro-batches."},
+      {{.heading = "Allocated\n[GiB]"}, "The peak of what tensors take of the device."},
+      {{.heading = "Device\n[GiB]"},
+       "What the device has to have: what the allocator keeps for these tensors, CUDA's context, "
+       "NCCL's buffers."},
+      {{.heading = "Limit\n[GiB]", .when_known = true}, "What there is."},
+      {{.heading = "Host\n[GiB]", .when_known = true}, "What the host holds beside it."},
+      {{.heading = "Step\n[ms]", .when_known = true}, "Time of a step; ~: not calibrated."},
+      {{.heading = "Exposed\n[ms]", .when_known = true, .leaves = 1},
+       "Of it, in which compute waits for other ranks or the host."},
+      {{.heading = "MFU\n[%]", .when_known = true, .leaves = 2},
+       "Of the device's peak, what the model's products take."},
+      {{.heading = "Fits", .is_left = true}, "tight: above 85 % of the limit."},
+      {{.heading = "Fullest in", .is_left = true, .leaves = 3},
+       "Part of the step, and unit of the model, at which the peak is."},
+      {{.heading = "Mostly", .is_left = true, .leaves = 4}, "The largest part of the peak."}};
+  return columns;
+}
+
+std::vector<std::string> cells_of(const PlannedRow& row) {
+  const std::string ranks = std::to_string(row.spec.strategy.ranks);
+  const std::string batch = fmt::format("{} x {}", row.spec.batch.size_per_rank,
+                                        row.spec.batch.gradient_accumulation_steps.value_or(1));
+  if (!row.plan) {
+    std::vector<std::string> cells{visible_line(row.point), ranks, batch};
+    cells.resize(plan_columns().size(), "-");
+    return cells;
+  }
+  const RunPlan& plan = *row.plan;
+  const auto uses = largest_uses(plan.peak.by_use);
+  return {visible_line(row.point),
+          ranks,
+          batch,
+          gib(plan.memory_allocated_bytes_max),
+          gib(plan.memory_device_bytes_max),
+          plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
+          plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
+          step_time_text(plan),
+          three_digits(plan.communication_exposed_ms),
+          three_digits(plan.mfu_percent),
+          fit_text(plan.fit),
+          moment_text(plan.peak),
+          uses.empty() ? "-" : in_words(name_of(uses.front().first))};
+}
+
+std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
+  std::vector<std::string> notes;
+  const auto add = [&](std::string note) {
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  };
+  for (const PlannedRow& row : rows) {
+    if (row.plan) add("Planned for " + visible_line(row.device) + ", by the rank with most.");
+  }
+  std::map<std::string, std::vector<std::string>> without_plan;  // by why
+  for (const PlannedRow& row : rows) {
+    if (!row.plan) {
+      without_plan[row.problem].push_back(row.point);
+    } else if (row.plan->fit == Fit::kDoesNotFit && !row.is_suggested) {
+      add(visible_line(row.point) + ": " + composition_text(row.plan->peak.by_use) + " at " +
+          moment_text(row.plan->peak) + "; " + remedy_for(row.spec, *row.plan) + ".");
+    }
+    if (!row.plan) continue;
+    for (const std::string& assumption : row.plan->assumptions) {
+      add("Taken to be so: " + assumption + ".");
+    }
+  }
+  for (const auto& [problem, points] : without_plan) {
+    add(visible_line(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem)));
+  }
+  return notes;
+}
+
+std::string composition_text(const MemoryByUse& by_use) {
+  std::vector<std::string> parts;
+  for (const auto& [use, bytes] : largest_uses(by_use) | std::views::take(3)) {
+    parts.push_back(in_words(name_of(use)) + ' ' + gib(bytes) + " GiB");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
+  const MemoryByUse& by_use = plan.peak.by_use;
+  const int64_t state = by_use[MemoryUse::kParameters] + by_use[MemoryUse::kGradients] +
+                        by_use[MemoryUse::kOptimizerState];
+  const int64_t saved =
+      by_use[MemoryUse::kAttention] + by_use[MemoryUse::kMlp] + by_use[MemoryUse::kHidden];
+  const bool is_sharded = spec.strategy.kind == StrategyKind::kFsdp && spec.strategy.ranks > 1 &&
+                          spec.strategy.sharding == Sharding::kFullShard;
+  const bool is_recomputed = spec.activation_checkpointing.every == 1 &&
+                             spec.activation_checkpointing.what == CheckpointedPart::kBlock;
+  if (state >= saved && !is_sharded) {
+    return "shard parameters, gradients and state: strategy.kind fsdp over several ranks";
+  }
+  if (state >= saved && spec.strategy.offload == Offload::kNone) {
+    return "more ranks, or strategy.offload: optimizer";
+  }
+  if (state < saved && !is_recomputed)
+    return "recompute activations: activation_checkpointing.every: 1";
+  return "fewer sequences per rank, shorter ones, or more ranks";
+}
+
+}  // namespace fsdp

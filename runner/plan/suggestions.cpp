@@ -1,0 +1,196 @@
+#include "runner/plan/suggestions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "runner/plan/plan_cells.h"
+#include "runner/report/number_text.h"
+
+namespace fsdp {
+namespace {
+
+// The run with changes, each of another part; none of them: as it is.
+struct Setting {
+  std::vector<const Change*> changes;
+  PlannedRow row;
+};
+
+std::vector<std::string> overrides_of(const std::vector<const Change*>& changes) {
+  std::vector<std::string> set;
+  for (const Change* change : changes) {
+    for (const auto& part : std::views::split(change->set, ' ')) {
+      set.emplace_back(part.begin(), part.end());
+    }
+  }
+  return set;
+}
+
+std::string names_of(const std::vector<const Change*>& changes) {
+  return fmt::format("{}", fmt::join(changes | std::views::transform(&Change::name), " + "));
+}
+
+Setting with_changes(ExperimentPlans& plans, const Run& run, std::vector<const Change*> changes) {
+  const std::string suffix = changes.empty() ? "" : " + " + names_of(changes);
+  PlannedRow row = plans.plan_with(run, overrides_of(changes), suffix);
+  return {std::move(changes), std::move(row)};
+}
+
+// Every choice of at most one change of each part that leaves the result as it is, the least
+// intrusive first.
+std::vector<std::vector<const Change*>> choices_of_the_same_result(bool has_ranks) {
+  std::vector<std::vector<const Change*>> choices{{}};
+  for (const auto part :
+       {ChangedPart::kOffload, ChangedPart::kSharding, ChangedPart::kRecomputation}) {
+    if (part == ChangedPart::kSharding && !has_ranks) continue;
+    const auto before = std::exchange(choices, {});
+    for (const auto& choice : before) {
+      choices.push_back(choice);
+      for (const Change& change : changes()) {
+        if (change.part != part) continue;
+        choices.push_back(choice);
+        choices.back().push_back(&change);
+      }
+    }
+  }
+  return choices;
+}
+
+bool fits(const RunPlan& plan) { return plan.fit != Fit::kDoesNotFit; }
+
+bool is_calibrated(const RunPlan& plan) { return plan.communication_exposed_ms.has_value(); }
+
+// Settings that compute the same and fit, the least intrusive first.
+std::vector<Setting> settings_that_fit(ExperimentPlans& plans, const Run& run) {
+  std::vector<Setting> settings;
+  std::vector<RunSpec> seen;
+  for (auto& choice : choices_of_the_same_result(run.spec.strategy.ranks > 1)) {
+    const std::optional<RunSpec> spec = plans.spec_with(run, overrides_of(choice));
+    if (!spec || std::ranges::find(seen, *spec) != seen.end()) continue;
+    seen.push_back(*spec);
+    Setting setting = with_changes(plans, run, std::move(choice));
+    if (setting.row.plan && fits(*setting.row.plan)) settings.push_back(std::move(setting));
+  }
+  return settings;
+}
+
+std::string description(const Setting& setting) {
+  return setting.changes.empty() ? "as it is" : names_of(setting.changes);
+}
+
+// "3.20 GiB less, 12 % more time".
+std::string compared(const RunPlan& plan, const RunPlan& to) {
+  const double less =
+      static_cast<double>(to.memory_device_bytes_max - plan.memory_device_bytes_max);
+  std::string text =
+      fmt::format("{} GiB {}", gibibytes(std::abs(less)), less < 0 ? "more" : "less");
+  if (!is_calibrated(plan) || !is_calibrated(to)) return text;
+  const double percent = 100 * (*plan.step_time_ms / *to.step_time_ms - 1);
+  return text + (std::abs(percent) < 0.5 ? ", as much time"
+                                         : fmt::format(", {:.0f} % {} time", std::abs(percent),
+                                                       percent > 0 ? "more" : "less"));
+}
+
+// Which of the settings are the fastest; those that are not tight come first. None where a time is
+// not known.
+std::vector<Setting> fastest_of(std::vector<Setting> settings) {
+  std::erase_if(settings, [](const Setting& setting) { return !is_calibrated(*setting.row.plan); });
+  std::ranges::stable_sort(settings, {}, [](const Setting& setting) {
+    return std::pair(setting.row.plan->fit == Fit::kTight, *setting.row.plan->step_time_ms);
+  });
+  if (settings.size() > 2) settings.resize(2);
+  return settings;
+}
+
+std::string remark_on_fastest(const std::vector<Setting>& fastest) {
+  const RunPlan& plan = *fastest[0].row.plan;
+  std::string remark = fmt::format("fastest{}: {}, {} ms a step, {} GiB{}",
+                                   plan.fit == Fit::kUnknown ? "" : " that fits",
+                                   description(fastest[0]), three_digits(plan.step_time_ms),
+                                   gibibytes(static_cast<double>(plan.memory_device_bytes_max)),
+                                   plan.fit == Fit::kTight ? ", tight" : "");
+  if (fastest.size() == 1) return remark;
+  return remark + fmt::format("; next: {}, {}", description(fastest[1]),
+                              compared(*fastest[1].row.plan, plan));
+}
+
+// Of a run that does not fit.
+std::string remark_on_least(const Run& run, const RunPlan& given, const Setting* least) {
+  if (least == nullptr) {
+    return "does not fit, and none of the changes makes it fit: " + remedy_for(run.spec, given);
+  }
+  return fmt::format("does not fit; the least change that makes it fit: {}, {}",
+                     description(*least), compared(*least->row.plan, given));
+}
+
+// Each change alone that saves memory.
+std::vector<Setting> changes_that_save(ExperimentPlans& plans, const Run& run,
+                                       const RunPlan& given) {
+  std::vector<Setting> settings;
+  for (const Change& change : changes()) {
+    Setting setting = with_changes(plans, run, {&change});
+    const auto& plan = setting.row.plan;
+    if (plan && plan->memory_device_bytes_max < given.memory_device_bytes_max) {
+      settings.push_back(std::move(setting));
+    }
+  }
+  return settings;
+}
+
+const Setting* first_that_fits(const std::vector<Setting>& settings) {
+  const auto found = std::ranges::find_if(
+      settings, [](const Setting& setting) { return fits(*setting.row.plan); });
+  return found == settings.end() ? nullptr : &*found;
+}
+
+void add(Suggestions& suggestions, const Setting& setting) {
+  if (std::ranges::find(suggestions.rows, setting.row.point, &PlannedRow::point) !=
+      suggestions.rows.end()) {
+    return;
+  }
+  suggestions.rows.push_back(setting.row);
+  suggestions.rows.back().is_suggested = true;
+  suggestions.changes.insert(setting.changes.begin(), setting.changes.end());
+}
+
+}  // namespace
+
+Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
+  Suggestions suggestions;
+  suggestions.rows.push_back(plans.plan(run));
+  if (!suggestions.rows.front().plan) return suggestions;
+  const RunPlan given = *suggestions.rows.front().plan;
+  const auto remark = [&](const std::string& text) {
+    suggestions.remarks.push_back(fmt::format("{}: {}.", run.series, text));
+  };
+  const std::vector<Setting> saving = changes_that_save(plans, run, given);
+  for (const Setting& setting : saving) add(suggestions, setting);
+  if (fits(given) && !is_calibrated(given)) {
+    remark("fits as it is");
+    return suggestions;
+  }
+  const std::vector<Setting> fitting = settings_that_fit(plans, run);
+  if (!fits(given)) {
+    const Setting* alone = first_that_fits(saving);
+    const Setting* least = alone != nullptr ? alone : first_that_fits(fitting);
+    remark(remark_on_least(run, given, least));
+    if (least != nullptr) add(suggestions, *least);
+  }
+  const std::vector<Setting> fastest = fastest_of(fitting);
+  if (!fastest.empty()) remark(remark_on_fastest(fastest));
+  for (const Setting& setting : fastest) add(suggestions, setting);
+  return suggestions;
+}
+
+std::vector<std::string> legend_of(const std::set<const Change*>& changes) {
+  std::vector<std::string> lines;
+  for (const Change* change : changes) {
+    lines.push_back(fmt::format("{}: {}{}.", change->name, fmt::join(overrides_of({change}), ", "),
+                                change->cost.empty() ? "" : fmt::format("; {}", change->cost)));
+  }
+  return lines;
+}
+
+}  // namespace fsdp

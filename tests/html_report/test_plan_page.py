@@ -1,0 +1,62 @@
+"""The page of `fsdp-run plan --format html`."""
+
+import json
+import subprocess
+
+import pytest
+from results import HOSTILE
+from window import chart_data, open_everything
+
+GIBIBYTE = 2**30
+EXPERIMENT = {
+    "experiment": "trial",
+    "base": {"device": "cuda", "memory_limit_gib": 2, "train.steps": 6, "precision": "bf16_true"},
+    "points": [
+        {"name": "1 GPU", "strategy": {"kind": "single"}},
+        {"name": HOSTILE, "strategy": {"kind": "fsdp", "ranks": 4}},
+        {"name": "no such model", "model.source": "nowhere"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def planned(request, tmp_path_factory):
+    """The page, and the plans that have one."""
+    folder = tmp_path_factory.mktemp("plan")
+    (folder / "trial.yaml").write_text(json.dumps(EXPERIMENT))
+    runner, trainer = (request.config.getoption(name).resolve() for name in ("--runner", "--trainer"))
+
+    def plan(*words):
+        return subprocess.run([runner, "plan", "trial.yaml", "--gpu", "a100-80", "--trainer", trainer, *words],
+                              cwd=folder, check=True, capture_output=True, text=True).stdout
+
+    plan("--format", "html", "--output", "plan.html")
+    return folder / "plan.html", [row for row in json.loads(plan("--format", "json")) if row["fits"] is not None]
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_it_shows_what_memory_is_for_and_how_it_goes_up_and_down(open_report, planned, width):
+    file, plans = planned
+    assert [plan["point"] for plan in plans] == ["1 GPU", HOSTILE]
+    page = open_report(file, width=width)
+    open_everything(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("tbody").first.locator("tr").count() == 3
+    assert "No plan for no such model" in page.locator(".notes").text_content()
+
+    composition = chart_data(page, "composition")
+    limit = composition.pop("limit")["data"]
+    for index, plan in enumerate(plans):
+        assert limit[index] == plan["memory_limit_bytes"] / GIBIBYTE
+        stacked = sum(layer["data"][index] for layer in composition.values())
+        assert stacked == pytest.approx(plan["memory_device_bytes_max"] / GIBIBYTE)
+        areas = chart_data(page, f"timeline_{index}").values()
+        totals = [sum(point["y"] for point in moment) for moment in zip(*(area["data"] for area in areas))]
+        assert len(totals) == len(plan["timeline"])
+        assert max(totals) == pytest.approx(plan["memory_requested_bytes_max"] / GIBIBYTE)
+
+
+def test_times_that_nobody_calibrated_are_not_shown_as_measured(open_report, planned):
+    page = open_report(planned[0])
+    assert list(chart_data(page, "step_time")) == ["step"]
+    assert "Not calibrated" in page.locator("figure", has_text="Time of a step").locator("figcaption").text_content()

@@ -1,0 +1,62 @@
+#include "trainer/plan/memory_timeline.h"
+
+#include <catch2/catch.hpp>
+
+namespace fsdp {
+namespace {
+
+using Entry = MemoryRecording::Entry;
+
+Entry entry(int64_t bytes, MemoryUse use, bool is_release,
+            MemoryPhase phase = MemoryPhase::kForward) {
+  return {.id = 1,
+          .bytes = bytes,
+          .label = {.phase = phase, .unit = 2, .use = use},
+          .is_release = is_release};
+}
+
+TEST_CASE("a short timeline has every moment") {
+  const std::vector<MemoryMoment> timeline = memory_timeline(
+      std::vector<Entry>{entry(10, MemoryUse::kParameters, false, MemoryPhase::kStart),
+                         entry(5, MemoryUse::kHead, false), entry(5, MemoryUse::kHead, true)});
+  REQUIRE(timeline.size() == 3);
+  CHECK(timeline[0].phase == MemoryPhase::kStart);
+  CHECK(timeline[1].phase == MemoryPhase::kForward);
+  CHECK(timeline[1].unit == 2);
+  CHECK(timeline[1].by_use[MemoryUse::kParameters] == 10);
+  CHECK(timeline[1].by_use[MemoryUse::kHead] == 5);
+  CHECK(timeline[2].by_use[MemoryUse::kHead] == 0);
+  CHECK(timeline[2].phase == MemoryPhase::kForward);
+}
+
+TEST_CASE("of a long timeline no peak and no trough is lost") {
+  std::vector<Entry> entries{entry(1000, MemoryUse::kMlp, false)};
+  const auto add = [&](int64_t bytes) {
+    entries.push_back(entry(bytes, MemoryUse::kMlp, false));
+    entries.push_back(entry(bytes, MemoryUse::kMlp, true));
+  };
+  for (int i = 0; i < 5000; ++i) add(1);
+  add(700);
+  entries.push_back(entry(900, MemoryUse::kMlp, true));
+  entries.push_back(entry(900, MemoryUse::kMlp, false));
+  for (int i = 0; i < 5000; ++i) add(1);
+  const std::vector<MemoryMoment> timeline = memory_timeline(entries);
+  CHECK(timeline.size() > 128);
+  CHECK(timeline.size() <= 258);
+  int64_t most = 0, least = 1000, allocation = -1;
+  for (const MemoryMoment& moment : timeline) {
+    CHECK(moment.allocation > allocation);
+    allocation = moment.allocation;
+    most = std::max(most, moment.by_use[MemoryUse::kMlp]);
+    least = std::min(least, moment.by_use[MemoryUse::kMlp]);
+  }
+  CHECK(most == 1700);
+  CHECK(least == 100);
+  CHECK(timeline.front().allocation == 0);
+  CHECK(allocation == static_cast<int64_t>(entries.size()) - 1);
+}
+
+TEST_CASE("a timeline of nothing is empty") { CHECK(memory_timeline({}).empty()); }
+
+}  // namespace
+}  // namespace fsdp
