@@ -153,7 +153,7 @@ CommandFunction add_calibrate_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run calibrate experiments/lab.yaml
   fsdp-run calibrate experiments/lab.yaml --only 4xFSDP
-  sbatch --gpus-per-node=4 --ntasks=4 --wrap "fsdp-run calibrate experiments/lab.yaml")");
+  sbatch -N1 -n4 --gpus-per-node=4 --wrap "fsdp-run calibrate my.yaml")");
   add_choice_options(command, arguments->choice);
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");

@@ -127,7 +127,7 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/lab.yaml --gpu h100-80 --max batch.size_per_rank
   fsdp-run plan experiments/chess.yaml --gpu a100-40 --suggest --only FSDP
   fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
-  fsdp-run plan experiments/lab.yaml --gpu a100-80 --format html --output plan.html)");
+  fsdp-run plan experiments/lab.yaml --format html --output plan.html)");
   add_choice_options(command, arguments->choice);
   add_option(command, "--gpu NAME", arguments->gpu,
              "Plan for this GPU, such as a100-80 (default: this host's, or the profile's)");

@@ -5,8 +5,10 @@ of the runs themselves. Run by hand, on two idle cores:
     .venv/bin/python tests/benchmark/predicted_step_times.py --runner build/release/fsdp-run
 
 Random runs on the CPU, of two families, strategies, sharding, wraps, depths, batches, accumulation,
-checkpointing, clipping and offload; the seed is printed. Calibrated once, before all
-of them. The error is (planned - measured) / measured, of the median step of each run.
+checkpointing, clipping and offload; the seed is printed. A host that is shared is by a fifth faster
+or slower for minutes at a time, so each round calibrates, plans and runs all of them anew. The error
+of a run is (planned - measured) / measured, of the medians over the rounds of its planned step and
+of its median step; the spread is that of the measured ones, (most - least) / median.
 """
 
 import argparse
@@ -50,6 +52,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--steps", type=int, default=16, help="of each run (default 16)")
+    parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 
 
@@ -90,40 +93,50 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def main() -> None:
-    arguments = parse_arguments()
-    random_ = random.Random(arguments.seed)
-    runner = arguments.runner.resolve()
+def one_round(runner: Path, points: list[dict], steps: int) -> tuple[dict, dict]:
+    """The planned and the measured step time of each point, in ms."""
     with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "results"
+        of_results = ("--results", Path(folder) / "results")
         experiment = Path(folder) / "times.yaml"
-        experiment.write_text(
-            json.dumps(
-                {
-                    "experiment": "times",
-                    "base": {
-                        "device": "cpu",
-                        "data": {"kind": "chess"},
-                        "train": {"steps": arguments.steps, "warmup_steps_excluded": 2},
-                    },
-                    "points": [random_point(random_, i) for i in range(arguments.runs)],
-                }
-            )
-        )
-        of_results = ("--results", results)
-        print(f"seed {arguments.seed}", flush=True)
+        base = {
+            "device": "cpu",
+            "data": {"kind": "chess"},
+            "train": {"steps": steps, "warmup_steps_excluded": 2},
+        }
+        experiment.write_text(json.dumps({"experiment": "times", "base": base, "points": points}))
         subprocess.run([runner, "calibrate", experiment, *of_results], check=True)
         plans = json_of(runner, "plan", experiment, "--format", "json", *of_results)
         subprocess.run([runner, experiment, "--quiet", *of_results], stdout=subprocess.DEVNULL)
-        rows = json_of(runner, "report", "times", "--format", "json", *of_results)
-    measured = {row["point"]: row["step_time_ms_median"] for row in rows["rows"]}
-    errors = {kind: [] for kind in STRATEGIES}
-    for plan in plans:
-        point = plan["point"]
-        kind = point.split()[1]
-        error = 100 * (plan["step_time_ms"] / measured[point] - 1)
-        errors[kind].append(error)
-        print(f"{point:24} planned {plan['step_time_ms']:8.1f} ms, measured {measured[point]:8.1f} ms, {error:+6.1f} %")
+        rows = json_of(runner, "report", "times", "--format", "json", *of_results)["rows"]
+    return (
+        {plan["point"]: plan["step_time_ms"] for plan in plans},
+        {row["point"]: row["step_time_ms_median"] for row in rows},
+    )
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    random_ = random.Random(arguments.seed)
+    points = [random_point(random_, i) for i in range(arguments.runs)]
+    print(f"seed {arguments.seed}", flush=True)
+    rounds = [
+        one_round(arguments.runner.resolve(), points, arguments.steps)
+        for _ in range(arguments.rounds)
+    ]
+    errors = {kind: [] for kind in STRATEGIES[: arguments.runs]}
+    spreads = []
+    for name in (point["name"] for point in points):
+        planned = statistics.median(plans[name] for plans, _ in rounds)
+        times = [measured[name] for _, measured in rounds]
+        measured = statistics.median(times)
+        error = 100 * (planned / measured - 1)
+        spread = 100 * (max(times) - min(times)) / measured
+        errors[name.split()[1]].append(error)
+        spreads.append(spread)
+        print(
+            f"{name:18} planned {planned:8.1f} ms, measured {measured:8.1f} ms, {error:+6.1f} %, "
+            f"spread {spread:5.1f} %"
+        )
     for kind, of_kind in errors.items():
         sizes = [abs(error) for error in of_kind]
         print(
@@ -131,6 +144,7 @@ def main() -> None:
             f"90 % of them within {quantile(sizes, 0.9):.1f} %, worst {max(sizes):.1f} %, "
             f"mean {statistics.mean(of_kind):+.1f} %"
         )
+    print(f"of one run over the rounds: median spread {statistics.median(spreads):.1f} %")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def plans(trainer: Path, requests: list[dict]) -> list[dict]:
 def request_of(spec: dict, results: Path, memory_bytes: int = 0) -> dict:
     device = {"kind": "cpu", "memory_bytes": memory_bytes, "context_bytes": 0, "compute_capability": 0,
               "name": ""}
-    return {"specification": yaml.safe_dump(spec), "device": device, "results": str(results)}
+    return {"specification": yaml.safe_dump(spec), "device": device, "results": str(results), "timeline": False}
 
 
 def reported_peak(folder: Path, ranks: int) -> dict:
