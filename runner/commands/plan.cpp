@@ -10,9 +10,9 @@
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
+#include "runner/commands/output.h"
 #include "runner/commands/print_report.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/host/whole_file.h"
 #include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/suggestions.h"
@@ -27,8 +27,7 @@ struct PlanArguments {
   std::string ranks;
   std::string largest;
   bool suggest = false;
-  PlanFormat format = PlanFormat::kTable;
-  std::filesystem::path output;
+  Output<PlanFormat> output;
   std::filesystem::path results = "results";
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
@@ -73,6 +72,7 @@ std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
 }
 
 ExitCode plan(const PlanArguments& arguments) {
+  const PlanFormat format = arguments.output.format();
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
     throw ConfigError("--max", arguments.largest,
                       "is no key that holds a number" + allowed_instead_of(arguments.largest));
@@ -104,17 +104,12 @@ ExitCode plan(const PlanArguments& arguments) {
     }
   }
   std::ranges::move(legend_of(changes), std::back_inserter(report.remarks));
-  if (arguments.format == PlanFormat::kJson || arguments.format == PlanFormat::kHtml) {
+  if (format == PlanFormat::kJson || format == PlanFormat::kHtml) {
     for (PlannedRow& row : report.rows) {
       if (!row.is_suggested) plans.add_timeline(row);
     }
   }
-  const std::string text = render_plans(arguments.format, report, stdout_columns());
-  if (arguments.output.empty()) {
-    std::cout << text;
-  } else {
-    write_whole_file(arguments.output, text);
-  }
+  write_output(arguments.output.file, render_plans(format, report, stdout_columns()));
   return ExitCode::kOk;
 }
 
@@ -127,7 +122,7 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/lab.yaml --gpu h100-80 --max batch.size_per_rank
   fsdp-run plan experiments/chess.yaml --gpu a100-40 --suggest --only FSDP
   fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
-  fsdp-run plan experiments/lab.yaml --format html --output plan.html)");
+  fsdp-run plan experiments/lab.yaml --output plan.html)");
   add_choice_options(command, arguments->choice);
   add_option(command, "--gpu NAME", arguments->gpu,
              "Plan for this GPU, such as a100-80 (default: this host's, or the profile's)");
@@ -141,9 +136,7 @@ CommandFunction add_plan_command(CLI::App& command) {
                        "Show the fastest setting that fits, and what each change saves and costs");
   ranks->excludes(largest)->excludes(suggest);
   largest->excludes(suggest);
-  add_named_option(command, "--format FORMAT=table", arguments->format,
-                   "table, markdown, json or html");
-  add_option(command, "--output FILE", arguments->output, "Write it there");
+  add_output_options(command, arguments->output);
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return plan(*arguments); };

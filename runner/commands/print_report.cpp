@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <string_view>
 
 #include "runner/report/doubling_notes.h"
@@ -26,6 +27,25 @@ size_t stdout_columns() {
   return columns;
 }
 
+namespace {
+
+// Of finished runs that must have the same ones as another.
+void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
+  std::map<std::string, std::vector<ComparisonRow*>> must_be_equal;
+  for (ComparisonRow& row : rows) {
+    const bool is_known = row.status == RunStatus::kFinished && !row.loss_digest.empty();
+    if (is_known) must_be_equal[row.loss_digest].push_back(&row);
+  }
+  for (const auto& [digest, equal] : must_be_equal) {
+    if (equal.size() < 2) continue;
+    for (ComparisonRow* row : equal) {
+      row->losses = store.losses(row->run, static_cast<int>(*row->attempt));
+    }
+  }
+}
+
+}  // namespace
+
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
                std::optional<int64_t> since_unix_ms) {
   const std::vector<std::string> every{""};
@@ -39,6 +59,7 @@ void read_rows(Report& report, const Store& store, const std::vector<std::string
       return run.started_unix_ms.value_or(0) < *since_unix_ms;
     });
   }
+  read_losses(report.rows, store);
   report.notes = doubling_notes(report.rows);
 }
 

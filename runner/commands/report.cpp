@@ -16,9 +16,9 @@
 #include "runner/commands/jobs_of_runs.h"
 #include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
+#include "runner/commands/output.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_details.h"
-#include "runner/host/whole_file.h"
 #include "runner/report/formats.h"
 #include "runner/report/published_figures.h"
 
@@ -32,7 +32,7 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --columns +gpu_hours      beside the usual columns
   fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
-  fsdp-run report lab --format latex --output table.tex
+  fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )";
@@ -43,7 +43,7 @@ struct ReportArguments {
   std::filesystem::path reference;       // empty, or a file of published figures
   std::string since;
   std::optional<int64_t> since_unix_ms;
-  std::filesystem::path output;
+  Output<Format> output;
   Format format = Format::kTable;
   Report report;
 };
@@ -125,7 +125,11 @@ ExitCode report_command(ReportArguments& arguments) {
     std::cout << columns_reference();
     return ExitCode::kOk;
   }
-  report.colour = arguments.output.empty() && stdout_has_colour();
+  arguments.format = arguments.output.format();
+  if (arguments.output.file.empty()) {
+    report.colour = stdout_has_colour();
+    report.width = stdout_columns();
+  }
   if (!arguments.since.empty()) {
     arguments.since_unix_ms = moment_unix_ms(arguments.since, now_unix_ms(), "--since");
   }
@@ -134,11 +138,7 @@ ExitCode report_command(ReportArguments& arguments) {
   const auto [text, code] = !arguments.compare.empty()     ? side_by_side(arguments, store)
                             : !arguments.reference.empty() ? beside_reference(arguments, store)
                                                            : comparison(arguments, store);
-  if (arguments.output.empty()) {
-    std::cout << text << std::flush;
-  } else {
-    write_whole_file(arguments.output, text);
-  }
+  write_output(arguments.output.file, text);
   return code;
 }
 
@@ -147,6 +147,7 @@ void add_view_options(CLI::App& command, View& view) {
              "These, in this order; +NAME: beside the usual ones; help lists all")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command.add_flag("--wide", view.wide, "Every usual column, however wide the table becomes");
   add_option(command, "--sort COLUMN", view.sort, "By this column; -COLUMN: the largest first");
   add_option(command, "--where CONDITION", view.where,
              "\"COLUMN OP VALUE\", OP one of = != < <= > >= ~ (holds); may be repeated")
@@ -183,9 +184,7 @@ CommandFunction add_report_command(CLI::App& command) {
   command
       .add_option("EXPERIMENT", arguments->experiments, "Names or files (default: every one there)")
       ->option_text("...");
-  add_named_option(command, "--format FORMAT=table", arguments->format,
-                   "table, markdown, csv, json, latex or html");
-  add_option(command, "--output FILE", arguments->output, "Write it there");
+  add_output_options(command, arguments->output);
   add_view_options(command, report.view);
   add_option(command, "--reference FILE", arguments->reference,
              "Published figures beside the measured ones; exit status 1 when one is outside "

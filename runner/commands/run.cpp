@@ -85,6 +85,7 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
   report.title = experiment.title();
   report.results = options.results;
   report.colour = stdout_has_colour();
+  report.width = stdout_columns();
   if (options.per_rank) report.row_kind = RowKind::kRank;
   read_rows(report, store, {experiment.name()});
   std::string text = render(options.json ? Format::kJson : Format::kTable, report);

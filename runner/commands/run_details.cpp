@@ -7,12 +7,19 @@
 namespace fsdp {
 namespace {
 
+Curve training_loss(const Store& store, const ComparisonRow& run) {
+  std::vector<CurvePoint> points;
+  for (const auto& [step, loss] : store.losses(run.run, static_cast<int>(*run.attempt))) {
+    points.push_back({.x = static_cast<double>(step), .y = loss});
+  }
+  return thinned(std::move(points));
+}
+
 // Of rank 0, because every rank reports the same loss; from the run's first step on.
-template <typename Body>
-Curve loss_curve(const Store& store, const ComparisonRow& run) {
+Curve validation_loss(const Store& store, const ComparisonRow& run) {
   std::vector<CurvePoint> points;
   for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
-    for (const Recorded<Body>& event : store.events<Body>(stretch.run, stretch.attempt)) {
+    for (const auto& event : store.events<EvaluationDone>(stretch.run, stretch.attempt)) {
       if (event.rank != 0 || event.body.step > stretch.last_step) continue;
       points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
     }
@@ -55,8 +62,8 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
   for (const auto& checkpoint : store.events<CheckpointDone>(run.run, attempt)) {
     detail.checkpoints.push_back(checkpoint.body.path);
   }
-  detail.training_loss = loss_curve<StepDone>(store, run);
-  detail.validation_loss = loss_curve<EvaluationDone>(store, run);
+  detail.training_loss = training_loss(store, run);
+  detail.validation_loss = validation_loss(store, run);
   const auto shown = std::ranges::find(detail.attempts, attempt, &AttemptRecord::attempt);
   if (shown != detail.attempts.end()) {
     detail.utilization = utilization(store.events<DeviceSample>(run.run, attempt),

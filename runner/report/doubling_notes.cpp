@@ -1,6 +1,6 @@
 #include "runner/report/doubling_notes.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -114,6 +114,23 @@ std::string compared(const DoubledRows& series, const DoubledRows& reference) {
 }
 
 }  // namespace
+
+std::vector<std::string> largest_that_fit(std::span<const ComparisonRow> rows) {
+  std::map<std::string, std::vector<std::string>> by_key;
+  for (const DoubledRows& series : doubled_rows(rows)) {
+    const std::string value =
+        series.finished.empty() ? "none" : std::to_string(series.finished.rbegin()->first);
+    const char* remark = series.smallest_that_does_not_fit ? ""
+                         : series.others.empty()           ? ", more was not tried"
+                                                           : " so far";
+    by_key[series.key].push_back(fmt::format("{} ({}{})", value, series.name, remark));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [key, values] : by_key) {
+    texts.push_back(fmt::format("largest {}: {}", key, fmt::join(values, ", ")));
+  }
+  return texts;
+}
 
 std::vector<std::string> doubling_notes(std::span<const ComparisonRow> rows) {
   const std::vector<DoubledRows> all = doubled_rows(rows);

@@ -16,4 +16,8 @@ std::string name_without_value(const ComparisonRow& row);
 // time changes up to there, and how both compare with the experiment's first series of that key.
 std::vector<std::string> doubling_notes(std::span<const ComparisonRow> rows);
 
+// For each doubled key the largest values that fit: "largest batch.size_per_rank: 16 (FSDP), none
+// (DDP)".
+std::vector<std::string> largest_that_fit(std::span<const ComparisonRow> rows);
+
 }  // namespace fsdp

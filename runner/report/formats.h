@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/report/answers.h"
 #include "runner/report/columns.h"
 #include "runner/report/warnings.h"
 
@@ -15,6 +16,8 @@ namespace fsdp {
 struct Block {
   std::string title{};  // empty when there is only one
   std::span<const ReportRow> rows{};
+  std::string set_up{};           // what its rows have in common
+  std::vector<Answer> answers{};  // none where its rows are ranks, or of several experiments
 };
 
 // Everything that a format prints. Rows point into `series` and into the report, which outlives it.
@@ -22,10 +25,11 @@ struct PreparedReport {
   const Report& report;
   std::deque<Series> series{};
   std::vector<Column> columns{};  // in order; those for people have a heading
+  bool is_brief = false;          // the columns
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order
   std::vector<Warning> warnings{};
-  std::vector<std::string> lines{};  // below the table: reasons, then what the figures are
+  std::vector<std::string> lines{};  // below the table: what the figures are, then reasons
 };
 
 // Rows of the kind that the report asks for, or else that is usual for the format. Throws

@@ -51,6 +51,10 @@ JsonObject column_data(const Column& column) {
       .add("right", column.alignment == Alignment::kRight);
 }
 
+JsonObject answer_data(const Answer& answer) {
+  return JsonObject().add("question", answer.question).add("text", answer.text);
+}
+
 JsonObject block_data(const Block& block, const std::vector<Column>& columns) {
   using Cell = std::vector<Value>;  // the value, and its text
   std::vector<std::vector<Cell>> rows;
@@ -60,7 +64,13 @@ JsonObject block_data(const Block& block, const std::vector<Column>& columns) {
       cells.push_back({column.value(row), text_of(column, row)});
     }
   }
-  return JsonObject().add("title", block.title).add("rows", rows);
+  std::vector<JsonObject> answers;
+  std::ranges::transform(block.answers, std::back_inserter(answers), answer_data);
+  return JsonObject()
+      .add("title", block.title)
+      .add("set_up", block.set_up)
+      .add("answers", answers)
+      .add("rows", rows);
 }
 
 // What html/report.js reads.

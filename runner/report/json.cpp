@@ -17,7 +17,14 @@ std::string lines_of(const std::vector<std::string>& items) {
 }  // namespace
 
 std::string render_json(const PreparedReport& prepared) {
-  std::vector<std::string> rows, warnings, notes;
+  std::vector<std::string> answers, rows, warnings, notes;
+  for (const Block& block : prepared.blocks) {
+    for (const auto& [question, text] : block.answers) {
+      JsonObject object;
+      if (!block.title.empty()) object.add("group", block.title);
+      answers.push_back(object.add("question", question).add("text", text).text());
+    }
+  }
   for (const ReportRow& row : prepared.rows) {
     JsonObject object;
     for (const Column& column : prepared.columns) object.add(column.name, column.value(row));
@@ -27,9 +34,10 @@ std::string render_json(const PreparedReport& prepared) {
     warnings.push_back(JsonObject().add("name", name).add("text", text).text());
   }
   std::ranges::transform(prepared.lines, std::back_inserter(notes), json_text<std::string>);
-  return fmt::format("{{\"title\":{},\n\"rows\":{},\n\"warnings\":{},\n\"notes\":{}}}\n",
-                     json_text(prepared.report.title), lines_of(rows), lines_of(warnings),
-                     lines_of(notes));
+  return fmt::format(
+      "{{\"title\":{},\n\"answers\":{},\n\"rows\":{},\n\"warnings\":{},\n\"notes\":{}}}\n",
+      json_text(prepared.report.title), lines_of(answers), lines_of(rows), lines_of(warnings),
+      lines_of(notes));
 }
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <ranges>
 
@@ -57,13 +58,24 @@ std::string line_of(const std::vector<Column>& columns, const Cell& cell) {
   return fmt::format("{} \\\\\n", fmt::join(cells, " & "));
 }
 
+// The experiment's name, in letters that a label may have.
+std::string label_of(const PreparedReport& prepared) {
+  std::string label = prepared.rows.empty() ? "" : prepared.rows.front().run->experiment;
+  std::ranges::replace_if(
+      label, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-'; }, '-');
+  return label.empty() ? "runs" : label;
+}
+
 }  // namespace
 
-// A tabular to be put into a table, and the lines below it as paragraphs.
+// A table, and what is known of it as paragraphs.
 std::string render_latex(const PreparedReport& prepared) {
   const std::vector<Column>& columns = prepared.columns;
-  std::string text = "% " + escaped(prepared.report.title) + "\n% \\usepackage{booktabs}\n";
-  text += "\\begin{tabular}{";
+  std::string text = "% \\usepackage{booktabs}\n\\begin{table}[htb]\n\\centering\n";
+  if (!prepared.report.title.empty()) {
+    text += "\\caption{" + escaped(prepared.report.title) + "}\n";
+  }
+  text += "\\label{tab:" + label_of(prepared) + "}\n\\begin{tabular}{";
   for (const Column& column : columns) text += letter_of(column.alignment);
   text += "}\n\\toprule\n" + line_of(columns, heading);
   for (const Block& block : prepared.blocks) {
@@ -76,7 +88,13 @@ std::string render_latex(const PreparedReport& prepared) {
       text += line_of(columns, [&](auto& column) { return escaped(text_of(column, row)); });
     }
   }
-  text += "\\bottomrule\n\\end{tabular}\n";
+  text += "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+  for (const Block& block : prepared.blocks) {
+    if (!block.set_up.empty()) text += '\n' + escaped(block.set_up) + "\\par\n";
+    for (const auto& [question, answer] : block.answers) {
+      text += fmt::format("\n\\textbf{{{}:}} {}\\par\n", escaped(question), escaped(answer));
+    }
+  }
   for (const Warning& warning : prepared.warnings) {
     text += "\n\\textbf{Warning:} " + escaped(warning.text) + ".\\par\n";
   }

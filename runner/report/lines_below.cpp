@@ -5,6 +5,7 @@
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
 #include "runner/report/prediction_errors.h"
+#include "runner/report/speeds.h"
 
 namespace fsdp {
 namespace {
@@ -39,11 +40,41 @@ std::string warmup_remark(ReportRows rows) {
   if (warmups.empty()) {
     return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
   }
-  const std::string text =
-      fmt::format(", the first {} {} left out as warm-up", joined_names(warmups),
-                  warmups == std::set<std::string>{"1"} ? "step" : "steps");
+  const std::string steps =
+      warmups == std::set<std::string>{"1"} ? "step" : joined_names(warmups) + " steps";
+  const std::string text = fmt::format(", the first {} left out as warm-up", steps);
   if (without.empty()) return text;
   return fmt::format("{} (none of {}, which did no more)", text, joined_names(without));
+}
+
+bool shows(const PreparedReport& prepared, std::string_view name) {
+  const auto column = std::ranges::find(prepared.columns, name, &Column::name);
+  return column != prepared.columns.end() && !column->heading.empty();
+}
+
+// What the columns are that are shown.
+std::string columns_remark(const PreparedReport& prepared) {
+  const bool per_rank = prepared.rows.front().rank != nullptr;
+  Names texts;
+  if (shows(prepared, "step_time_ms_median")) {
+    texts.push_back(fmt::format("Step time: median of the {}{}.",
+                                per_rank ? "rank's steps" : "slowest rank ± interquartile range",
+                                warmup_remark(prepared.rows)));
+  } else if (shows(prepared, "tokens_per_second")) {
+    texts.push_back(fmt::format("tokens/s: at the median step of the slowest rank{}.",
+                                warmup_remark(prepared.rows)));
+  }
+  if (per_rank) {
+    texts.push_back("Memory: each rank's peak over all steps.");
+  } else if (shows(prepared, "memory_allocated_bytes_max")) {
+    texts.push_back(prepared.is_brief ? "Memory: the peak of what the rank with most allocated."
+                                      : "Memory: each rank's peak over all steps, least-most.");
+  }
+  if (shows(prepared, "loss_last")) {
+    texts.push_back(fmt::format("Loss: {}the mean over all tokens that a step trains on.",
+                                prepared.is_brief ? "of the last step, " : ""));
+  }
+  return fmt::format("{}", fmt::join(texts, " "));
 }
 
 // What the figures are.
@@ -58,14 +89,12 @@ std::string figures_line(const PreparedReport& prepared) {
     on_cpu = on_cpu || run->device == DeviceKind::kCpu;
   }
   if (!measured) return {};
-  const bool per_rank = prepared.rows.front().rank != nullptr;
-  std::string line = fmt::format(
-      "Step time: median of the {}{}. Memory: each rank's peak over all steps{}. "
-      "Loss: the mean over all tokens that a step trains on.",
-      per_rank ? "rank's steps" : "slowest rank ± interquartile range",
-      warmup_remark(prepared.rows), per_rank ? "" : ", least-most");
-  if (!devices.empty()) line += " Device: " + joined_names(devices) + ".";
-  if (on_cpu) line += " CPU timings: they say nothing about a GPU.";
+  const bool is_told = std::ranges::any_of(
+      prepared.blocks, [](const Block& block) { return !block.set_up.empty(); });
+  std::string line = columns_remark(prepared);
+  const auto add = [&](const std::string& text) { line += (line.empty() ? "" : " ") + text; };
+  if (!devices.empty() && !is_told) add("Device: " + joined_names(devices) + ".");
+  if (on_cpu) add("CPU timings: they say nothing about a GPU.");
   return line;
 }
 
@@ -112,34 +141,23 @@ std::string ratios_line(ReportRows rows, const View& view) {
                      intervals_remark(has_confidence, has_range));
 }
 
-// Tokens per second at the quartiles of the step time.
-std::optional<Interval> spread_of_speed(const ComparisonRow& run) {
-  if (!run.tokens_per_second || !run.step_time_ms_median || !run.step_time_ms_p25 ||
-      !run.step_time_ms_p75 || *run.step_time_ms_p25 <= 0) {
-    return std::nullopt;
-  }
-  const double tokens = *run.tokens_per_second * *run.step_time_ms_median;
-  return Interval{.low = tokens / *run.step_time_ms_p75, .high = tokens / *run.step_time_ms_p25};
-}
-
-// ReportRows that are as fast as their baseline, as far as single runs can tell.
-std::string close_line(ReportRows rows) {
-  Names close;
+// What would tell rows from their baseline that are as fast as it within noise.
+std::string noise_line(ReportRows rows) {
+  bool has_few_steps = false;
+  bool has_few_repeats = false;
   for (const ReportRow& row : rows) {
     const Series* baseline = row.series->baseline;
-    if (!row.is_series || baseline == nullptr || baseline == row.series) continue;
-    const auto& ratio = row.series->tokens_per_second_ratio;
-    if (!ratio || ratio->interval) continue;
-    const auto own = spread_of_speed(*row.run);
-    const auto other = spread_of_speed(baseline->median);
-    if (own && other && own->low <= other->high && other->low <= own->high) {
-      close.push_back(row.run->point);
+    const bool is_compared = row.is_series && baseline != nullptr && baseline != row.series &&
+                             row.series->tokens_per_second_ratio;
+    if (!is_compared || speed_against(*row.series, *baseline) != Speed::kNoDifference) continue;
+    for (const Series* series : {row.series, baseline}) {
+      has_few_steps = has_few_steps || measured_steps(series->median) < kLeastMeasuredSteps;
+      has_few_repeats = has_few_repeats || series->finished_count < kLeastForConfidence;
     }
   }
-  if (close.empty()) return {};
-  return "tokens/s of " + joined_names(close) +
-         " and of the baseline are within the spread of their steps; repeats: 5 would tell whether "
-         "they differ.";
+  if (!has_few_steps && !has_few_repeats) return {};
+  return fmt::format("Of speeds within noise {} would tell more.",
+                     has_few_steps ? "more steps (train.steps)" : "`repeats: 5`");
 }
 
 }  // namespace
@@ -147,15 +165,17 @@ std::string close_line(ReportRows rows) {
 std::vector<std::string> lines_below(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::vector<std::string> lines;
-  for (const ComparisonRow* run : shown_runs(prepared)) {
-    if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
-  }
-  for (std::string line : {figures_line(prepared), repeats_line(prepared.rows),
-                           ratios_line(prepared.rows, report.view), close_line(prepared.rows),
-                           predictions_line(shown_runs(prepared))}) {
+  for (std::string line :
+       {figures_line(prepared), repeats_line(prepared.rows),
+        shows(prepared, "tokens_per_second_ratio") ? ratios_line(prepared.rows, report.view)
+                                                   : std::string(),
+        noise_line(prepared.rows), predictions_line(shown_runs(prepared))}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  for (const ComparisonRow* run : shown_runs(prepared)) {
+    if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
+  }
   return lines;
 }
 

@@ -30,6 +30,16 @@ std::string headings(const std::vector<Column>& columns) {
   return text + '\n' + rule + '\n';
 }
 
+// What the rows below have in common, and a list of the answers.
+std::string answers_of(const Block& block) {
+  std::string text;
+  if (!block.set_up.empty()) text += paragraph(block.set_up) + "\n\n";
+  for (const auto& [question, answer] : block.answers) {
+    text += "- **" + escaped(question) + ":** " + escaped(answer) + '\n';
+  }
+  return block.answers.empty() ? text : text + '\n';
+}
+
 }  // namespace
 
 std::string render_markdown(const PreparedReport& prepared) {
@@ -38,7 +48,7 @@ std::string render_markdown(const PreparedReport& prepared) {
   for (const Block& block : prepared.blocks) {
     if (&block != &prepared.blocks.front()) text += '\n';
     if (!block.title.empty()) text += "#### " + escaped(block.title) + "\n\n";
-    text += headings(prepared.columns);
+    text += answers_of(block) + headings(prepared.columns);
     for (const ReportRow& row : block.rows) {
       text += '|';
       for (const Column& column : prepared.columns) {

@@ -16,4 +16,13 @@ std::string joined_names(const Names& names) {
                      names.size() - kMostShown + 1);
 }
 
+// "a, b and c", with as many names.
+template <std::ranges::sized_range Names>
+std::string names_in_words(const Names& names) {
+  constexpr size_t kMostInWords = 8;
+  if (names.size() < 2 || names.size() > kMostInWords) return joined_names(names);
+  return fmt::format("{} and {}", fmt::join(names | std::views::take(names.size() - 1), ", "),
+                     *std::ranges::prev(names.end()));
+}
+
 }  // namespace fsdp

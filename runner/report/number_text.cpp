@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <ranges>
 #include <span>
 
@@ -50,6 +51,11 @@ std::string three_digits(std::optional<double> value) {
   const std::string rounded = with_exponent(*value, kDecimals);
   const int exponent = std::stoi(rounded.substr(rounded.find('e') + 1));
   return decimals(*value, std::clamp(2 - exponent, 0, kMostDecimals));
+}
+
+std::string short_number(double value) {
+  if (!std::isfinite(value)) return decimals(value, 0);
+  return three_digits(std::strtod(with_exponent(value, kDecimals).c_str(), nullptr));
 }
 
 std::string gibibytes(std::optional<double> bytes) {

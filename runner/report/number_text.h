@@ -15,6 +15,10 @@ std::string decimals(double value, int count);
 // Three significant digits, but never fewer than the whole part: 0.0123, 1.23, 12.3, 123, 12345.
 std::string three_digits(std::optional<double> value);
 
+// Rounded to three significant digits, those of the whole part too: 4880 of 4877. Figures that
+// vary from run to run.
+std::string short_number(double value);
+
 inline constexpr double kBytesPerGibibyte = 0x1p30;
 // Bytes as GiB: "1.25", or "1.25-1.50" when least and most read differently.
 std::string gibibytes(std::optional<double> least, std::optional<double> most);

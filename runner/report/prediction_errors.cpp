@@ -44,7 +44,7 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
     if (const auto error = step_time_error_percent(*run)) of_step_times.push_back(*error);
   }
   if (of_memory.empty()) return "";
-  std::string line = "Predictions were off: " + errors_text("allocated memory", of_memory);
+  std::string line = "Predictions were off for " + errors_text("allocated memory", of_memory);
   if (!of_step_times.empty()) line += ", " + errors_text("step time", of_step_times);
   return line + '.';
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "runner/report/brief_columns.h"
 #include "runner/report/conditions.h"
 #include "runner/report/formats.h"
 
@@ -68,6 +69,15 @@ std::vector<Block> to_blocks(std::vector<ReportRow>& rows, const std::deque<Seri
   return blocks;
 }
 
+// Whether columns are asked for beside the usual ones, and not instead of them.
+bool adds(const std::string& word) { return word.starts_with('+'); }
+bool has_usual_columns(const View& view) { return std::ranges::all_of(view.columns, adds); }
+
+bool is_brief(Format format, const View& view, RowKind row_kind) {
+  return !is_for_programs(format) && format != Format::kHtml && row_kind != RowKind::kRank &&
+         !view.wide && has_usual_columns(view);
+}
+
 // Runs of several experiments are told apart by a column of their own; columns that no row has
 // something for have no heading.
 std::vector<Column> usual_columns(const std::vector<ReportRow>& rows,
@@ -84,13 +94,13 @@ std::vector<Column> usual_columns(const std::vector<ReportRow>& rows,
   return usual;
 }
 
-std::vector<Column> chosen_columns(const std::vector<std::string>& words,
-                                   const std::vector<ReportRow>& rows,
-                                   std::span<const Column> columns) {
+std::vector<Column> chosen_columns(const View& view, const std::vector<ReportRow>& rows,
+                                   std::span<const Column> columns, bool brief) {
   std::vector<Column> chosen;
-  const auto adds = [](const std::string& word) { return word.starts_with('+'); };
-  if (std::ranges::all_of(words, adds)) chosen = usual_columns(rows, columns);
-  for (const std::string& word : words) {
+  if (has_usual_columns(view)) {
+    chosen = brief ? brief_columns(rows, columns) : usual_columns(rows, columns);
+  }
+  for (const std::string& word : view.columns) {
     const std::string name = adds(word) ? word.substr(1) : word;
     const Column column = with_heading(find_column(columns, name, "--columns"));
     const auto there = std::ranges::find(chosen, column.name, &Column::name);
@@ -101,6 +111,17 @@ std::vector<Column> chosen_columns(const std::vector<std::string>& words,
     }
   }
   return chosen;
+}
+
+// Where the rows are of one experiment: nothing can be said of several together.
+void put_answers(Block& block) {
+  std::vector<const Series*> rows;
+  for (const ReportRow& row : block.rows) {
+    if (row.run->experiment != block.rows.front().run->experiment) return;
+    if (std::ranges::find(rows, row.series) == rows.end()) rows.push_back(row.series);
+  }
+  block.answers = answers_for(rows);
+  if (!block.answers.empty()) block.set_up = set_up_of(rows);
 }
 
 // Of the rows that are shown, those that compare with one baseline at a time.
@@ -137,7 +158,11 @@ PreparedReport prepare(Format format, const Report& report) {
   filter(prepared.rows, view.where, all);
   sort(prepared.rows, view.sort, all);
   prepared.blocks = to_blocks(prepared.rows, prepared.series, view.group);
-  prepared.columns = chosen_columns(view.columns, prepared.rows, all);
+  if (row_kind != RowKind::kRank && has_usual_columns(view)) {
+    std::ranges::for_each(prepared.blocks, put_answers);
+  }
+  prepared.is_brief = is_brief(format, view, row_kind);
+  prepared.columns = chosen_columns(view, prepared.rows, all, prepared.is_brief);
   prepared.warnings = warnings_of(prepared.rows);
   prepared.lines = lines_below(prepared);
   return prepared;

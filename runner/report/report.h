@@ -29,6 +29,7 @@ struct View {
   std::string sort{};                  // "name", or "-name" for the largest first
   std::string baseline{};              // what ratios refer to: a point or a series; else the first
   std::string group{};                 // a block of rows, with a baseline each, per value of it
+  bool wide = false;                   // people: every usual column, not the few that tell most
 };
 
 struct Report {
@@ -41,6 +42,7 @@ struct Report {
   std::filesystem::path results;   // where the paths of logs begin
   std::vector<std::string> notes;  // lines below the table, after the report's own
   bool colour = false;             // table: ANSI colours, for a terminal
+  size_t width = 0;                // table: of the terminal; 0: of any width
   HtmlDetail html{};               // html: what it shows beside the table
 };
 

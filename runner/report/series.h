@@ -31,6 +31,10 @@ struct Series {
   std::string status_text() const;
 };
 
+// Rows that are compared with each other.
+using Rows = std::span<const Series* const>;
+using Runs = std::vector<const ComparisonRow*>;
+
 // In the order in which each first appears; a run without a series is one of its own. `runs`
 // outlive it.
 std::deque<Series> series_of(std::span<const ComparisonRow> runs);

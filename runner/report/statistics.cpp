@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t kSeed = 20'261'121;
 constexpr double kTail = 0.025;  // left out at each end of a 95 % interval
+constexpr double kTailOfCertain = 0.005;
 
 }  // namespace
 
@@ -56,6 +57,8 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   }
   ratio.interval = Interval{.low = quantile(ratios, kTail), .high = quantile(ratios, 1 - kTail)};
   ratio.is_confidence = true;
+  ratio.is_certain =
+      quantile(ratios, kTailOfCertain) > 1 || quantile(ratios, 1 - kTailOfCertain) < 1;
   return ratio;
 }
 

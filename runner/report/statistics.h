@@ -21,6 +21,7 @@ struct Ratio {
   double value = 0;
   std::optional<Interval> interval{};
   bool is_confidence = false;  // the interval
+  bool is_certain = false;     // a 99 % confidence interval does not hold 1 either
   // Whether the interval says that the ratio may as well be 1.
   bool is_no_difference() const { return interval && interval->contains(1); }
 };

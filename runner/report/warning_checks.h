@@ -9,9 +9,6 @@
 // Between warnings_for() and checks that have a file of their own.
 namespace fsdp {
 
-using Rows = std::span<const Series* const>;
-using Runs = std::vector<const ComparisonRow*>;
-
 // Runs that finished, of all rows.
 Runs finished_runs(Rows rows);
 

@@ -6,6 +6,7 @@
 
 #include "contract/spec/yaml_value.h"
 #include "runner/report/names.h"
+#include "runner/report/speeds.h"
 #include "runner/report/warning_checks.h"
 #include "runner/store/quantile.h"
 
@@ -18,10 +19,6 @@ namespace {
 double noise_allowed(const ComparisonRow& run) {
   return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
 }
-
-// Quartiles of fewer steps are those of two or three numbers. The lab's shortest row has 4 after
-// its warm-up.
-constexpr int64_t kLeastMeasuredSteps = 4;
 
 Runs started_runs(Rows rows) {
   Runs runs;
@@ -120,9 +117,7 @@ std::string nothing_trained(Rows rows) {
 
 std::string few_steps(Rows rows) {
   const Runs runs = those_where(finished_runs(rows), [](auto& run) {
-    const double measured =
-        static_cast<double>(run.steps.value_or(0)) - static_cast<double>(run.warmup_steps_excluded);
-    return run.step_time_ms_median && measured < kLeastMeasuredSteps;
+    return run.step_time_ms_median && measured_steps(run) < kLeastMeasuredSteps;
   });
   if (runs.empty()) return "";
   return fmt::format("{} steps after the warm-up: {}", kLeastMeasuredSteps, points_of(runs));

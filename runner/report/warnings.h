@@ -16,6 +16,6 @@ struct Warning {
 };
 
 // Of rows that share a baseline and are shown together.
-std::vector<Warning> warnings_for(std::span<const Series* const> rows);
+std::vector<Warning> warnings_for(Rows rows);
 
 }  // namespace fsdp

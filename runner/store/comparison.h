@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "contract/spec/run_spec.h"
 #include "runner/store/run_status.h"
@@ -16,6 +17,17 @@ namespace fsdp {
 inline constexpr const char* kComparisonRows =
     "(select c.*, r.spec from comparison c join runs r on r.id = c.run order by c.experiment, "
     "c.position, c.family_value)";
+
+struct StepLoss {
+  int64_t step = 0;            // of the optimizer, from 1
+  std::optional<double> loss;  // absent: not finite
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("step", self.step);
+    visit("loss", self.loss);
+  }
+};
 
 // One line of the view `comparison`, whose columns have these names, but for the last: one run of
 // its experiment's current list and its newest attempt. It has no figures until an attempt was
@@ -58,6 +70,8 @@ struct ComparisonRow : AttemptSummary {
   DeviceKind device = DeviceKind::kAuto;
   std::string device_name;
   std::optional<int64_t> device_memory_bytes;
+  std::optional<int64_t> threads;
+  std::optional<int64_t> parameter_count;
   std::optional<int64_t> other_processes;
   std::optional<int64_t> other_runners;
   std::optional<int64_t> memory_allocated_bytes_predicted;
@@ -81,7 +95,8 @@ struct ComparisonRow : AttemptSummary {
   int64_t skipped_lines = 0;
   std::string reason;
   std::optional<int64_t> reason_rank;
-  std::string spec;  // as JSON
+  std::string spec;                // as JSON
+  std::vector<StepLoss> losses{};  // no column: of each step, where other runs must have equal ones
 
   template <typename Self, typename Visitor>
   static void visit_place(Self& self, Visitor& visit) {
@@ -137,6 +152,8 @@ struct ComparisonRow : AttemptSummary {
     visit("device", self.device, "cpu or cuda.");
     visit("device_name", self.device_name, "Name of rank 0's processor or GPU.");
     visit("device_memory_bytes", self.device_memory_bytes, "Memory that rank 0 may use on it.");
+    visit("threads", self.threads, "CPU threads of rank 0.");
+    visit("parameter_count", self.parameter_count, "Parameters of the model.");
     visit("other_processes", self.other_processes,
           "Processes of others on a rank's GPU when it started, the most.");
     visit("other_runners", self.other_runners,

@@ -245,6 +245,9 @@ class Store {
   // curve over all steps of a run is made of these. Of two that reached the checkpoint's step the
   // newer one counts.
   std::vector<Stretch> stretches(int64_t run_id, int attempt) const;
+  // The loss of each step from the run's first one on, as rank 0 reported it: every rank reports
+  // the same.
+  std::vector<StepLoss> losses(int64_t run_id, int attempt) const;
   // What one attempt reported, of StepDone, EvaluationDone, CheckpointDone or DeviceSample, in the
   // order of ranks and of their steps or events.
   template <typename Body>

@@ -62,6 +62,18 @@ std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
   return stretches_of(contents_->database, run_id, attempt);
 }
 
+std::vector<StepLoss> Store::losses(int64_t run_id, int attempt) const {
+  Statement of_stretch(contents_->database,
+                       select<StepLoss>("steps where run = ? and attempt = ? and rank = 0 and "
+                                        "step <= ? order by step"));
+  std::vector<StepLoss> found;
+  for (const Stretch& stretch : stretches_of(contents_->database, run_id, attempt)) {
+    std::ranges::move(of_stretch.rows<StepLoss>(stretch.run, stretch.attempt, stretch.last_step),
+                      std::back_inserter(found));
+  }
+  return found;
+}
+
 void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) {
   const auto goes_on = Statement(database,
                                  "select 1 from ranks where run = ? and attempt = ? and "

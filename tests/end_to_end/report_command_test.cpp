@@ -80,10 +80,30 @@ TEST_CASE("report --output leaves the earlier file alone when something is wrong
   CHECK(text_of(file) == "earlier");
   const std::string missing = (workplace / "no/folder/table.tex").string();
   CHECK_THAT(run_report(workplace, {"--output", missing}).errors, Contains("cannot be written"));
-  const Ended ended = run_report(workplace, {"--output", file.string(), "--format", "latex"});
+  const Ended ended = run_report(workplace, {"--output", file.string()});
   CHECK(ended.status == 0);
   CHECK(ended.output.empty());
   CHECK_THAT(text_of(file), Contains("\\begin{tabular}"));
+}
+
+TEST_CASE("an output's name says its format, where none is asked for") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  const auto written = [&](const std::string& name, std::vector<std::string> options) {
+    options.insert(options.end(), {"--output", (workplace / name).string()});
+    REQUIRE(run_report(workplace, options).status == 0);
+    return text_of(workplace / name);
+  };
+  CHECK_THAT(written("table.html", {}), StartsWith("<!doctype html>"));
+  CHECK_THAT(written("table.md", {}), Contains("| point |"));
+  CHECK_THAT(written("table.csv", {}), StartsWith("experiment,"));
+  CHECK_THAT(written("table.json", {}), StartsWith("{\"title\""));
+  CHECK_THAT(written("table.txt", {}), Contains("\nFits:"));
+  CHECK_THAT(written("other.md", {"--format", "csv"}), StartsWith("experiment,"));
+  const Ended plan = workplace.call({"plan", "--output", "plan.csv"});
+  CHECK(plan.status == 2);
+  CHECK_THAT(plan.errors, Contains("--output: plan.csv is named like a file of csv") &&
+                              Contains("allowed are table, markdown, json, html"));
 }
 
 TEST_CASE("report --reference exits 1 when a figure is outside its tolerance") {

@@ -54,7 +54,15 @@ class TableBody {
   }
 }
 
-function comparisonTable(columns, {title, rows}, id) {
+// What the rows have in common, and what can be said of them.
+function answerList({set_up, answers}) {
+  return [...(set_up === "" ? [] : [element("p", {class: "set-up"}, set_up)]),
+    ...(answers.length === 0 ? [] : [element("dl", {class: "answers"}, ...answers.flatMap(
+      ({question, text}) => [element("dt", {}, question), element("dd", {}, text)]))])];
+}
+
+// `above` stands between the title and the table.
+function comparisonTable(columns, {title, rows}, id, above = []) {
   const headings = columns.map(headingCell);
   const body = new TableBody(columns, rows);
   const announced = element("p", {class: "visually-hidden", role: "status"});
@@ -76,14 +84,16 @@ function comparisonTable(columns, {title, rows}, id) {
     ...(id === "table" ? [element("caption", {}, "A heading sorts its table: ascending, " +
       "descending, and back to the report's own order.")] : []),
     element("thead", {}, element("tr", {}, ...headings)), body.body);
-  return [...(title === "" ? [] : [element("h3", {class: "group"}, title)]),
+  return [...(title === "" ? [] : [element("h3", {class: "group"}, title)]), ...above,
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
 }
 
 function comparisonTables({columns, blocks}) {
-  const shown = blocks.length > 0 ? blocks : [{title: "", rows: []}];
+  const shown = blocks.length > 0 ? blocks
+    : [{title: "", set_up: "", answers: [], rows: []}];
   return shown.flatMap((block, index) =>
-    comparisonTable(columns, block, index === 0 ? "table" : `table-${index + 1}`));
+    comparisonTable(columns, block, index === 0 ? "table" : `table-${index + 1}`,
+      answerList(block)));
 }
 
 function columnDocumentation(columns) {

@@ -43,8 +43,11 @@ class FixedDatabase {
 };
 
 void check_all_formats(const std::string& name) {
-  const Report report = FixedDatabase(name).report();
+  Report report = FixedDatabase(name).report();
   check_golden(name + ".txt", render(Format::kTable, report));
+  report.view.wide = true;
+  check_golden(name + "_wide.txt", render(Format::kTable, report));
+  report.view.wide = false;
   check_golden(name + ".md", render(Format::kMarkdown, report));
   check_golden(name + ".csv", render(Format::kCsv, report));
   check_golden(name + ".json", render(Format::kJson, report));

@@ -31,6 +31,7 @@ TEST_CASE("reports of runs that evaluate, skip and resume are as in tests/golden
 
 TEST_CASE("columns that no run has something for are not shown, and are in csv and json") {
   Report report = training_report();
+  report.view.wide = true;
   const auto has = [&](const std::string& heading) {
     return render(Format::kMarkdown, report).find("| " + heading + " |") != std::string::npos;
   };
@@ -49,6 +50,7 @@ TEST_CASE("columns that no run has something for are not shown, and are in csv a
 
 TEST_CASE("the strategy column shows what differs") {
   Report report;
+  report.view.wide = true;
   report.rows = {finished_row(1, "run", StrategyKind::kFsdp, 2, 10)};
   ComparisonRow& row = report.rows[0];
   const auto strategy = [&] {
@@ -86,6 +88,7 @@ TEST_CASE("a run of which no rank has reported has its row in a report per rank"
 
 TEST_CASE("the remark about the warm-up says what was left out of which run") {
   Report report;
+  report.view.wide = true;
   report.rows = {finished_row(1, "long", StrategyKind::kSingle, 1, 10)};
   const auto remark = [&] {
     const std::string text = render(Format::kTable, report);

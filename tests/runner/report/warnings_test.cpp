@@ -122,10 +122,10 @@ TEST_CASE("losses that must be equal and are not are a warning, within the preci
   CHECK(names_after(loss_of_second(2.54, "bf16_mixed")).empty());
   CHECK(names_after(loss_of_second(2.56, "bf16_mixed")) == Names{"losses_disagree"});
   CHECK_THAT(text_after(loss_of_second(2.75, "fp32")),
-             Catch::Contains("4xDDP 2.5, 4xFSDP 2.75 (last step)") &&
+             Catch::Contains("4xDDP 2.5, 4xFSDP 2.75 (step 100)") &&
                  Catch::Contains("0.0001 in fp32 and of 0.02 in other precisions"));
   CHECK_THAT(text_after([](auto& rows) { rows[0].loss_first = 7.5; }),
-             Catch::Contains("4xDDP 7.5 (first step)"));
+             Catch::Contains("4xDDP 7.5 (step 1)"));
 }
 
 TEST_CASE("losses are not compared where something that decides them differs") {

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "runner/commands/options.h"
+
+namespace fsdp {
+
+// --format and --output: where a command's text goes, and in which of its formats, whose first is
+// what people read in a terminal.
+template <NamedEnum Format>
+struct Output {
+  std::optional<Format> asked;
+  std::filesystem::path file;  // empty: stdout
+
+  // As asked for, or as the file's name ends: lab.html. Throws ConfigError (place: --output) where
+  // that is a format of other commands only.
+  Format format() const;
+};
+
+// The name of the format that files with this extension have; empty: of no format.
+std::string_view format_of_extension(const std::filesystem::path& extension);
+
+// To the file, or to stdout where there is none.
+void write_output(const std::filesystem::path& file, std::string_view text);
+
+template <NamedEnum Format>
+Format Output<Format>::format() const {
+  if (asked) return *asked;
+  const std::string_view name = format_of_extension(file.extension());
+  if (name.empty()) return Format{};
+  const std::optional<Format> format = enum_from_name<Format>(name);
+  if (format) return *format;
+  constexpr auto kNames = enum_names(Format{});
+  throw ConfigError("--output", "",
+                    file.string() + " is named like a file of " + std::string(name) +
+                        "; allowed are " + joined({kNames.begin(), kNames.end()}) +
+                        ", by the name or --format");
+}
+
+template <NamedEnum Format>
+void add_output_options(CLI::App& command, Output<Format>& output) {
+  constexpr auto kNames = enum_names(Format{});
+  std::string names(kNames[0]);
+  for (size_t i = 1; i < kNames.size(); ++i) {
+    names += (i + 1 == kNames.size() ? " or " : ", ") + std::string(kNames[i]);
+  }
+  command
+      .add_option_function<std::string>(
+          "--format", [&output](const auto& word) { output.asked = enum_from_name<Format>(word); },
+          names + "; also by the name of --output")
+      ->check(CLI::IsMember(std::vector<std::string>(kNames.begin(), kNames.end())))
+      ->option_text("FORMAT=" + std::string(kNames[0]));
+  add_option(command, "--output FILE", output.file, "Write it there");
+}
+
+}  // namespace fsdp

@@ -1,0 +1,102 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "runner/report/answers.h"
+#include "runner/report/doubling_notes.h"
+#include "runner/report/names.h"
+#include "runner/report/number_text.h"
+
+namespace fsdp {
+namespace {
+
+// Allocators give the same bytes in every run, but for what libraries ask for.
+constexpr double kEqualMemory = 1.01;
+
+std::string series_status(const Series& series) {
+  return series.finished_count > 0 ? std::string(name_of(RunStatus::kFinished))
+                                   : series.status_text();
+}
+
+// " in 24.0 GiB", where that is what all of them had.
+std::string limit_of(const SeriesRows& rows) {
+  std::string limit;
+  for (const Series* series : rows) {
+    const ComparisonRow& run = series->median;
+    std::optional<double> bytes = run.device_memory_bytes;
+    if (run.memory_limit_gib > 0) bytes = run.memory_limit_gib * kBytesPerGibibyte;
+    const std::string own = bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "";
+    if (series != rows.front() && own != limit) return "";
+    limit = own;
+  }
+  return limit;
+}
+
+// Of rows that are no values of a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB".
+std::string count_that_fit(const SeriesRows& rows) {
+  std::map<std::string, SeriesRows> by_status;
+  for (const Series* series : rows) by_status[series_status(*series)].push_back(series);
+  const SeriesRows fits = std::move(by_status[std::string(name_of(RunStatus::kFinished))]);
+  by_status.erase(std::string(name_of(RunStatus::kFinished)));
+  if (fits.size() == rows.size())
+    return rows.size() == 1 ? "yes" : fmt::format("all {}", rows.size());
+  std::string text = fmt::format("{} of {}", fits.size(), rows.size());
+  const auto no_room = by_status.find(std::string(name_of(RunStatus::kOutOfMemory)));
+  if (no_room != by_status.end()) {
+    const SeriesRows& others = no_room->second;
+    text += fmt::format("; {} {} not fit{}", names_in_words(points_of(others)),
+                        others.size() == 1 ? "does" : "do", limit_of(others));
+    by_status.erase(no_room);
+  }
+  for (const auto& [status, others] : by_status) {
+    text += fmt::format("; {}: {}", status, joined_names(points_of(others)));
+  }
+  return text;
+}
+
+// "least memory: offload, 0.0625 GiB a rank, x0.51 of 1 GPU"
+std::string least_memory(Rows rows) {
+  SeriesRows measured = finished_rows(rows);
+  const auto bytes = [](const Series* series) {
+    return static_cast<double>(series->median.memory_allocated_bytes_max.value_or(0));
+  };
+  std::erase_if(measured, [&](const Series* series) { return bytes(series) <= 0; });
+  if (measured.empty()) return "";
+  const double least = bytes(*std::ranges::min_element(measured, {}, bytes));
+  SeriesRows with_least;
+  std::ranges::copy_if(measured, std::back_inserter(with_least),
+                       [&](const Series* series) { return bytes(series) <= kEqualMemory * least; });
+  const std::string figure = gibibytes(least) + " GiB a rank";
+  if (measured.size() == 1) return figure;
+  if (with_least.size() == measured.size()) return "each takes " + figure;
+  std::string text =
+      fmt::format("least memory: {}, {}", names_in_words(points_of(with_least)), figure);
+  const Series& first = *with_least.front();
+  if (first.baseline == nullptr ||
+      std::ranges::find(with_least, first.baseline) != with_least.end())
+    return text;
+  const std::string of_baseline = ratio_of_baseline(first, least / bytes(first.baseline));
+  return of_baseline.empty() ? text : text + ", " + of_baseline;
+}
+
+}  // namespace
+
+std::string whether_they_fit(Rows rows) {
+  std::vector<ComparisonRow> doubled;
+  SeriesRows others;
+  for (const Series* series : rows) {
+    if (series->median.family_value) {
+      doubled.push_back(series->median);
+    } else {
+      others.push_back(series);
+    }
+  }
+  std::vector<std::string> texts = largest_that_fit(doubled);
+  if (!others.empty()) texts.push_back(count_that_fit(others));
+  const std::string memory = others.empty() ? "" : least_memory(others);
+  if (!memory.empty()) texts.push_back(memory);
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+}  // namespace fsdp

@@ -1,0 +1,47 @@
+#include "runner/report/answers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runner/report/number_text.h"
+
+namespace fsdp {
+
+SeriesRows finished_rows(Rows rows) {
+  SeriesRows finished;
+  std::ranges::copy_if(rows, std::back_inserter(finished),
+                       [](const Series* series) { return series->finished_count > 0; });
+  return finished;
+}
+
+std::string told_apart(const std::string& point) {
+  return point.find(',') == std::string::npos ? point : "'" + point + "'";
+}
+
+std::vector<std::string> points_of(Rows rows) {
+  std::vector<std::string> points;
+  for (const Series* series : rows) points.push_back(told_apart(series->median.point));
+  return points;
+}
+
+std::string ratio_of_baseline(const Series& series, std::optional<double> value) {
+  const bool has_other = series.baseline != nullptr && series.baseline != &series;
+  if (!has_other || !value) return "";
+  return fmt::format("{} of {}", ratio(value), told_apart(series.baseline->median.point));
+}
+
+std::vector<Answer> answers_for(Rows rows) {
+  const auto is_started = [](const Series* series) {
+    return series->median.attempt.has_value() || series->median.status != RunStatus::kPlanned;
+  };
+  if (std::ranges::none_of(rows, is_started)) return {};
+  std::vector<Answer> answers{{"Fits", whether_they_fit(rows)},
+                              {"Speed", how_fast_they_are(rows)},
+                              {"Loss", whether_losses_are_equal(rows)}};
+  std::ranges::move(what_changes_bring(rows), std::back_inserter(answers));
+  std::erase_if(answers, [](const Answer& answer) { return answer.text.empty(); });
+  return answers;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/report/series.h"
+
+// What a reader asks of a comparison, answered in sentences: does it fit, how fast is it, how much
+// memory does it take, is the loss the same, what does each change buy? Every sentence has its
+// figure, and none names a winner that noise may have made. Pure.
+namespace fsdp {
+
+using SeriesRows = std::vector<const Series*>;
+
+struct Answer {
+  std::string question;  // "Fits"
+  std::string text;      // without a full stop at its end
+};
+
+// Of rows of one experiment with one baseline; none where nothing has been started.
+std::vector<Answer> answers_for(Rows rows);
+
+// What all rows have in common: "Llama 6.62M, fp32, 128 tokens a row, chess data; AMD EPYC (CPU), 1
+// thread, 4 ranks".
+std::string set_up_of(Rows rows);
+
+// Of answers_for(), a file each. Empty: nothing to say.
+std::string whether_they_fit(Rows rows);
+std::string how_fast_they_are(Rows rows);
+std::string whether_losses_are_equal(Rows rows);
+// What a larger batch, offload, recomputation, sharding or precision changes: of pairs of rows that
+// differ in nothing else.
+std::vector<Answer> what_changes_bring(Rows rows);
+
+// Rows of which a run finished.
+SeriesRows finished_rows(Rows rows);
+std::vector<std::string> points_of(Rows rows);
+// In quotes where a list of names would make two of it.
+std::string told_apart(const std::string& point);
+// "x0.51 of 1 GPU"; empty where there is no baseline, or the row is it.
+std::string ratio_of_baseline(const Series& series, std::optional<double> ratio);
+
+}  // namespace fsdp

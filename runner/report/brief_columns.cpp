@@ -1,0 +1,107 @@
+#include "runner/report/brief_columns.h"
+
+#include <algorithm>
+
+#include "runner/report/number_text.h"
+
+namespace fsdp {
+namespace {
+
+enum class BriefWhen { kAlways, kUsual, kDiffers, kSeveralRows, kNotFinished };
+
+struct BriefColumn {
+  const char* name;
+  BriefWhen when;
+  int goes = 0;
+  const char* heading = nullptr;                    // null: the usual one
+  std::string (*text)(const ReportRow&) = nullptr;  // null: the usual one
+};
+
+// What does not fit takes more than there was.
+std::string memory_or_limit(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  if (run.status != RunStatus::kOutOfMemory || row.series->finished_count > 0) {
+    return gibibytes(run.memory_allocated_bytes_max);
+  }
+  std::optional<double> limit = run.device_memory_bytes;
+  if (run.memory_limit_gib > 0) limit = run.memory_limit_gib * kBytesPerGibibyte;
+  return limit ? "> " + gibibytes(limit) : "-";
+}
+
+std::string short_speed(const ReportRow& row) {
+  const std::optional<double>& speed = row.run->tokens_per_second;
+  return speed ? short_number(*speed) : "-";
+}
+
+std::string last(std::optional<double> loss) { return loss ? decimals(*loss, 4) : "-"; }
+
+constexpr BriefColumn kBriefColumns[] = {
+    {"experiment", BriefWhen::kDiffers},
+    {"source", BriefWhen::kUsual},
+    {"point", BriefWhen::kAlways},
+    {"repeats", BriefWhen::kUsual, 7},
+    {"strategy", BriefWhen::kDiffers, 3},
+    {"ranks", BriefWhen::kDiffers, 1},
+    {"batch_size_per_rank", BriefWhen::kDiffers, 4},
+    {"memory_allocated_bytes_max", BriefWhen::kAlways, 0, "memory\nGiB", memory_or_limit},
+    {"mfu_percent", BriefWhen::kUsual, 2},
+    {"tokens_per_second", BriefWhen::kAlways, 0, nullptr, short_speed},
+    {"tokens_per_second_ratio", BriefWhen::kSeveralRows, 5, "ratio"},
+    {"loss_last", BriefWhen::kAlways, 0, nullptr,
+     [](const ReportRow& row) { return last(row.run->loss_last); }},
+    {"validation_loss_last", BriefWhen::kUsual, 6, "validation\nloss",
+     [](const ReportRow& row) { return last(row.run->validation_loss_last); }},
+    {"status", BriefWhen::kNotFinished}};
+
+bool is_shown(const BriefColumn& brief, const Column& column, std::span<const ReportRow> rows) {
+  switch (brief.when) {
+    case BriefWhen::kAlways:
+      return true;
+    case BriefWhen::kUsual:
+      return column.is_shown_for && std::ranges::any_of(rows, column.is_shown_for);
+    case BriefWhen::kDiffers:
+      return std::ranges::any_of(rows, [&](const ReportRow& row) {
+        return text_of(column, row) != text_of(column, rows.front());
+      });
+    case BriefWhen::kSeveralRows:
+      return rows.size() > 1;
+    case BriefWhen::kNotFinished:
+      return std::ranges::any_of(rows, [&](const ReportRow& row) {
+        return text_of(column, row) != name_of(RunStatus::kFinished);
+      });
+  }
+  return true;
+}
+
+void keep_most_telling(std::vector<Column>& columns) {
+  while (columns.size() > kMostBriefColumns) {
+    const auto first = std::ranges::min_element(columns, {}, [](const Column& column) {
+      return std::pair(goes(column) == 0, goes(column));
+    });
+    if (goes(*first) == 0) return;
+    columns.erase(first);
+  }
+}
+
+}  // namespace
+
+std::vector<Column> brief_columns(std::span<const ReportRow> rows, std::span<const Column> all) {
+  std::vector<Column> columns;
+  for (const BriefColumn& brief : kBriefColumns) {
+    Column column = *std::ranges::find(all, brief.name, &Column::name);
+    if (!is_shown(brief, column, rows)) continue;
+    column = with_heading(std::move(column));
+    if (brief.heading) column.heading = brief.heading;
+    if (brief.text) column.text = brief.text;
+    columns.push_back(std::move(column));
+  }
+  keep_most_telling(columns);
+  return columns;
+}
+
+int goes(const Column& column) {
+  const auto brief = std::ranges::find(kBriefColumns, column.name, &BriefColumn::name);
+  return brief == std::end(kBriefColumns) ? 0 : brief->goes;
+}
+
+}  // namespace fsdp

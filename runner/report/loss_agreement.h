@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "runner/report/series.h"
+
+// Whether runs that compute the same have the same losses. Pure.
+namespace fsdp {
+
+// Runs that finished and must have equal losses: model, data, seed, total batch, steps and
+// precision are equal.
+struct LossAgreement {
+  Runs runs;
+  size_t step_count = 0;  // that were compared
+  // The largest relative difference of a step's losses, infinite where some are not finite, and
+  // what sharding, which sums in another order, may make of it.
+  double difference = 0;
+  double allowed = 0;
+  std::optional<int64_t> parted_at{};  // the first step at which it is more than that
+  // The runs with the least and the greatest loss at that step.
+  const ComparisonRow* least = nullptr;
+  const ComparisonRow* greatest = nullptr;
+  double least_loss = 0;
+  double greatest_loss = 0;
+};
+
+// Of rows that share a digest of what decides the losses, in the order of the first of each; of
+// the others, none. Compares ComparisonRow::losses, or else the first and the last loss.
+std::vector<LossAgreement> loss_agreements(Rows rows);
+
+}  // namespace fsdp

@@ -1,0 +1,109 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "contract/spec/yaml_value.h"
+#include "runner/report/answers.h"
+#include "runner/report/number_text.h"
+
+namespace fsdp {
+namespace {
+
+using nlohmann::json;
+
+// One text where it is that of every row that has one; else empty.
+template <typename Of>
+std::string common(Rows rows, Of of) {
+  std::set<std::string> texts;
+  for (const Series* series : rows) {
+    const std::string text = of(series->median);
+    if (!text.empty()) texts.insert(text);
+  }
+  return texts.size() == 1 ? *texts.begin() : "";
+}
+
+std::string model_name(const ComparisonRow& run) {
+  const json spec = json::parse(run.spec, nullptr, /*allow_exceptions=*/false);
+  const auto text_at = [&](const char* pointer) {
+    const json value = spec.is_object() ? spec.value(json::json_pointer(pointer), json()) : json();
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  const std::filesystem::path source = text_at("/model/source");
+  if (!source.empty()) return (source.has_filename() ? source : source.parent_path()).filename();
+  const std::string architecture = text_at("/model/config/architecture");
+  return architecture.substr(0, architecture.find("For"));
+}
+
+std::string data_kind(const ComparisonRow& run) {
+  const json spec = json::parse(run.spec, nullptr, /*allow_exceptions=*/false);
+  const json kind =
+      spec.is_object() ? spec.value(json::json_pointer("/data/kind"), json()) : json();
+  return kind.is_string() ? kind.get<std::string>() + " data" : "";
+}
+
+// "6.62M", "6.74B", as models are called.
+std::string parameters(const ComparisonRow& run) {
+  if (!run.parameter_count) return "";
+  const auto count = static_cast<double>(*run.parameter_count);
+  constexpr double kBillion = 1e9, kMillion = 1e6;
+  if (count >= kBillion) return three_digits(count / kBillion) + "B";
+  if (count >= kMillion) return three_digits(count / kMillion) + "M";
+  return three_digits(count / 1e3) + "K";
+}
+
+// "Llama 6.62M"
+std::string model(const ComparisonRow& run) {
+  const std::string name = model_name(run);
+  const std::string size = parameters(run);
+  return name.empty() || size.empty() ? name + size : name + ' ' + size;
+}
+
+// Of each rank: "1 thread", of rows that differ "1-2 threads".
+std::string threads(Rows rows) {
+  std::set<int64_t> counts;
+  for (const Series* series : rows) {
+    const ComparisonRow& run = series->median;
+    if (run.threads && run.device == DeviceKind::kCpu) counts.insert(*run.threads);
+  }
+  if (counts.empty()) return "";
+  if (counts.size() == 1) return counted(*counts.begin(), "thread");
+  return fmt::format("{}-{} threads", *counts.begin(), *counts.rbegin());
+}
+
+// "Intel Xeon (CPU)" of "Intel(R) Xeon(R) Processor"
+std::string device(const ComparisonRow& run) {
+  std::string name = run.device_name;
+  for (const std::string_view ornament : {"(R)", "(TM)", " Processor"}) {
+    for (size_t at = 0; (at = name.find(ornament)) != std::string::npos;) {
+      name.erase(at, ornament.size());
+    }
+  }
+  return name.empty() || run.device == DeviceKind::kCuda ? name : name + " (CPU)";
+}
+
+std::string joined_texts(std::vector<std::string> texts) {
+  std::erase(texts, "");
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+std::string set_up_of(Rows rows) {
+  const std::string task =
+      joined_texts({common(rows, model), common(rows, [](auto& run) { return run.precision; }),
+                    common(rows,
+                           [](auto& run) {
+                             return run.sequence_length > 0
+                                        ? fmt::format("{} tokens a row", run.sequence_length)
+                                        : std::string();
+                           }),
+                    common(rows, data_kind)});
+  const std::string hardware =
+      joined_texts({common(rows, device), threads(rows),
+                    common(rows, [](auto& run) { return counted(run.ranks, "rank"); })});
+  return task.empty() || hardware.empty() ? task + hardware : task + "; " + hardware;
+}
+
+}  // namespace fsdp

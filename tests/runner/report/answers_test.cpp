@@ -1,0 +1,329 @@
+#include "runner/report/answers.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/runner/report/report_fixture.h"
+
+// Results that are made up, of which the truth is known.
+namespace fsdp {
+namespace {
+
+using ComparisonRows = std::vector<ComparisonRow>;
+using nlohmann::json;
+
+// Of a run on a GPU, or on a CPU, at so many tokens per second.
+ComparisonRow run_at(const std::string& point, double tokens_per_second,
+                     DeviceKind device = DeviceKind::kCuda) {
+  static int64_t number = 0;
+  ComparisonRow row =
+      finished_row(++number, point, StrategyKind::kFsdp, 4, 4096 * 1000 / tokens_per_second);
+  row.device = device;
+  row.step_time_ms_p25 = *row.step_time_ms_median * 0.99;
+  row.step_time_ms_p75 = *row.step_time_ms_median * 1.01;
+  row.loss_digest = "d" + std::to_string(number);
+  row.spec = R"({"model":{"config":{"hidden_size":64}},"batch":{"size_per_rank":4,"total":16},)"
+             R"("strategy":{"kind":"fsdp","offload":"none"},"train":{"steps":100}})";
+  return row;
+}
+
+ComparisonRows runs_at(const std::vector<std::pair<const char*, double>>& speeds,
+                       DeviceKind device = DeviceKind::kCuda) {
+  ComparisonRows rows;
+  for (const auto& [point, speed] : speeds) rows.push_back(run_at(point, speed, device));
+  return rows;
+}
+
+// A point's repeats.
+void add_repeats(ComparisonRows& rows, const std::string& point, const std::vector<double>& speeds,
+                 DeviceKind device = DeviceKind::kCpu) {
+  for (size_t i = 0; i < speeds.size(); ++i) {
+    ComparisonRow row = run_at(point + " #" + std::to_string(i), speeds[i], device);
+    row.series = point;
+    rows.push_back(row);
+  }
+}
+
+ComparisonRows repeated(const std::vector<std::pair<const char*, std::vector<double>>>& points,
+                        DeviceKind device = DeviceKind::kCpu) {
+  ComparisonRows rows;
+  for (const auto& [point, speeds] : points) add_repeats(rows, point, speeds, device);
+  return rows;
+}
+
+// The rows after a change of each.
+ComparisonRows with(ComparisonRows rows, const std::function<void(ComparisonRows&)>& change) {
+  change(rows);
+  return rows;
+}
+
+ComparisonRows ended(ComparisonRows rows, size_t place, RunStatus status) {
+  rows[place].status = status;
+  rows[place].tokens_per_second.reset();
+  return rows;
+}
+
+ComparisonRows with_memory(ComparisonRows rows, const std::vector<int64_t>& mebibytes) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].memory_allocated_bytes_max = mebibytes[i] << 20;
+  }
+  return rows;
+}
+
+// Rows that must have equal losses, and those of their steps.
+ComparisonRows with_losses(ComparisonRows rows, const std::vector<std::vector<double>>& losses) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].loss_digest = "equal";
+    for (size_t step = 0; step < losses[i].size(); ++step) {
+      rows[i].losses.push_back({.step = static_cast<int64_t>(step) + 1, .loss = losses[i][step]});
+    }
+  }
+  return rows;
+}
+
+// The first row as it is, the second with another value at `pointer`.
+ComparisonRows that_differ_in(const char* pointer, const json& value, double first, double second) {
+  ComparisonRows rows = runs_at({{"plain", first}, {"changed", second}});
+  json spec = json::parse(rows[1].spec);
+  spec[json::json_pointer(pointer)] = value;
+  rows[1].spec = spec.dump();
+  return rows;
+}
+
+ComparisonRows doubled(const std::vector<std::pair<int64_t, RunStatus>>& values) {
+  ComparisonRows rows;
+  for (const auto& [value, status] : values) {
+    ComparisonRow row = run_at("FSDP size_per_rank=" + std::to_string(value), 1000);
+    row.series = row.point;
+    row.family = "family";
+    row.family_key = "batch.size_per_rank";
+    row.family_value = value;
+    row.status = status;
+    row.position = 0;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string answer_of(const ComparisonRows& rows, std::string_view question) {
+  std::deque<Series> all = series_of(rows);
+  put_baselines(all, "");
+  put_ratios(all);
+  std::vector<const Series*> pointers;
+  for (const Series& series : all) pointers.push_back(&series);
+  for (const Answer& answer : answers_for(pointers)) {
+    if (answer.question == question) return answer.text;
+  }
+  return "";
+}
+
+struct Case {
+  const char* truth;
+  ComparisonRows rows;
+  const char* question;
+  const char* answer;
+};
+
+constexpr auto kCpu = DeviceKind::kCpu;
+
+std::vector<Case> cases_of_speed() {
+  const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
+  return {
+      {"one row has no rival", runs_at({{"A", 1000}}), "Speed", "1000 tokens/s, 4096 ms a step"},
+      {"twice as fast", two, "Speed", "B is fastest, 2000 tokens/s, x2.00 of A; next: A, 1000"},
+      {"the baseline is fastest", runs_at({{"A", 2000}, {"B", 1000}}), "Speed",
+       "A is fastest, 2000 tokens/s; next: B, 1000"},
+      {"equal", runs_at({{"A", 1000}, {"B", 1000}}), "Speed", "1000 tokens/s, equal within noise"},
+      {"4 % on a GPU is what one run moves by", runs_at({{"A", 1000}, {"B", 1040}}), "Speed",
+       "1000 to 1040 tokens/s, equal within noise"},
+      {"8 % on a GPU is not", runs_at({{"A", 1000}, {"B", 1080}}), "Speed",
+       "B is fastest, 1080 tokens/s, x1.08 of A; next: A, 1000"},
+      {"15 % on a CPU is what one run moves by", runs_at({{"A", 1000}, {"B", 1150}}, kCpu), "Speed",
+       "1000 to 1150 tokens/s, equal within noise"},
+      {"30 % on a CPU is not", runs_at({{"A", 1000}, {"B", 1300}}, kCpu), "Speed",
+       "B is fastest, 1300 tokens/s, x1.30 of A; next: A, 1000"},
+      {"steps vary by more than rows differ",
+       with(two,
+            [](auto& rows) {
+              rows[0].step_time_ms_p25 = 1500;
+              rows[1].step_time_ms_p75 = 2500;
+            }),
+       "Speed", "1000 to 2000 tokens/s, equal within noise"},
+      {"two as fast as each other, one slower", runs_at({{"A", 1000}, {"B", 2000}, {"C", 2020}}),
+       "Speed", "C and B are fastest, 2000 to 2020 tokens/s, equal within noise"},
+      {"three steps tell nothing", with(two, [](auto& rows) { rows[1].steps = 5; }), "Speed",
+       "1000 to 2000 tokens/s, equal within noise"},
+      {"other devices", with(two, [](auto& rows) { rows[1].device_name = "another"; }), "Speed",
+       "1000 to 2000 tokens/s, run on different devices, so none is called fastest"},
+      {"other models",
+       with(two, [](auto& rows) { rows[1].spec = R"({"model":{"config":{"hidden_size":8}}})"; }),
+       "Speed", "1000 to 2000 tokens/s, of different models, so none is called fastest"},
+      {"who failed does not win", ended(runs_at({{"A", 1000}, {"B", 9000}}), 1, RunStatus::kFailed),
+       "Speed", "1000 tokens/s, 4096 ms a step"},
+      {"nothing finished", ended(runs_at({{"A", 1000}}), 0, RunStatus::kOutOfMemory), "Speed", ""},
+      {"five repeats apart",
+       repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {110, 111, 112, 113, 114}}}), "Speed",
+       "B is fastest, 112 tokens/s, x1.10 of A; next: A, 102"},
+      {"five repeats of the same",
+       repeated({{"A", {100, 105, 95, 102, 98}}, {"B", {101, 104, 96, 99, 103}}}), "Speed",
+       "100 to 101 tokens/s, equal within noise"},
+      {"an interval of 95 % excludes 1 by chance, of 99 % does not",
+       repeated({{"A", {100, 101, 103, 98, 106}}, {"B", {105, 106, 104, 107, 99}}}), "Speed",
+       "101 to 105 tokens/s, equal within noise"},
+      {"three repeats apart by less than a run moves",
+       repeated({{"A", {100, 101, 102}}, {"B", {108, 109, 110}}}), "Speed",
+       "101 to 109 tokens/s, equal within noise"},
+      {"three repeats far apart", repeated({{"A", {100, 101, 102}}, {"B", {150, 155, 160}}}),
+       "Speed", "B is fastest, 155 tokens/s, x1.53 of A; next: A, 101"},
+      {"three repeats far apart in the middle, one overlaps",
+       repeated({{"A", {100, 101, 170}}, {"B", {150, 155, 160}}}), "Speed",
+       "101 to 155 tokens/s, equal within noise"},
+  };
+}
+
+std::vector<Case> cases_of_memory() {
+  const ComparisonRows two = runs_at({{"A", 1000}, {"B", 1000}});
+  const ComparisonRows three = runs_at({{"A", 1000}, {"B", 1000}, {"C", 1000}});
+  return {
+      {"all fit, one with least", with_memory(two, {2048, 1024}), "Fits",
+       "all 2; least memory: B, 1.00 GiB a rank, x0.50 of A"},
+      {"the baseline takes least", with_memory(two, {1024, 2048}), "Fits",
+       "all 2; least memory: A, 1.00 GiB a rank"},
+      {"two take as little", with_memory(three, {2048, 1024, 1030}), "Fits",
+       "all 3; least memory: B and C, 1.00 GiB a rank, x0.50 of A"},
+      {"all the same", with_memory(two, {1024, 1024}), "Fits", "all 2; each takes 1.00 GiB a rank"},
+      {"one alone", with_memory(runs_at({{"A", 1}}), {1024}), "Fits", "yes; 1.00 GiB a rank"},
+      {"one does not fit, and took least before it failed",
+       with(ended(with_memory(three, {2048, 1024, 512}), 2, RunStatus::kOutOfMemory),
+            [](auto& rows) { rows[2].memory_limit_gib = 1.5; }),
+       "Fits", "2 of 3; C does not fit in 1.50 GiB; least memory: B, 1.00 GiB a rank, x0.50 of A"},
+      {"none fits", ended(ended(two, 0, RunStatus::kOutOfMemory), 1, RunStatus::kOutOfMemory),
+       "Fits", "0 of 2; A and B do not fit"},
+      {"one failed, one runs",
+       ended(ended(with_memory(three, {1024, 1024, 1024}), 1, RunStatus::kFailed), 2,
+             RunStatus::kRunning),
+       "Fits", "1 of 3; failed: B; running: C; 1.00 GiB a rank"},
+      {"of a doubled key the largest that finished",
+       doubled({{1, RunStatus::kFinished},
+                {2, RunStatus::kFinished},
+                {4, RunStatus::kOutOfMemory},
+                {8, RunStatus::kOutOfMemory}}),
+       "Fits", "largest batch.size_per_rank: 2 (FSDP)"},
+      {"of a doubled key all fit", doubled({{1, RunStatus::kFinished}, {2, RunStatus::kFinished}}),
+       "Fits", "largest batch.size_per_rank: 2 (FSDP, more was not tried)"},
+      {"of a doubled key none fits", doubled({{1, RunStatus::kOutOfMemory}}), "Fits",
+       "largest batch.size_per_rank: none (FSDP)"},
+  };
+}
+
+std::vector<Case> cases_of_losses() {
+  const ComparisonRows two = runs_at({{"A", 1000}, {"B", 1000}});
+  const ComparisonRows three = runs_at({{"A", 1000}, {"B", 1000}, {"C", 1000}});
+  return {
+      {"equal to the last bit", with_losses(two, {{3, 2, 1}, {3, 2, 1}}), "Loss",
+       "A and B are equal at all 3 steps"},
+      {"sums in another order", with_losses(two, {{3, 2, 1}, {3, 2.0000004, 1}}), "Loss",
+       "A and B agree to 2e-7 at all 3 steps"},
+      {"they part in between and meet again", with_losses(two, {{3, 2, 1}, {3, 2.5, 1}}), "Loss",
+       "A and B do not agree: A 2, B 2.5 at step 2"},
+      {"bf16 may differ by more",
+       with(with_losses(two, {{3, 2, 1}, {3, 2.02, 1}}),
+            [](auto& rows) { rows[0].precision = rows[1].precision = "bf16_true"; }),
+       "Loss", "A and B agree to 1e-2 at all 3 steps"},
+      {"another batch cannot be compared",
+       with(with_losses(three, {{3, 2}, {3, 2}, {9, 9}}),
+            [](auto& rows) {
+              rows[2].loss_digest = "other";
+              rows[2].total_batch = 32;
+            }),
+       "Loss", "A and B are equal at all 2 steps; not C: another total batch"},
+      {"no two are comparable", with(two, [](auto& rows) { rows[1].total_batch = 32; }), "Loss",
+       "cannot be compared: total batches differ"},
+      {"one row", runs_at({{"A", 1000}}), "Loss", "6.9315 -> 2.5000"},
+      {"one of them is not finite",
+       with(with_losses(two, {{3, 2}, {3, 2}}), [](auto& rows) { rows[1].losses[1].loss.reset(); }),
+       "Loss", "A and B do not agree: B nan, A 2 at step 2"},
+  };
+}
+
+std::vector<Case> cases_of_changes() {
+  return {
+      {"offload costs time and saves memory",
+       with_memory(that_differ_in("/strategy/offload", "optimizer", 1000, 500), {2048, 1024}),
+       "Offload", "changed against plain: memory x0.50, tokens/s x0.50"},
+      {"a larger batch, within noise", that_differ_in("/batch/size_per_rank", 8, 1000, 1020),
+       "Batch", "changed against plain: memory x1.00, tokens/s x1.02 (within noise)"},
+      {"rows that differ in something else are no pair",
+       with(that_differ_in("/strategy/offload", "optimizer", 1000, 500),
+            [](auto& rows) {
+              json spec = json::parse(rows[1].spec);
+              spec["batch"]["size_per_rank"] = 8;
+              rows[1].spec = spec.dump();
+            }),
+       "Offload", ""},
+      {"who did not finish is in no pair",
+       ended(that_differ_in("/strategy/offload", "optimizer", 1000, 500), 1,
+             RunStatus::kOutOfMemory),
+       "Offload", ""},
+  };
+}
+
+TEST_CASE("answers about results whose truth is known") {
+  std::vector<Case> cases = cases_of_speed();
+  for (const auto& more : {cases_of_memory(), cases_of_losses(), cases_of_changes()}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  REQUIRE(cases.size() >= 40);
+  for (const Case& one : cases) {
+    INFO(one.truth);
+    CHECK(answer_of(one.rows, one.question) == one.answer);
+  }
+}
+
+TEST_CASE("of rows that are as fast as each other none is called fastest") {
+  std::mt19937_64 random(18);
+  std::normal_distribution<double> run_to_run(1, 0.06);
+  int false_winners = 0;
+  constexpr int kExperiments = 200;
+  for (int experiment = 0; experiment < kExperiments; ++experiment) {
+    ComparisonRows rows;
+    for (const char* point : {"A", "B", "C"}) {
+      std::vector<double> speeds;
+      for (int repeat = 0; repeat < (experiment % 2 == 0 ? 1 : 5); ++repeat) {
+        speeds.push_back(1000 * run_to_run(random));
+      }
+      add_repeats(rows, point, speeds);
+    }
+    const std::string answer = answer_of(rows, "Speed");
+    REQUIRE_FALSE(answer.empty());
+    if (answer.find("is fastest") != std::string::npos) ++false_winners;
+  }
+  CHECK(false_winners <= kExperiments / 100);  // sentences are at 99 %
+}
+
+TEST_CASE("a set-up names what rows have in common") {
+  ComparisonRows rows = runs_at({{"A", 1000}, {"B", 1000}}, kCpu);
+  for (ComparisonRow& row : rows) {
+    row.parameter_count = 6'620'000;
+    row.threads = 1;
+    row.spec =
+        R"({"model":{"config":{"architecture":"LlamaForCausalLM"}},"data":{"kind":"chess"}})";
+  }
+  rows[1].threads = 2;
+  const auto set_up = [&] {
+    const std::deque<Series> all = series_of(rows);
+    return set_up_of(std::vector{&all[0], &all[1]});
+  };
+  CHECK(set_up() ==
+        "Llama 6.62M, fp32, 256 tokens a row, chess data; a processor "
+        "(CPU), 1-2 threads, 4 ranks");
+  rows[1].precision = "bf16_true";
+  rows[1].ranks = 2;
+  rows[0].spec = rows[1].spec = R"({"model":{"source":"/models/SmolLM2/"}})";
+  CHECK(set_up() == "SmolLM2 6.62M, 256 tokens a row; a processor (CPU), 1-2 threads");
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <sstream>
+
+#include "runner/report/terminal_text.h"
+#include "tests/runner/report/report_fixture.h"
+
+// The table that people see without asking for more.
+namespace fsdp {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// The line of headings: the one above the rule.
+std::string headings_of(const Report& report) {
+  const std::vector<std::string> lines = lines_of(render(Format::kTable, report));
+  const auto rule =
+      std::ranges::find_if(lines, [](const std::string& line) { return line.starts_with("---"); });
+  REQUIRE(rule != lines.end());
+  return *std::prev(rule);
+}
+
+Report two_rows() {
+  Report report;
+  report.title = "Two rows";
+  report.rows = {finished_row(1, "4xDDP", StrategyKind::kFsdp, 4, 200),
+                 finished_row(2, "4xFSDP", StrategyKind::kFsdp, 4, 100)};
+  return report;
+}
+
+TEST_CASE("a brief table has the columns in which its rows differ") {
+  Report report = two_rows();
+  CHECK(headings_of(report) == "point      GiB  tokens/s  ratio    loss");
+  report.rows[1].strategy = StrategyKind::kDdp;
+  CHECK_THAT(headings_of(report), Catch::Contains("  strategy  ") && !Catch::Contains("ranks"));
+  report.rows[1].ranks = 2;
+  report.rows[1].status = RunStatus::kFailed;
+  CHECK_THAT(headings_of(report), Catch::Contains("  ranks  ") && Catch::Contains("  status"));
+  report.view.wide = true;
+  CHECK_THAT(headings_of(report), Catch::Contains("steps/s") && Catch::Contains("status"));
+}
+
+TEST_CASE("columns that are asked for stand beside the brief ones, or alone") {
+  Report report = two_rows();
+  report.view.columns = {"+steps"};
+  CHECK(headings_of(report) == "point      GiB  tokens/s  ratio    loss  steps");
+  report.view.columns = {"point", "step_time_ms_median"};
+  CHECK_THAT(headings_of(report), Catch::StartsWith("point") && !Catch::Contains("tokens/s"));
+}
+
+TEST_CASE("a row that did not fit shows what there was") {
+  Report report = two_rows();
+  report.rows[1].status = RunStatus::kOutOfMemory;
+  report.rows[1].device_memory_bytes = 80 * kGibibyte;
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("> 80.0"));
+  report.rows[1].memory_limit_gib = 24;
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("> 24.0"));
+}
+
+TEST_CASE("what is said of columns is said of those that are shown") {
+  Report report = two_rows();
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("tokens/s: at the median step") && !Catch::Contains("Step time:"));
+  report.view.columns = {"point", "loss_last"};
+  CHECK_THAT(render(Format::kTable, report),
+             !Catch::Contains("tokens/s: at") && !Catch::Contains("Ratios are"));
+}
+
+TEST_CASE("no line is longer than the terminal") {
+  Report report = lab_report();
+  for (ComparisonRow& row : report.rows) {
+    row.point += " optimizer.learning_rate=0.0003 data.sequence_length=2048";
+    row.series = row.point;
+  }
+  report.rows[3].reason.clear();  // whose log's path is one word
+  report.rows[4].reason.clear();
+  for (const size_t width : {60, 80, 120, 200}) {
+    report.width = width;
+    for (const std::string& line : lines_of(render(Format::kTable, report))) {
+      INFO(line);
+      CHECK(display_width(line) <= width);
+    }
+  }
+}
+
+TEST_CASE("answers stand above the table, in every format that people or programs read") {
+  const Report report = two_rows();
+  const std::string answer = "x2.00 of 4xDDP";
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("\nSpeed: 4xFSDP is fastest, "));
+  for (const Format format : {Format::kMarkdown, Format::kJson, Format::kLatex, Format::kHtml}) {
+    CHECK_THAT(render(format, report), Catch::Contains(answer));
+  }
+}
+
+}  // namespace
+}  // namespace fsdp
