@@ -100,7 +100,7 @@ TEST_CASE("an output's name says its format, where none is asked for") {
   CHECK_THAT(written("table.json", {}), StartsWith("{\"title\""));
   CHECK_THAT(written("table.txt", {}), Contains("\nFits:"));
   CHECK_THAT(written("other.md", {"--format", "csv"}), StartsWith("experiment,"));
-  const Ended plan = workplace.call({"plan", "--output", "plan.csv"});
+  const Ended plan = workplace.call({"plan", "experiment.yaml", "--output", "plan.csv"});
   CHECK(plan.status == 2);
   CHECK_THAT(plan.errors, Contains("--output: plan.csv is named like a file of csv") &&
                               Contains("allowed are table, markdown, json, html"));

@@ -320,7 +320,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
   r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
   a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty, a.trainer_digest,
-  k.device_name, k.device_memory_bytes,
+  k.device_name, k.device_memory_bytes, k.threads, k.parameter_count,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
     as other_processes, a.other_runners, a.memory_allocated_bytes_predicted,
