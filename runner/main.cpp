@@ -22,6 +22,7 @@
 #include "runner/commands/help.h"
 #include "runner/commands/safe_streams.h"
 #include "runner/commands/source_excerpt.h"
+#include "runner/host/provenance.h"
 
 namespace {
 
@@ -105,11 +106,14 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
 // Says on stderr what goes wrong; returns the exit status.
 int exit_status(std::vector<std::string> arguments) {
   const SafeStreams safe_streams;
-  const bool asks_for_help = arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h";
+  const bool asks_for_help = arguments.empty() || arguments[0] == "--help" ||
+                             arguments[0] == "-h" || arguments[0] == "--version";
   if (arguments.empty()) arguments.push_back("--help");
   CLI::App app{"Runs an experiment's points one after another and compares them.", "fsdp-run"};
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_help_ptr()->description("Print this help");
+  app.set_version_flag("--version", "fsdp-run " + std::string(runner_version()),
+                       "Print the version");
   try {
     if (!asks_for_help &&
         std::ranges::find(kCommands, arguments[0], &Command::name) == kCommands.end()) {
@@ -117,8 +121,8 @@ int exit_status(std::vector<std::string> arguments) {
       arguments.insert(arguments.begin(), "run");
     }
     return static_cast<int>(command_line(app, std::move(arguments)));
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
     std::cerr << "fsdp-run: " << message_of(error) << "; see fsdp-run --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);

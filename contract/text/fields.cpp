@@ -61,6 +61,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr size_t kTellingBeginning = 3;
+  const auto begins_so = [&](const std::string& candidate) { return candidate.starts_with(name); };
+  const auto longer = std::ranges::find_if(candidates, begins_so);
+  if (name.size() >= kTellingBeginning && longer != candidates.end()) return *longer;
   std::string best;
   size_t best_distance = std::max<size_t>(2, name.size() / 2);
   for (const std::string& candidate : candidates) {

@@ -139,7 +139,8 @@ inline constexpr bool is_variant<std::variant<T...>> = true;
 // A list of text, of which every item has the form that the field's range gives.
 using TextList = std::vector<std::string>;
 
-// The candidate nearest to `name` by edit distance, or empty when none is near.
+// The first candidate that begins with `name`, of three letters or more, else the nearest by edit
+// distance, or empty when none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace fsdp

@@ -11,19 +11,19 @@
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/dry_run.h"
+#include "runner/commands/preflight.h"
+#include "runner/commands/print_report.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/device_fit.h"
 #include "runner/host/host.h"
 #include "runner/plan/experiment_plans.h"
-#include "runner/plan/plan_cells.h"
-#include "runner/progress/run_progress.h"
 #include "runner/report/terminal_text.h"
 #include "runner/sweep/planned_runs.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kWarningWidth = 80;
+constexpr size_t kUsualWidth = 80;
 
 struct CheckArguments {
   Choice choice;
@@ -48,21 +48,22 @@ CheckedRuns checked(const Choice& choice) {
 
 // What keeps the trainer that is built from using this host's GPUs, where the runs would.
 void print_misfits(const Choice& choice, const std::vector<Run>& runs,
-                   const std::filesystem::path& trainer) {
+                   const std::filesystem::path& trainer, size_t width) {
   const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
   if (choice.expand.on_cluster || std::ranges::none_of(runs, may_use_gpus)) return;
   const std::vector<Gpu> gpus = find_host(choice.gpus).gpus;
   const auto build = gpus.empty() ? std::nullopt : build_of(trainer);
   if (!build) return;
   for (const Misfit& misfit : misfits(*build, nvidia_of_host().driver, gpus)) {
-    std::cout << wrapped("warning: ", misfit.problem + "; " + misfit.remedy, 9, kWarningWidth);
+    std::cout << wrapped("warning: ", misfit.problem + "; " + misfit.remedy, 9, width);
   }
 }
 
-// What will not fit, where a trainer is built that can say so.
-void print_what_does_not_fit(const Choice& choice, const CheckArguments& arguments) {
+// A row per run, where a trainer is built that can say what it takes; else none.
+std::vector<PlannedRow> plans_of(const CheckArguments& arguments) {
+  const Choice& choice = arguments.choice;
   const std::filesystem::path trainer = trainer_path(arguments.trainer);
-  if (access(trainer.c_str(), X_OK) != 0) return;
+  if (access(trainer.c_str(), X_OK) != 0) return {};
   std::vector<PlannedRow> rows;
   try {
     ExperimentPlans plans(choice.file, choice.expand, find_host(choice.gpus), {}, trainer,
@@ -70,35 +71,40 @@ void print_what_does_not_fit(const Choice& choice, const CheckArguments& argumen
     for (const Run& run : plans.runs()) rows.push_back(plans.plan(run));
   } catch (const std::runtime_error& error) {
     log(LogLevel::kWarning, "check", error.what());  // a trainer that plans nothing
-    return;
+    return {};
   }
-  for (const PlannedRow& row : rows) {
-    if (!row.plan || row.plan->fit != Fit::kDoesNotFit) continue;
-    std::cout << wrapped(
-        "warning: ",
-        visible_line(fmt::format("{} is predicted not to fit: {} of {} on {}; {}", row.point,
-                                 memory_text(row.plan->memory_device_bytes_max),
-                                 memory_text(*row.plan->memory_limit_bytes), row.device,
-                                 remedy_for(row.spec, *row.plan))),
-        9, kWarningWidth);
-  }
+  return rows;
 }
 
 ExitCode check(const CheckArguments& arguments) {
   const Choice& choice = arguments.choice;
+  const Experiment experiment = Experiment::load(choice.file);
   const auto [expansion, planned] = checked(choice);
-  std::cout << visible_line(choice.file.string()) << ": " << counted(std::ssize(planned), "run")
-            << ", no mistake found\n";
-  if (!expansion.profile_reason.empty()) {
-    std::cout << "profile " << expansion.profile_reason << '\n';
-  }
+  const size_t columns = stdout_columns();
+  const size_t width = columns > 0 ? columns : kUsualWidth;
+  const auto print = [&](const std::string& before, const std::string& text) {
+    std::cout << wrapped(before, visible_line(text), before.size(), width);
+  };
+  print("",
+        choice.file.string() + ": " + counted(std::ssize(planned), "run") + ", no mistake found");
+  if (!expansion.profile_reason.empty()) print("profile ", expansion.profile_reason);
+  const Host host = find_host(choice.gpus);
+  const Preflight preflight{.expansion = expansion,
+                            .compare = experiment.compare(),
+                            .host = host.resources,
+                            .on_cluster = choice.expand.on_cluster,
+                            .results = arguments.results,
+                            .plans = plans_of(arguments)};
+  std::cout << '\n';
+  for (const std::string& line : preflight_table(preflight, columns)) std::cout << line << '\n';
+  std::cout << '\n';
   for (const Run& run : expansion.runs) {
-    if (run.doubling) {
-      std::cout << visible_line(run.point + ": " + run.doubling->outlook()) << '\n';
-    }
+    if (run.doubling && run.repeat == 0) print("", run.series + ": " + run.doubling->outlook());
   }
-  print_misfits(choice, expansion.runs, trainer_path(arguments.trainer));
-  print_what_does_not_fit(choice, arguments);
+  const std::string request = request_line(preflight);
+  if (!request.empty()) print("", request);
+  for (const std::string& warning : preflight_warnings(preflight)) print("warning: ", warning);
+  print_misfits(choice, expansion.runs, trainer_path(arguments.trainer), width);
   return ExitCode::kOk;
 }
 

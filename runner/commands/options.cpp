@@ -13,7 +13,15 @@ void add_choice_options(CLI::App& command, Choice& choice) {
   add_option(command, "--set PATH=VALUE", choice.expand.set,
              "Override a key of every run; may be repeated")
       ->allow_extra_args(false);
-  add_option(command, "--only POINT", choice.expand.only, "Only this point; may be repeated")
+  const auto set_more = [&choice](const std::vector<std::string>& words) {
+    choice.expand.set.insert(choice.expand.set.end(), words.begin(), words.end());
+  };
+  command
+      .add_option_function<std::vector<std::string>>("OVERRIDES", set_more,
+                                                     "train.steps=20: as with --set")
+      ->option_text("PATH=VALUE ...");
+  add_option(command, "--only POINT", choice.expand.only,
+             "Only this point: names, A,B or patterns, FSDP*; may be repeated")
       ->allow_extra_args(false);
   add_option(command, "--profile NAME=auto", choice.expand.profile,
              "A profile of the file, or auto");
@@ -30,7 +38,9 @@ void add_choice_options(CLI::App& command, Choice& choice) {
 }
 
 void add_results_option(CLI::App& command, std::filesystem::path& results) {
-  add_option(command, "--results DIR=results", results, "Folder of results.sqlite and runs/");
+  add_option(command, "--results DIR=results", results,
+             "Folder of results.sqlite and runs/; else FSDP_RESULTS")
+      ->envname("FSDP_RESULTS");
 }
 
 bool has_results(const std::filesystem::path& results) {

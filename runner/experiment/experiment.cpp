@@ -1,10 +1,12 @@
 #include "runner/experiment/experiment.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <sstream>
 #include <unordered_set>
 
 #include "contract/inputs/hub_inputs.h"
@@ -43,9 +45,21 @@ bool is_chosen(const Draft& draft, int64_t repeat, const Names& only) {
   return only.empty() || std::ranges::any_of(names_of(draft, repeat), is_named);
 }
 
-// Throws ConfigError when --only names what is not there.
-void check_only(const std::vector<std::string>& only, const std::vector<Draft>& drafts) {
-  if (only.empty()) return;
+// "A, B" as "A" and "B".
+std::vector<std::string> words_of_list(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) {
+    const size_t begin = word.find_first_not_of(' ');
+    if (begin == std::string::npos) continue;
+    words.push_back(word.substr(begin, word.find_last_not_of(' ') - begin + 1));
+  }
+  return words;
+}
+
+// The names that --only means: as they are, patterns of them (fnmatch), or lists of both. A name
+// may hold a comma. Throws ConfigError when nothing has one.
+Names names_meant(const std::vector<std::string>& only, const std::vector<Draft>& drafts) {
   std::vector<std::string> points, all;
   for (const Draft& draft : drafts) {
     const std::string& point = draft.origin.point->name;
@@ -55,11 +69,29 @@ void check_only(const std::vector<std::string>& only, const std::vector<Draft>& 
     }
   }
   all.insert(all.begin(), points.begin(), points.end());
-  for (const std::string& name : only) {
-    if (std::ranges::find(all, name) != all.end()) continue;
-    throw ConfigError("--only", name,
-                      "no point has this name; allowed: " + joined(points) + suggestion(name, all));
+  Names names;
+  const auto takes = [&](const std::string& word) {
+    const bool is_name = std::ranges::find(all, word) != all.end();
+    bool is_known = false;
+    for (const std::string& name : all) {
+      if (is_name ? name != word : fnmatch(word.c_str(), name.c_str(), 0) != 0) continue;
+      names.insert(name);
+      is_known = true;
+    }
+    return is_known;
+  };
+  for (const std::string& given : only) {
+    if (takes(given)) continue;
+    std::vector<std::string> words = words_of_list(given);
+    if (words.size() < 2) words = {given};
+    for (const std::string& word : words) {
+      if (takes(word)) continue;
+      throw ConfigError(
+          "--only", word,
+          "no point has this name; allowed: " + joined(points) + suggestion(word, all));
+    }
   }
+  return names;
 }
 
 void check_doubled_key(const Draft& draft, const Layers& layers) {
@@ -193,8 +225,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   const auto layers =
       std::make_shared<Layers>(file_, profile, set, automatic_values(profile, host, options));
   std::vector<Draft> drafts = draft_runs(file_, *layers);
-  check_only(options.only, drafts);
-  const Names only(options.only.begin(), options.only.end());
+  const Names only = names_meant(options.only, drafts);
   check_chosen(drafts, only, *layers);
 
   Expansion expansion;

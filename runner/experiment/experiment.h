@@ -45,7 +45,7 @@ struct Run {
 struct ExpandOptions {
   std::string profile = "auto";
   std::vector<std::string> set{};   // "path=value", applied last
-  std::vector<std::string> only{};  // names of points, series or runs; empty: all
+  std::vector<std::string> only{};  // names of points, series or runs, patterns; empty: all
   bool check_gpus = true;  // refuse more ranks than GPUs; false where nothing will be launched
   // Runs are started by Slurm: what there is for a profile, and for a run, is what its own section
   // `slurm` asks for, whatever this host has.

@@ -129,6 +129,39 @@ ExperimentFile read_experiment(const std::filesystem::path& path, std::string te
   return file;
 }
 
+// Files named like experiments, where they usually are.
+std::vector<std::string> experiments_around(const std::filesystem::path& file) {
+  std::vector<std::string> found;
+  for (const std::filesystem::path& folder :
+       {file.parent_path(), file.parent_path() / "experiments",
+        std::filesystem::path("experiments")}) {
+    std::error_code unknown;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder.empty() ? "." : folder, unknown)) {
+      if (entry.path().extension() == ".yaml") {
+        found.push_back((folder / entry.path().filename()).string());
+      }
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+// Names one of the same name in another folder or with the extension, else one that looks like it.
+[[noreturn]] void refuse_missing(const std::filesystem::path& file) {
+  const std::vector<std::string> around = experiments_around(file);
+  std::string hint;
+  for (const std::string& other : around) {
+    const std::filesystem::path name = std::filesystem::path(other).filename();
+    if (name == file.filename() || name.stem() == file.filename()) {
+      hint = "; did you mean '" + other + "'?";
+      break;
+    }
+  }
+  if (hint.empty()) hint = suggestion(file.string(), around);
+  throw ConfigError(file.string(), "", "there is no such file" + hint);
+}
+
 }  // namespace
 
 std::vector<const Exclusion*> ExperimentFile::exclusions() const {
@@ -146,6 +179,8 @@ std::vector<const Exclusion*> ExperimentFile::exclusions() const {
 }
 
 Experiment Experiment::load(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(file, unknown)) refuse_missing(file);
   return from_text(file, read_text_file(file));
 }
 

@@ -48,9 +48,11 @@ std::string environment_json(const std::map<std::string, std::string>& variables
   return json + '}';
 }
 
+std::string_view runner_version() { return FSDP_RUN_VERSION; }
+
 Provenance provenance_of_this_process() {
   Provenance provenance;
-  provenance.runner_version = FSDP_RUN_VERSION;
+  provenance.runner_version = runner_version();
   provenance.cpu_name = cpu_name();
   provenance.cpu_cores = sysconf(_SC_NPROCESSORS_ONLN);
   provenance.memory_total_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);

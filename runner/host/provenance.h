@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "runner/store/attempts.h"
 
@@ -10,6 +11,9 @@ namespace fsdp {
 // What this process can tell of where its runs come from: the runner, this host and its
 // environment. The rest is the caller's to fill in.
 Provenance provenance_of_this_process();
+
+// Of fsdp-run: "0.1.0".
+std::string_view runner_version();
 
 // The variables that may change what a run does or how fast, as a JSON object in the order of their
 // names; never one whose name tells that it is a secret.

@@ -27,8 +27,6 @@ std::string step_time_text(const RunPlan& plan) {
   return (is_uncalibrated ? "~" : "") + three_digits(plan.step_time_ms);
 }
 
-std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
-
 std::string moment_text(const MemoryPeak& peak) {
   return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
 }
@@ -45,6 +43,8 @@ std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_us
 }
 
 }  // namespace
+
+std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
 
 const std::vector<PlanColumn>& plan_columns() {
   static const std::vector<PlanColumn> columns = {

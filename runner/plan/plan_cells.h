@@ -23,6 +23,9 @@ std::vector<std::string> cells_of(const PlannedRow& row);
 // What the rows are planned for, why those that do not fit do not, and what was taken to be so.
 std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows);
 
+// "does not fit"; "?": not known.
+std::string fit_text(Fit fit);
+
 // "optimizer state 25.1 GiB and parameters 12.6": what most of the peak is.
 std::string composition_text(const MemoryByUse& by_use);
 

@@ -58,6 +58,14 @@ std::string short_number(double value) {
   return three_digits(std::strtod(with_exponent(value, kDecimals).c_str(), nullptr));
 }
 
+std::string short_count(double value) {
+  constexpr double kThousand = 1e3, kMillion = 1e6, kBillion = 1e9;
+  if (value >= kBillion) return three_digits(value / kBillion) + "B";
+  if (value >= kMillion) return three_digits(value / kMillion) + "M";
+  if (value >= kThousand) return three_digits(value / kThousand) + "K";
+  return decimals(value, 0);
+}
+
 std::string gibibytes(std::optional<double> bytes) {
   return bytes ? three_digits(*bytes / kBytesPerGibibyte) : "-";
 }

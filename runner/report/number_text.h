@@ -19,6 +19,9 @@ std::string three_digits(std::optional<double> value);
 // vary from run to run.
 std::string short_number(double value);
 
+// "6.62M", "6.74B", as models are called.
+std::string short_count(double value);
+
 inline constexpr double kBytesPerGibibyte = 0x1p30;
 // Bytes as GiB: "1.25", or "1.25-1.50" when least and most read differently.
 std::string gibibytes(std::optional<double> least, std::optional<double> most);

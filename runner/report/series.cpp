@@ -60,8 +60,11 @@ void complete(Series& series) {
   const auto other = std::ranges::find_if_not(series.runs, is_finished);
   if (other != series.runs.end()) series.median.status = (*other)->status;
   put_medians(series.median, counted);
-  series.median.skipped_lines = 0;
-  for (const ComparisonRow* run : series.runs) series.median.skipped_lines += run->skipped_lines;
+  double skipped_lines = 0;
+  for (const ComparisonRow* run : series.runs) {
+    skipped_lines += static_cast<double>(run->skipped_lines);
+  }
+  series.median.skipped_lines = whole(skipped_lines);
 }
 
 std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,

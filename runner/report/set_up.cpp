@@ -43,20 +43,11 @@ std::string data_kind(const ComparisonRow& run) {
   return kind.is_string() ? kind.get<std::string>() + " data" : "";
 }
 
-// "6.62M", "6.74B", as models are called.
-std::string parameters(const ComparisonRow& run) {
-  if (!run.parameter_count) return "";
-  const auto count = static_cast<double>(*run.parameter_count);
-  constexpr double kBillion = 1e9, kMillion = 1e6;
-  if (count >= kBillion) return three_digits(count / kBillion) + "B";
-  if (count >= kMillion) return three_digits(count / kMillion) + "M";
-  return three_digits(count / 1e3) + "K";
-}
-
 // "Llama 6.62M"
 std::string model(const ComparisonRow& run) {
   const std::string name = model_name(run);
-  const std::string size = parameters(run);
+  const std::string size =
+      run.parameter_count ? short_count(static_cast<double>(*run.parameter_count)) : "";
   return name.empty() || size.empty() ? name + size : name + ' ' + size;
 }
 

@@ -103,9 +103,9 @@ std::string lost_events(Rows rows) {
   const Runs runs =
       those_where(started_runs(rows), [](auto& run) { return run.skipped_lines != 0; });
   if (runs.empty()) return "";
-  int64_t lines = 0;
-  for (const ComparisonRow* run : runs) lines += run->skipped_lines;
-  return counted(lines, "line") +
+  double lines = 0;
+  for (const ComparisonRow* run : runs) lines += static_cast<double>(run->skipped_lines);
+  return fmt::format("{:.0f} line{}", lines, lines == 1 ? "" : "s") +
          " of what ranks reported could not be read: figures lack what they said: " +
          points_of(runs);
 }

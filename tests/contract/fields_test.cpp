@@ -44,6 +44,7 @@ TEST_CASE("numbers are written in the fewest digits that read back the same") {
 TEST_CASE("the nearest name is found, or none when all are far") {
   CHECK(nearest_name("fdsp", {"single", "ddp", "fsdp"}) == "fsdp");
   CHECK(nearest_name("rank", {"kind", "ranks"}) == "ranks");
+  CHECK(nearest_name("bf16", {"fp16", "bf16_true", "bf16_mixed"}) == "bf16_true");
   CHECK(nearest_name("zzzzzz", {"kind", "ranks"}).empty());
 }
 

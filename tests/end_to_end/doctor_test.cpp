@@ -103,7 +103,7 @@ TEST_CASE("GPUs without a trainer for them, and half of Slurm, are warned of") {
 }
 
 TEST_CASE("a driver and GPUs that the trainer's libraries do not fit are known before a run") {
-  const Workplace workplace("  - {name: one}\n", "{train.steps: 5}");
+  const Workplace workplace("  - {name: one}\n", "{train.steps: 20}");
   Variables environment{
       {"LD_LIBRARY_PATH", FAKE_NVML_FOLDER}, {"FAKE_NVML_GPUS", "80 40"}, {"STUB_CUDA", "13.0"}};
   const auto call = [&](const std::vector<std::string>& arguments) {

@@ -1,0 +1,74 @@
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "runner/report/terminal_text.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// What `fsdp-run check` says before anything is started.
+namespace fsdp {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string check(const Workplace& workplace, std::vector<std::string> words = {},
+                  const Variables& environment = {}) {
+  std::vector<std::string> command{FSDP_RUN_PROGRAM, "check", "experiment.yaml"};
+  command.insert(command.end(), words.begin(), words.end());
+  const Ended ended = Program(workplace / "", command, environment).wait();
+  REQUIRE(ended.status == 0);
+  return ended.output;
+}
+
+std::string in_words(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+TEST_CASE("check shows what every run will do") {
+  const Workplace workplace(kTwoPoints);
+  const std::string said = check(workplace, {"train.steps=20"});
+  CHECK_THAT(said, Contains("experiment.yaml: 2 runs, no mistake found\n"));
+  CHECK_THAT(said, Contains("\nfirst   ddp"));
+}
+
+TEST_CASE("check warns of what will make runs less than they look") {
+  const Workplace workplace(kTwoPoints);
+  const std::string said = in_words(check(workplace));
+  CHECK_THAT(said,
+             Contains("warning: total batches differ (8: second; 12: first), so losses cannot "
+                      "be compared; give all runs one batch.total"));
+  CHECK_THAT(in_words(check(workplace, {"strategy.ranks=64"})),
+             Contains("warning: first, second: more ranks than this host's"));
+  CHECK_THAT(in_words(check(workplace, {"train.steps=4"})),
+             Contains("step times will be of fewer than 4 steps after the warm-up; raise"));
+  CHECK_THAT(in_words(check(workplace, {"train.steps=1000000", "checkpoint.every_steps=1"})),
+             Contains("warning: checkpoints will take") && Contains("see checkpoint.keep"));
+}
+
+TEST_CASE("check on a cluster says what jobs will ask for") {
+  const Workplace workplace(kTwoPoints);
+  const std::string said =
+      in_words(check(workplace, {"--launcher", "slurm", "slurm.time=01:00:00", "slurm.nodes=1"}));
+  CHECK_THAT(said, Contains("Slurm: 2 jobs in 2 arrays: 1 task on 1 node with 3 ranks, each for at "
+                            "most 01:00:00; 1 task on 1 node with 2 ranks"));
+  CHECK_THAT(in_words(check(workplace, {"--launcher", "slurm", "slurm.mode=allocation"})),
+             Contains("Slurm: one job for all runs, 1 node with 3 ranks"));
+}
+
+TEST_CASE("no line of check is longer than the terminal") {
+  const Workplace workplace(
+      "  - {name: a point with a name of several words that say little}\n"
+      "  - {name: another point with a name of several words, checkpoint: {at_end: true}}\n");
+  for (const char* width : {"60", "80", "120", "200"}) {
+    std::istringstream lines(check(workplace, {}, {{"COLUMNS", width}}));
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      CHECK(display_width(line) <= std::stoul(width));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fsdp
