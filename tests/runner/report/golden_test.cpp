@@ -62,6 +62,22 @@ TEST_CASE("a sweep with repeats, failures and warnings in every format") {
   check_all_formats("repeated");
 }
 
+TEST_CASE("the first five lines say what fits, how fast, in what memory, and whether losses agree") {
+  for (const std::string name : {"lab", "batch_doubling", "offload_13b", "chess"}) {
+    INFO(name);
+    Report report = FixedDatabase(name).report();
+    std::istringstream lines(render(Format::kTable, report));
+    std::string first_lines;
+    std::string line;
+    for (int i = 0; i < 5 && std::getline(lines, line); ++i) first_lines += line + '\n';
+    for (const char* answer : {"\nFits: ", "\nSpeed: ", "\nLoss: ", "tokens/s"}) {
+      CHECK_THAT(first_lines, Catch::Contains(answer));
+    }
+    report.width = 80;
+    check_golden(name + "_80.txt", render(Format::kTable, report));
+  }
+}
+
 TEST_CASE("nothing is warned of in the lab's normal sweep") {
   CHECK(FixedDatabase("lab").warnings().empty());
 }
