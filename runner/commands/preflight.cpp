@@ -10,7 +10,6 @@
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
 #include "runner/plan/plan_cells.h"
-#include "runner/progress/run_progress.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
 #include "runner/report/speeds.h"
@@ -195,8 +194,8 @@ std::string no_room_on_disk(const Preflight& preflight) {
 std::string oversized(const PlannedRow& row) {
   if (!row.plan || row.plan->fit != Fit::kDoesNotFit) return "";
   return visible_line(fmt::format("{} is predicted not to fit: {} of {} on {}; {}", row.point,
-                                  memory_text(row.plan->memory_device_bytes_max),
-                                  memory_text(*row.plan->memory_limit_bytes), row.device,
+                                  gibibytes_text(row.plan->memory_device_bytes_max),
+                                  gibibytes_text(*row.plan->memory_limit_bytes), row.device,
                                   remedy_for(row.spec, *row.plan)));
 }
 

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "runner/launch/out_of_memory_kills.h"
+
 namespace fsdp {
 namespace {
 
@@ -35,6 +37,7 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot start " + plan.program);
   }
+  const std::optional<int64_t> kills_before = out_of_memory_kills();
   const pid_t supervisor = fork();
   if (supervisor == 0) supervise(channel[1], plan);
   const int fork_error = errno;
@@ -55,7 +58,8 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
   running_.push_back({.request = request,
                       .supervisor = supervisor,
                       .process_group = report.process_group,
-                      .channel = channel[0]});
+                      .channel = channel[0],
+                      .out_of_memory_kills = kills_before});
 }
 
 std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds timeout) {
@@ -80,6 +84,9 @@ std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds time
 
 EndedLaunch SupervisedLaunches::finish(const Running& running) {
   EndedLaunch ended{running.request, EndReport{}};
+  const std::optional<int64_t> kills = out_of_memory_kills();
+  ended.memory_ran_out =
+      kills && running.out_of_memory_kills && *kills > *running.out_of_memory_kills;
   const bool reported =
       recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;
   close(running.channel);
@@ -129,6 +136,12 @@ LaunchResult launch_result(const EndedLaunch& ended) {
       break;
     case LaunchOutcome::kFailed:
       result.reason = describe(rank, ended.report->wait_status);
+      if (ended.memory_ran_out && ended.report->wait_status == SIGKILL) {
+        result.reason +=
+            ": meanwhile the kernel ended a process because memory ran out, the host's or its "
+            "job's; "
+            "a smaller model or batch, or fewer ranks on the host, take less";
+      }
       break;
   }
   return result;

@@ -16,6 +16,8 @@ namespace fsdp {
 struct EndedLaunch {
   LaunchRequest request;
   std::optional<EndReport> report;  // absent: its supervisor was killed
+  // Whether the kernel ended a process of the host meanwhile because memory ran out.
+  bool memory_ran_out = false;
 };
 
 // The launches under way, each with a supervisor of its own. They die with the process that made
@@ -43,6 +45,7 @@ class SupervisedLaunches {
     int supervisor = 0;     // its process id
     int process_group = 0;  // of the ranks
     int channel = -1;
+    std::optional<int64_t> out_of_memory_kills{};  // before it began
   };
 
   static EndedLaunch finish(const Running& running);

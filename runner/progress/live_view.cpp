@@ -74,7 +74,7 @@ Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
   if (run.step == 0) return cells;
   cells[kSteps] = steps_text(run);
   cells[kStepTime] = three_digits(run.step_time_ms) + " ms";
-  cells[kMemory] = memory_text(run.memory_allocated_bytes_max);
+  cells[kMemory] = gibibytes_text(run.memory_allocated_bytes_max);
   cells[kLoss] = (run.loss ? "loss " : "") + loss_text(run.loss);
   return cells;
 }

@@ -134,8 +134,8 @@ std::string steps_text(const RunProgress& run) {
 std::string figures_text(const RunProgress& run) {
   if (run.step == 0) return "no step";
   std::string text = steps_text(run) + "  loss " + loss_text(run.loss);
-  if (run.step_time_ms > 0.0) text += fmt::format("  {:.3g} it/s", 1000 / *run.step_time_ms);
-  return text + "  " + memory_text(run.memory_allocated_bytes_max);
+  if (run.step_time_ms > 0.0) text += fmt::format("  {} ms a step", three_digits(run.step_time_ms));
+  return text + "  " + gibibytes_text(run.memory_allocated_bytes_max);
 }
 
 std::string end_line(const RunProgress& run) {

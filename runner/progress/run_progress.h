@@ -60,7 +60,7 @@ std::string memory_text(int64_t bytes);
 std::string duration_text(double seconds);
 // "37/100", "37" where the steps are not known
 std::string steps_text(const RunProgress& run);
-// "37/100  loss 5.1234  12.3 it/s  812.0 MiB"; "no step" before the first one.
+// "37/100  loss 5.1234  81.3 ms a step  0.793 GiB"; "no step" before the first one.
 std::string figures_text(const RunProgress& run);
 // "4xDDP: failed: rank 2 killed by signal 9 (log: ...), 37/100  loss 5.1 ..., 12s"
 std::string end_line(const RunProgress& run);

@@ -76,6 +76,8 @@ std::string gibibytes(std::optional<double> least, std::optional<double> most) {
   return least_text == most_text ? most_text : least_text + "-" + most_text;
 }
 
+std::string gibibytes_text(int64_t bytes) { return gibibytes(static_cast<double>(bytes)) + " GiB"; }
+
 std::string duration(std::optional<double> time_ms) {
   if (!time_ms) return "-";
   if (*time_ms < 0) return '-' + duration(-*time_ms);

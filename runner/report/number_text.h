@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ inline constexpr double kBytesPerGibibyte = 0x1p30;
 // Bytes as GiB: "1.25", or "1.25-1.50" when least and most read differently.
 std::string gibibytes(std::optional<double> least, std::optional<double> most);
 std::string gibibytes(std::optional<double> bytes);
+
+// The same with its unit: "1.25 GiB". Figures of runs have it in every place, so that they compare.
+std::string gibibytes_text(int64_t bytes);
 
 // "850 ms", "12.3 s", "4 min 05 s", "2 h 03 min", "-12.3 s".
 std::string duration(std::optional<double> time_ms);

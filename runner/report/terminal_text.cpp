@@ -4,6 +4,7 @@
 #include <wchar.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -95,6 +96,67 @@ std::string display_cut(std::string_view text, size_t columns) {
   start += "…";
   for (; end != characters.end(); ++end) start += end->bytes;
   return start;
+}
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words words_of(const std::string& text) {
+  std::istringstream stream(text);
+  Words words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// "…a=1…" and "…a=2…" of "FSDP a=1 c=3" and "FSDP a=2 c=3": without the words that all share, from
+// the front and from the back.
+std::vector<std::string> without_shared_words(const std::vector<Words>& names) {
+  size_t fewest = names.front().size();
+  for (const Words& name : names) fewest = std::min(fewest, name.size());
+  const auto all_share = [&](auto word_of) {
+    return std::ranges::all_of(
+        names, [&](const Words& name) { return word_of(name) == word_of(names[0]); });
+  };
+  size_t front = 0;
+  while (front < fewest && all_share([&](const Words& name) { return name[front]; })) ++front;
+  size_t back = 0;
+  while (front + back < fewest &&
+         all_share([&](const Words& name) { return name[name.size() - 1 - back]; })) {
+    ++back;
+  }
+  std::vector<std::string> texts;
+  for (const Words& name : names) {
+    std::string text;
+    for (size_t i = front; i < name.size() - back; ++i) text += (i > front ? " " : "") + name[i];
+    texts.push_back((front > 0 ? "…" : "") + text + (back > 0 ? "…" : ""));
+  }
+  return texts;
+}
+
+size_t count_told_apart(const std::vector<std::string>& names) {
+  return std::set<std::string>(names.begin(), names.end()).size();
+}
+
+}  // namespace
+
+std::vector<std::string> cut_apart(const std::vector<std::string>& names, size_t columns) {
+  std::vector<std::string> cut;
+  std::vector<size_t> long_ones;
+  std::vector<Words> words;
+  for (const std::string& name : names) {
+    cut.push_back(display_cut(name, columns));
+    if (display_width(name) <= columns) continue;
+    long_ones.push_back(cut.size() - 1);
+    words.push_back(words_of(name));
+  }
+  if (long_ones.size() < 2) return cut;
+  const std::vector<std::string> shorter = without_shared_words(words);
+  std::vector<std::string> without_shared = cut;
+  for (size_t i = 0; i < long_ones.size(); ++i) {
+    without_shared[long_ones[i]] = display_cut(shorter[i], columns);
+  }
+  return count_told_apart(without_shared) > count_told_apart(cut) ? without_shared : cut;
 }
 
 std::string display_left(std::string_view text, size_t columns) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runner/store/run_status.h"
 
@@ -24,6 +25,10 @@ size_t display_width(std::string_view text);
 // `text` in at most `columns` columns: what is too much goes from the middle, because names of a
 // sweep's runs differ at their ends, and a '…' stands for it. Shown as visible_line does.
 std::string display_cut(std::string_view text, size_t columns);
+
+// Each of `names` in at most `columns` columns. Of long ones goes the middle or, where more of them
+// can be told apart then, the words that they share.
+std::vector<std::string> cut_apart(const std::vector<std::string>& names, size_t columns);
 
 // Spaces added, up to `columns`, behind the text or before it.
 std::string display_left(std::string_view text, size_t columns);

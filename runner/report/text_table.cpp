@@ -76,6 +76,14 @@ void fit(std::vector<ShownColumn>& shown, size_t width) {
   }
 }
 
+// Cells that are too long, so that rows stay told apart.
+void cut_cells(std::vector<std::vector<std::string>>& rows, const ShownColumn& column) {
+  std::vector<std::string> cells;
+  for (const auto& row : rows) cells.push_back(row[column.number]);
+  cells = cut_apart(cells, column.width);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i][column.number] = cells[i];
+}
+
 // A line of the cell that `cell` gives for each column, in the style that `style` gives.
 template <typename Cell, typename Style>
 std::string line_of(const std::vector<ShownColumn>& shown, const Cell& cell, const Style& style) {
@@ -121,6 +129,9 @@ TextTable laid_out(const std::vector<TextColumn>& columns,
   for (auto& row : rows) std::ranges::transform(row, row.begin(), visible_line);
   std::vector<ShownColumn> shown = columns_with_something(columns, rows);
   fit(shown, width);
+  for (const ShownColumn& column : shown) {
+    if (column.column->least > 0) cut_cells(rows, column);
+  }
   TextTable table{.heading = heading_of(shown, heading_style), .rule = {}, .rows = {}};
   const auto dashes = [](const ShownColumn& column) { return std::string(column.width, '-'); };
   table.rule = line_of(shown, dashes, [](auto&) { return std::string_view(); });

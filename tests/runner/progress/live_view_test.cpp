@@ -46,16 +46,16 @@ std::vector<RunProgress> long_sweep(size_t count, size_t ended) {
 
 TEST_CASE("the live view has a row for each run and a line that counts them") {
   CHECK(view(lab(), {100, 24}) ==
-        Lines{"1 GPU         finished       50/50  500 ms  1.0 MiB  loss 2.5000       25s",
-              "4xDDP         out_of_memory    3/3  500 ms  1.0 MiB  loss 2.5000        4s",
-              "4xFSDP        [=====>     ]  25/50  400 ms  2.0 MiB  loss 2.5000  10s left",
+        Lines{"1 GPU         finished       50/50  500 ms  1.00 GiB  loss 2.5000       25s",
+              "4xDDP         out_of_memory    3/3  500 ms  1.00 GiB  loss 2.5000        4s",
+              "4xFSDP        [=====>     ]  25/50  400 ms  2.00 GiB  loss 2.5000  10s left",
               "FSDP batch 8  planned",
               "2 of 4 ended, 1 running  [===============>        ] 62 %  about 30s left"});
 }
 
 TEST_CASE("a narrow terminal loses figures first and then the middle of names") {
   CHECK(view(lab(), {70, 24})[2] ==
-        "4xFSDP        [=====>     ]  25/50  400 ms  2.0 MiB  10s left");
+        "4xFSDP        [=====>     ]  25/50  400 ms  2.00 GiB  10s left");
   CHECK(view(lab(), {46, 24})[2] == "4xFSDP        [=====>     ]  25/50  10s left");
   CHECK(view(lab(), {25, 24})[3] == "FSDP…ch 8  planned");
   CHECK(view(lab(), {30, 24})[4] == "2 of 4 ended, 1 running");

@@ -26,14 +26,15 @@ inline RunProgress running_progress(std::string point, int64_t steps, int64_t st
   RunProgress run = planned_progress(std::move(point), steps);
   run.status = RunStatus::kRunning;
   run.started = now - std::chrono::seconds(5);
-  if (step > 0) run.add(std::vector<std::vector<Event>>{{step_event(step, step_time_ms, 2 << 20)}});
+  if (step > 0)
+    run.add(std::vector<std::vector<Event>>{{step_event(step, step_time_ms, int64_t{2} << 30)}});
   return run;
 }
 
 inline RunProgress ended_progress(std::string point, RunStatus status, int64_t steps,
                                   double elapsed_s) {
   RunProgress run = planned_progress(std::move(point), steps);
-  run.add(std::vector<std::vector<Event>>{{step_event(steps, 500, 1 << 20)}});
+  run.add(std::vector<std::vector<Event>>{{step_event(steps, 500, int64_t{1} << 30)}});
   run.status = status;
   run.elapsed_s = elapsed_s;
   return run;

@@ -16,7 +16,7 @@ TEST_CASE("a run's figures come from its ranks' events") {
   run.add(
       std::vector<std::vector<Event>>{{step_event(1, 500, 10 << 20), step_event(2, 500, 10 << 20)},
                                       {step_event(1, 500, 12 << 20)}});
-  CHECK(figures_text(run) == "2/100  loss 2.5000  2 it/s  12.0 MiB");
+  CHECK(figures_text(run) == "2/100  loss 2.5000  500 ms a step  0.0117 GiB");
   CHECK(seconds_left(run) == 49);
 }
 
@@ -25,7 +25,7 @@ TEST_CASE("a loss that is not finite is said to be so") {
   Event event = step_event(1, 500, 0);
   std::get<StepDone>(event.body).loss.reset();
   run.add(std::vector<std::vector<Event>>{{event}});
-  CHECK(figures_text(run) == "1/1  loss not finite  2 it/s  0.0 MiB");
+  CHECK(figures_text(run) == "1/1  loss not finite  500 ms a step  0.00 GiB");
 }
 
 TEST_CASE("what a run's trainer says of its steps outranks what was planned") {
