@@ -220,7 +220,7 @@ USES_OF_FIGURES = {
     "runner/report/loss_agreement.cpp": "whether losses are equal that must be",
     "runner/report/brief_columns.cpp": "the columns that tell most",
     "runner/report/prediction_errors.cpp": "compares some with what was predicted",
-    "runner/sweep/run_experiment.cpp": "stores what is predicted of some",
+    "runner/sweep/prediction.cpp": "what is predicted of some",
     "runner/report/doubling_notes.cpp": "what a doubled key costs",
     "runner/report/series.cpp": "ratios of series, with their intervals",
     "runner/report/html/chart_kinds.js": "charts",

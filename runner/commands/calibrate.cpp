@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "runner/commands/options.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
+#include "runner/host/whole_file.h"
 #include "runner/launch/device_claim.h"
 #include "runner/launch/gpus.h"
 #include "runner/launch/local_launcher.h"
@@ -96,7 +96,7 @@ LaunchRequest request_for(const RunSpec& spec, const std::filesystem::path& fold
                           const CalibrateArguments& arguments) {
   const std::filesystem::path file = folder / "run.yaml";
   std::filesystem::create_directories(folder);
-  std::ofstream(file) << to_yaml(spec);
+  write_whole_file(file, to_yaml(spec));
   LaunchRequest request{
       .trainer = find_trainer(arguments.trainer),
       .arguments = {"--calibrate", std::filesystem::absolute(arguments.results).string(), "--spec",
@@ -119,15 +119,22 @@ LaunchResult launch(Launcher& launcher, const LaunchRequest& request) {
   }
 }
 
+// In a job, ranks may be on more nodes than this.
+Expansion expand(const CalibrateArguments& arguments, const Host& host) {
+  ExpandOptions options = arguments.choice.expand;
+  options.check_gpus = std::getenv("SLURM_JOB_ID") == nullptr;
+  return Experiment::load(arguments.choice.file).expand(options, host.resources);
+}
+
 ExitCode calibrate(const CalibrateArguments& arguments) {
   const Host host = find_host(arguments.choice.gpus);
-  const Expansion expansion =
-      Experiment::load(arguments.choice.file).expand(arguments.choice.expand, host.resources);
+  const Expansion expansion = expand(arguments, host);
   const std::map<std::string, Family> families = families_of(expansion);
   const std::optional<DeviceClaim> claim = hold_devices(host);
   for (const auto& [identity, family] : families) {
-    const std::filesystem::path folder =
-        std::filesystem::absolute(calibration_folder(arguments.results, identity));
+    const std::filesystem::path folder =  // of this call: others may calibrate the same elsewhere
+        std::filesystem::absolute(calibration_folder(arguments.results, identity)) /
+        fmt::format("{}-{}", host.name, getpid());
     const auto launcher = make_launcher(host, family.spec);
     const auto start = std::chrono::steady_clock::now();
     const LaunchResult result = launch(*launcher, request_for(family.spec, folder, arguments));
@@ -137,6 +144,7 @@ ExitCode calibrate(const CalibrateArguments& arguments) {
           "calibrating {} failed: {}; see {}", fmt::join(family.points, ", "), result.reason,
           (folder / fmt::format("rank{}.log", std::max(0, result.first_rank))).string()));
     }
+    std::filesystem::remove_all(folder);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     std::cout << fmt::format("calibrated in {:.0f} s: {}", elapsed.count(),
                              fmt::join(family.points, ", "))

@@ -17,6 +17,7 @@
 #include "runner/plan/plan_report.h"
 #include "runner/plan/suggestions.h"
 #include "runner/report/terminal_text.h"
+#include "runner/sweep/expected_values.h"
 
 namespace fsdp {
 namespace {
@@ -34,13 +35,17 @@ struct PlanArguments {
 
 // "4", "1,2,8", or doubled from the first to the last: "1..64".
 std::vector<int64_t> rank_counts(const std::string& text) {
+  const auto most = static_cast<int64_t>(range_of_key("strategy.ranks").maximum);
   const auto refuse = [&] {
-    throw ConfigError("--ranks", text, "is no list of numbers; allowed: 4, 1,2,8 or 1..1024");
+    throw ConfigError(
+        "--ranks", text,
+        fmt::format("is no list of numbers up to {}; allowed: 4, 1,2,8 or 1..1024", most));
   };
   const auto number = [&](std::string_view digits) {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < 1) refuse();
+    const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+    if (!is_number || value < 1 || value > most) refuse();
     return value;
   };
   std::vector<int64_t> counts;
@@ -49,6 +54,7 @@ std::vector<int64_t> rank_counts(const std::string& text) {
     for (int64_t count = number(std::string_view(text).substr(0, dots)); count <= last;
          count *= 2) {
       counts.push_back(count);
+      if (count > last / 2) break;
     }
   } else {
     for (const auto& part : std::views::split(std::string_view(text), ',')) {
@@ -69,6 +75,17 @@ std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
     rows.back().spec.strategy.ranks = count;
   }
   return rows;
+}
+
+// Of the largest value that the sweep will find to fit, else of the first.
+PlannedRow plan_of_doubled(ExperimentPlans& plans, const Run& run) {
+  const auto predict = [&](const RunSpec& spec) {
+    Run other = run;
+    other.spec = spec;
+    return plans.plan(other).plan;
+  };
+  const std::optional<int64_t> largest = expected_largest(run.doubling, predict);
+  return plans.plan(largest ? doubled_run(run.doubling, *largest) : run);
 }
 
 ExitCode plan(const PlanArguments& arguments) {
@@ -98,7 +115,7 @@ ExitCode plan(const PlanArguments& arguments) {
       std::ranges::move(suggestions.remarks, std::back_inserter(report.remarks));
       changes.merge(suggestions.changes);
     } else if (run.doubling) {
-      report.rows.push_back(plans.plan_largest(run, run.doubling->key()));
+      report.rows.push_back(plan_of_doubled(plans, run));
     } else {
       report.rows.push_back(plans.plan(run));
     }

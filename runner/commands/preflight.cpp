@@ -37,14 +37,13 @@ int64_t accumulation(const RunSpec& spec) {
 
 // --- checkpoints ---
 
-// Of the weights and the optimizer's state.
+// Of the weights and the optimizer's state, at the most.
 double checkpoint_bytes(const RunSpec& spec) {
   const double weight = spec.precision.kind == PrecisionKind::kBf16True ? 2 : 4;
   const double state = !spec.optimizer.state_dtype                   ? weight
                        : *spec.optimizer.state_dtype == Dtype::kFp32 ? 4
                                                                      : 2;
-  const bool is_sgd = spec.optimizer.kind == OptimizerKind::kSgd;
-  const double states = is_sgd ? (spec.optimizer.momentum > 0 ? 1 : 0) : 2;
+  const double states = spec.optimizer.kind == OptimizerKind::kSgd ? 1 : 2;
   return parameter_count(model_config(spec)) * (weight + states * state);
 }
 

@@ -269,8 +269,9 @@ ExitCode run(const RunArguments& options) {
   const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
     return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
   };
-  RunPredictions predictions(prepared.expansion, prepared.host, prepared.trainer,
-                             std::filesystem::absolute(options.results));
+  RunPredictions predictions(prepared.expansion,
+                             on_slurm ? std::nullopt : std::optional(prepared.host),
+                             prepared.trainer, std::filesystem::absolute(options.results));
   const auto predict = [&](const RunSpec& spec) { return predictions.predict(spec); };
   const auto expected_value = [&](const auto& series, const std::string&) {
     return expected_largest(series, predict);

@@ -34,7 +34,8 @@ ExperimentPlans::ExperimentPlans(const std::filesystem::path& file, ExpandOption
                                  Host host, std::optional<std::string> gpu,
                                  const std::filesystem::path& trainer,
                                  const std::filesystem::path& results)
-    : host_(std::move(host)),
+    : on_cluster_(options.on_cluster),
+      host_(on_cluster_ ? Host() : std::move(host)),
       gpu_(std::move(gpu)),
       experiment_(Experiment::load(file)),
       expansion_(expand(experiment_, std::move(options), gpu_.has_value(), resources())),
@@ -60,7 +61,7 @@ std::vector<Run> ExperimentPlans::runs() const {
 
 DeviceForRuns ExperimentPlans::device_of(const RunSpec& spec) const {
   return spec.device == DeviceKind::kCuda ? planned_gpu(gpu_, expansion_, spec, host_)
-                                          : planned_cpu(spec);
+                                          : planned_cpu(spec, on_cluster_);
 }
 
 std::optional<RunSpec> ExperimentPlans::spec_with(const Run& run,

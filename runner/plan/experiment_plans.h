@@ -45,7 +45,8 @@ class ExperimentPlans {
   Resources resources() const;
   DeviceForRuns device_of(const RunSpec& spec) const;
 
-  Host host_;
+  bool on_cluster_;
+  Host host_;  // without anything on a cluster
   std::optional<std::string> gpu_;
   Experiment experiment_;
   Expansion expansion_;

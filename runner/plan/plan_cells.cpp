@@ -89,7 +89,7 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
           plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
           step_time_text(plan),
           three_digits(plan.communication_exposed_ms),
-          three_digits(plan.mfu_percent),
+          plan.communication_exposed_ms ? three_digits(plan.mfu_percent) : "-",
           fit_text(plan.fit),
           moment_text(plan.peak),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};
@@ -113,7 +113,7 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
     }
     if (!row.plan) continue;
     for (const std::string& assumption : row.plan->assumptions) {
-      add("Taken to be so: " + assumption + ".");
+      add("Taken to be so: " + visible_line(assumption) + ".");
     }
   }
   for (const auto& [problem, points] : without_plan) {

@@ -14,6 +14,13 @@ namespace {
 
 int64_t bytes_of_gib(double gib) { return std::llround(gib * 0x1p30); }
 
+// CUDA gives less than the driver says that there is.
+double usable_gib(const Gpu& gpu) {
+  const double all = static_cast<double>(gpu.memory_bytes) / 0x1p30;
+  const DeviceModel* model = device_table().device_of(gpu.name);
+  return model ? std::min(all, model->memory_gib) : all;
+}
+
 // Which GPU it is, but for what its context takes.
 DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& expansion,
                        const RunSpec& spec, const Host& host) {
@@ -37,8 +44,7 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
     const Gpu& smallest = *std::ranges::min_element(host.gpus, {}, &Gpu::memory_bytes);
     const int64_t capability =
         smallest.capability ? 10 * smallest.capability->major + smallest.capability->minor : 0;
-    DeviceForRuns here =
-        gpu(static_cast<double>(smallest.memory_bytes) / 0x1p30, capability, smallest.name);
+    DeviceForRuns here = gpu(usable_gib(smallest), capability, smallest.name);
     here.device.name = smallest.name;
     return here;
   }
@@ -60,7 +66,8 @@ DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansio
   return gpu;
 }
 
-DeviceForRuns planned_cpu(const RunSpec& spec) {
+DeviceForRuns planned_cpu(const RunSpec& spec, bool on_cluster) {
+  if (on_cluster) return {.device = {.kind = DeviceKind::kCpu}, .name = "CPUs of the cluster"};
   const int64_t memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   return {.device = {.kind = DeviceKind::kCpu,
                      .memory_bytes = memory_bytes / std::max<int64_t>(1, spec.strategy.ranks),

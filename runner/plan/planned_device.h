@@ -15,12 +15,14 @@ struct DeviceForRuns {
   std::string name;  // "NVIDIA H100 80GB HBM3", "a GPU of 79 GiB (the profile's)", "the CPU"
 };
 
-// Of a run on a GPU: the one of `name`, else this host's, else one with the memory that Slurm, or
-// the profile, asks for. Throws ConfigError when the name is not known.
+// Of a run on a GPU: the one of `name`, else the host's, else one with the memory that Slurm, or
+// the profile, asks for. Where Slurm starts the runs, `host` is one without GPUs. Throws
+// ConfigError when the name is not known.
 DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansion& expansion,
                           const RunSpec& spec, const Host& host);
 
-// Of one that computes on the CPU: the memory of this host, which its ranks share.
-DeviceForRuns planned_cpu(const RunSpec& spec);
+// Of one that computes on the CPU: the memory of this host, which its ranks share; on a cluster
+// nobody knows how much there is.
+DeviceForRuns planned_cpu(const RunSpec& spec, bool on_cluster);
 
 }  // namespace fsdp

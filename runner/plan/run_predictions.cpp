@@ -13,8 +13,8 @@ constexpr std::chrono::seconds kPatience{20};  // for which a sweep may be kept 
 
 }  // namespace
 
-RunPredictions::RunPredictions(const Expansion& expansion, Host host, std::filesystem::path trainer,
-                               std::filesystem::path results)
+RunPredictions::RunPredictions(const Expansion& expansion, std::optional<Host> host,
+                               std::filesystem::path trainer, std::filesystem::path results)
     : expansion_(expansion),
       host_(std::move(host)),
       trainer_(std::move(trainer)),
@@ -24,9 +24,10 @@ std::optional<RunPlan> RunPredictions::predict(const RunSpec& spec) {
   if (has_given_up_) return std::nullopt;
   try {
     if (!planner_) planner_ = std::make_unique<Planner>(trainer_, results_, kPatience);
-    const DeviceForRuns device = spec.device == DeviceKind::kCuda
-                                     ? planned_gpu(std::nullopt, expansion_, spec, host_)
-                                     : planned_cpu(spec);
+    const DeviceForRuns device =
+        spec.device == DeviceKind::kCuda
+            ? planned_gpu(std::nullopt, expansion_, spec, host_.value_or(Host()))
+            : planned_cpu(spec, !host_);
     return planner_->plan(spec, device.device);
   } catch (const ConfigError& error) {
     log(LogLevel::kInfo, "prediction", error.what());

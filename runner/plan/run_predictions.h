@@ -16,15 +16,16 @@ namespace fsdp {
 // Advice: a trainer that cannot say it is asked no more, and nothing of it is told but in the log.
 class RunPredictions {
  public:
-  // `expansion` outlives it. The trainer is started when it is first asked.
-  RunPredictions(const Expansion& expansion, Host host, std::filesystem::path trainer,
-                 std::filesystem::path results);
+  // `expansion` outlives it. `host`: absent where Slurm starts the runs, on others. The trainer is
+  // started when it is first asked.
+  RunPredictions(const Expansion& expansion, std::optional<Host> host,
+                 std::filesystem::path trainer, std::filesystem::path results);
 
   std::optional<RunPlan> predict(const RunSpec& spec);
 
  private:
   const Expansion& expansion_;
-  Host host_;
+  std::optional<Host> host_;
   std::filesystem::path trainer_;
   std::filesystem::path results_;
   std::unique_ptr<Planner> planner_;  // null: not started, or given up

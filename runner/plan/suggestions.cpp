@@ -168,7 +168,9 @@ Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
   const std::vector<Setting> saving = changes_that_save(plans, run, given);
   for (const Setting& setting : saving) add(suggestions, setting);
   if (fits(given) && !is_calibrated(given)) {
-    remark("fits as it is");
+    remark(given.fit == Fit::kUnknown
+               ? "how much memory there is is not known; name the GPU with --gpu"
+               : "fits as it is");
     return suggestions;
   }
   const std::vector<Setting> fitting = settings_that_fit(plans, run);

@@ -1,3 +1,5 @@
+
+
 #include "runner/sweep/run_experiment.h"
 
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include "runner/attempt/shorter_run.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
+#include "runner/sweep/prediction.h"
 
 namespace fsdp {
 namespace {
@@ -196,8 +199,7 @@ int Sweep::begin(const RunToLaunch& run, std::optional<int64_t> others) {
   start.device_kind = settings_.device_kind(run.spec);
   start.other_runners = others;
   if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
-    start.prediction = {.memory_allocated_bytes_predicted = plan->memory_allocated_bytes_max,
-                        .step_time_ms_predicted = plan->step_time_ms};
+    start.prediction = prediction_of(*plan);
   }
   return store_.begin_attempt(run.record.id, start, claim(run.record));
 }

@@ -139,13 +139,16 @@ void RunPlanner::expect(Series& series) {
 std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
   std::vector<Step> steps;
   while (const std::optional<int64_t> value = series.search.next()) {
-    if (settings_.skip_oversized && series.expected && *value > *series.expected) {
-      settings_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
-                                series.doubling->key(), *value));
-      break;
-    }
+    const bool is_oversized =
+        settings_.skip_oversized && series.expected && *value > *series.expected;
     try {
-      steps.push_back(step(series, *value));
+      Step next = step(series, *value);
+      if (is_oversized && next.decision == Decision::kLaunch) {
+        settings_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
+                                  series.doubling->key(), *value));
+        break;
+      }
+      steps.push_back(std::move(next));
     } catch (const ConfigError& error) {
       if (series.checked) {
         settings_.say(fmt::format("{}={} cannot be run, nor what would follow: {}",

@@ -105,6 +105,17 @@ def test_of_a_doubled_key_the_largest_value_is_planned(rows, plan):
     assert not next_one["fits"]
 
 
+def test_of_a_doubled_key_no_value_is_planned_that_the_sweep_does_not_try(rows, tmp_path):
+    file = tmp_path / "doubled.yaml"
+    file.write_text("""experiment: doubled
+base: {data.kind: chess, device: cpu, memory_limit_gib: 8, train.steps: 2}
+points: [{name: a}]
+sweep: {double: {batch.size_per_rank: {from: 2, to: 8}}}
+""")
+    [row] = rows(file=file)
+    assert row["point"] == "a size_per_rank=8" and row["fits"]
+
+
 def test_check_says_what_will_not_fit(request, trainer, tmp_path):
     runner = request.config.getoption("--runner").resolve()
 
@@ -116,8 +127,41 @@ def test_check_says_what_will_not_fit(request, trainer, tmp_path):
 
     assert "predicted not to fit" not in check("1")
     said = check("0.1")
-    assert "warning: 1 GPU is predicted not to fit: " in said and " of 102.4 MiB" in said
+    assert "warning: 1 GPU is predicted not to fit: " in said and " of 0.100 GiB" in said
     assert "4xFSDP is predicted" not in said
+
+
+def test_where_no_memory_is_known_nothing_is_said_to_fit(plan):
+    done = plan("--suggest", "--set", "device=cuda", "--only", "1 GPU")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "1 GPU: how much memory there is is not known; name the GPU with --gpu." in text
+    assert "fits as it is" not in text
+
+
+def test_what_is_offloaded_on_the_cpu_takes_of_the_same_memory(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+    text = subprocess.run([runner, LAB, "--only", "offload", "--dry-run"], cwd=tmp_path, check=True,
+                          capture_output=True, text=True).stdout
+
+    def planned(memory_bytes: int) -> dict:
+        device = {"kind": "cpu", "memory_bytes": memory_bytes, "context_bytes": 0, "compute_capability": 0,
+                  "name": ""}
+        request = {"specification": text, "device": device, "results": str(tmp_path), "timeline": False}
+        done = subprocess.run([trainer, "--plan"], input=json.dumps(request) + "\n", check=True,
+                              capture_output=True, text=True)
+        return json.loads(done.stdout)["plan"]
+
+    plan = planned(2**40)
+    device, host = plan["memory_requested_bytes_max"], plan["memory_host_bytes_max"]
+    assert plan["fit"] == "fits" and host > 0
+    assert planned(device + host - 1)["fit"] == "does_not_fit"
+    assert planned(device + host)["fit"] == "tight"
+
+
+def test_jobs_are_not_planned_for_the_login_node(rows):
+    for row in rows("--launcher", "slurm", "--profile", "cpu"):
+        assert row["device"] == "CPUs of the cluster" and row["memory_limit_bytes"] is None
 
 
 def test_on_the_cpu_the_memory_of_this_host_is_the_limit(rows):
@@ -129,9 +173,10 @@ def test_on_the_cpu_the_memory_of_this_host_is_the_limit(rows):
 @pytest.mark.parametrize("words, problem", [
     (["--max", "batch.size"], "'batch.size': is no key that holds a number"),
     (["--max", "strategy.kind"], "'strategy.kind': is no key that holds a number"),
-    (["--ranks", "0"], "'0': is no list of numbers; allowed: 4, 1,2,8 or 1..1024"),
+    (["--ranks", "0"], "'0': is no list of numbers up to 100000; allowed: 4, 1,2,8 or 1..1024"),
     (["--ranks", "8..4"], "'8..4': is no list of numbers"),
     (["--ranks", "9999999999999999999"], "is no list of numbers"),
+    (["--ranks", "1..9223372036854775807"], "is no list of numbers up to 100000"),
     (["--profile", "none"], "no such profile"),
 ])
 def test_mistakes_are_said(plan, words, problem):

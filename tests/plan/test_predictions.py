@@ -139,3 +139,11 @@ def test_doubling_ends_before_what_is_predicted_not_to_fit_if_wanted(fsdp_run, r
     found = batches(rows())
     assert set(found.values()) == {"finished"} and sorted(found) == [2**power for power in range(len(found))]
     assert f"batch.size_per_rank={2 * max(found)} is not run: it is predicted not to fit" in said
+
+
+def test_measured_values_stay_in_the_table_whatever_is_predicted(fsdp_run, rows):
+    fsdp_run(text=DOUBLED.replace("REFINE", "false"))
+    found = batches(rows())
+    assert list(found.values()).count("out_of_memory") == 1
+    fsdp_run("--skip-oversized", text=DOUBLED.replace("REFINE", "false"))
+    assert batches(rows()) == found

@@ -81,12 +81,23 @@ std::optional<int64_t> limit_of(const RunSpec& spec, const PlannedDevice& device
   return limit;
 }
 
+// On the CPU, what counts as the host's is of the same memory; memory_limit_gib is of the device's
+// alone.
+Fit fit_on_cpu(const RunPlan& plan, const RunSpec& spec, const PlannedDevice& device) {
+  const auto limit = [](int64_t bytes) { return bytes > 0 ? std::optional(bytes) : std::nullopt; };
+  const Fit in_limit = fit_within(plan.memory_requested_bytes_max, limit(memory_limit_bytes(spec)));
+  const Fit in_memory = fit_within(plan.memory_requested_bytes_max + plan.memory_host_bytes_max,
+                                   limit(device.memory_bytes));
+  if (in_limit == Fit::kUnknown) return in_memory;
+  return in_memory == Fit::kUnknown ? in_limit : std::max(in_limit, in_memory);
+}
+
 void plan_device_memory(RunPlan& plan, const MemoryRecording& recording, const RunSpec& spec,
                         const PlannedDevice& device) {
   const std::optional<int64_t> limit = limit_of(spec, device);
   plan.memory_allocated_bytes_max = plan.memory_requested_bytes_max;
   plan.memory_reserved_bytes_max = plan.memory_requested_bytes_max;
-  plan.fit = fit_within(plan.memory_requested_bytes_max, limit);
+  plan.fit = fit_on_cpu(plan, spec, device);
   if (device.kind == DeviceKind::kCuda) {
     const GpuMemory memory = replay_on_gpu(recording, spec, device, limit);
     plan.memory_allocated_bytes_max = memory.allocated_bytes_max;
