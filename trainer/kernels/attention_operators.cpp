@@ -5,9 +5,11 @@
 #include <c10/cuda/CUDAException.h>
 #endif
 
+#include "trainer/kernels/planned_gpu.h"
+
 namespace fsdp {
 int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
-  int major = 9;
+  int major = PlannedGpu::capability_major();
 #ifdef FSDP_CUDA
   if (on_gpu.is_meta()) return major;
   C10_CUDA_CHECK(

@@ -13,9 +13,10 @@ namespace fsdp {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Of the tensor's GPU, such as 8 of compute capability 8.6; on meta 9, which is planned for.
+// Of the tensor's GPU, such as 8 of compute capability 8.6; on meta of the one that is planned for
+// (planned_gpu.h).
 int capability_major(const at::Tensor& on_gpu);
-inline constexpr int kPlannedMultiprocessors = 132;  // of such a GPU
+inline constexpr int kPlannedMultiprocessors = 132;  // of a Hopper GPU; others have less
 
 // Shows a kernel that libtorch does not show by itself to its observers (at::RecordFunction).
 inline void show_launch(const char* name, const Tensors& reads, const Tensors& writes) {

@@ -17,6 +17,7 @@
 #include "contract/text/json.h"
 #include "contract/text/json_fields.h"
 #include "trainer/comm/mirror_group.h"
+#include "trainer/kernels/planned_gpu.h"
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
 #include "trainer/plan/memory_timeline.h"
@@ -33,9 +34,9 @@ using Clock = std::chrono::steady_clock;
 // Files do not change while requests are answered.
 std::string remembered_digest(const std::filesystem::path& file) {
   static std::map<std::filesystem::path, std::string> digests;
-  const auto [known, is_new] = digests.try_emplace(file);
-  if (is_new) known->second = file_digest(file);
-  return known->second;
+  const auto known = digests.find(file);
+  if (known != digests.end()) return known->second;
+  return digests[file] = file_digest(file);
 }
 
 void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
@@ -117,6 +118,7 @@ RunPlan plan_run(const PlanRequest& request) {
   const RunSpec spec = run_spec_from_yaml(request.specification, {});
   const ModelConfig config = model_config(spec);
   const bool is_cuda = request.device.kind == DeviceKind::kCuda;
+  const PlannedGpu planned_gpu(request.device.compute_capability, spec.train.deterministic);
   const auto backend = make_meta_backend(is_cuda ? at::kCUDA : at::kCPU, spec.kernels);
   MetaAllocator::instance().reset_peak();
   const PlannedBatches batches = planned_batches(spec, config, request.results, remembered_digest);
@@ -137,6 +139,9 @@ RunPlan plan_run(const PlanRequest& request) {
   }
   plan_device_memory(plan, recording, spec, request.device);
   plan.assumptions = batches.assumptions;
+  if (is_cuda && request.device.compute_capability == 0) {
+    plan.assumptions.push_back("the GPU's kernels are those of a Hopper GPU; --gpu names another");
+  }
   plan_step_time(request, spec, config, batches, plan);
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return plan;

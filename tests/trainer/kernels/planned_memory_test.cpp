@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "trainer/kernels/aten_kernels.h"
+#include "trainer/kernels/planned_gpu.h"
 #include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
@@ -74,6 +75,24 @@ TEST_CASE("flash attention's backward adds dq up in fp32, in blocks of queries")
   expected.push_back(17 * 2 * 256 * 4 * 64 * 4);  // 132 multiprocessors, 8 heads of sequences
   expected.insert(expected.end(), 2, 2 * 150 * 4 * 40 * 2);
   CHECK(temporaries_of_attention_backward(2, 150, grouped) == expected);
+}
+
+TEST_CASE("attention is planned as the GPU that is planned for computes it") {
+  const AttentionHeads grouped = {.query = 4, .key_value = 2, .width = 40};
+  const auto planned = [&](int64_t capability, bool deterministic) {
+    const PlannedGpu gpu(capability, deterministic);
+    return temporaries_of_attention_backward(2, 150, grouped);
+  };
+  const Bytes hopper = planned(90, false);
+  CHECK(planned(0, false) == hopper);
+  const Bytes ampere = planned(80, false);
+  CHECK(ampere.size() > hopper.size());  // flash: dq in fp32, dk and dv of every query head
+  CHECK(planned(89, false) == ampere);
+  CHECK(planned(90, true).size() > hopper.size());
+  const Bytes volta = planned(70, false);  // the memory-efficient kernel
+  CHECK(volta != ampere);
+  CHECK(volta != hopper);
+  CHECK(temporaries_of_attention_backward(2, 150, grouped) == hopper);
 }
 
 TEST_CASE("flash attention's backward sets documents apart by a block") {
