@@ -38,6 +38,8 @@ std::string calibration_identity(const RunSpec& spec, const ModelConfig& config)
           .add("shard_group_size", spec.strategy.shard_group_size)
           .add("offloads", spec.strategy.offload != Offload::kNone)
           .add("threads", spec.threads_per_rank)
+          .add("bind", spec.bind)
+          .add("environment", spec.environment)
           .add("deterministic", spec.train.deterministic)
           .text());
 }

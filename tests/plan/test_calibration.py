@@ -82,7 +82,7 @@ def test_a_damaged_calibration_is_said_and_is_none(fsdp_run, plans, tmp_path, da
 def test_a_calibration_that_fails_says_where_its_log_is(request, fsdp_run, tmp_path):
     done = fsdp_run("calibrate", "--only", "one", "--trainer", "/bin/false")
     assert done.returncode == 1 and "calibrating one failed" in done.stderr, done.stderr
-    [log] = tmp_path.glob("results/calibrations/*/rank0.log")
+    [log] = tmp_path.glob("results/calibrations/*/*/rank0.log")
     assert str(log) in done.stderr
     assert not list(tmp_path.glob("results/calibrations/*/*.json"))
 

@@ -9,8 +9,9 @@
 namespace fsdp {
 namespace {
 
-// Collectives go on while ranks compute, and on a CPU they share its cores: what one of them takes
-// is by how much computing takes longer beside it.
+// On a GPU collectives take their own time, and the plan lets ranks compute meanwhile. On a CPU
+// they share its cores: there what one of them takes is by how much computing takes longer beside
+// it.
 class BesideCompute {
  public:
   BesideCompute(at::Device device, ProcessGroup& world)
@@ -23,14 +24,15 @@ class BesideCompute {
   template <typename Collective>
   WorkTime time_of(const Work& work, Collective&& collective) {
     TimedWork timed(device_, world_);
+    const bool is_beside = device_.is_cpu();
     timed.repeat([&] {
-      {
+      if (is_beside) {
         const WorkScope alone([] { return Work{.name = "alone"}; });
         compute();
       }
       const WorkScope beside([&] { return work; });
       Pending pending = collective();
-      compute();
+      if (is_beside) compute();
       pending.wait();
     });
     double time_ms = 0;
@@ -72,7 +74,9 @@ std::vector<WorkTime> collective_times(const RunSpec& spec, const ModelConfig& c
                                        Backend& backend, ProcessGroup& world) {
   std::vector<WorkTime> times;
   if (world.size() == 1) return times;
-  const Mesh mesh(spec.strategy, world);
+  StrategySpec strategy = spec.strategy;  // runs with these groups and without share a calibration
+  if (strategy.shard_group_size) strategy.sharding = Sharding::kHybridShard;
+  const Mesh mesh(strategy, world);
   BesideCompute compute(backend.device(), world);
   for (const int64_t numel : sizes_up_to(largest_module_numel(config))) {
     add_group(world, numel, backend.device(), compute, times);

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "contract/files/input_file.h"
 #include "contract/inputs/inputs.h"
@@ -93,6 +95,9 @@ class ReadData {
     return steps;
   }
 
+  // Whether steps() has looked at every micro-batch of the run.
+  bool has_seen_all() const { return has_seen_all_; }
+
   // Spread over the run, each of one rank.
   std::vector<std::function<std::vector<Batch>()>> usual_steps(
       const std::shared_ptr<ReadData>& self) {
@@ -109,20 +114,22 @@ class ReadData {
     return steps;
   }
 
-  // The validation set's largest.
+  // The validation set's largest, by its tokens: the last batch may have few rows.
   Batch evaluation_batch() {
     DataSet& set = *sets_.validation();
     const int64_t rows_per_batch = evaluation_rows(spec_);
     std::vector<int64_t> largest;
-    Size most{};
+    std::pair<int64_t, Size> most{};
     const int64_t most_batches = spec_.evaluation.batches.value_or(set.rows());
     const int64_t rows_read =
         std::min(set.rows(), most_batches * spec_.strategy.ranks * rows_per_batch);
     for (int64_t first = 0; first < rows_read; first += rows_per_batch) {
       std::vector<int64_t> rows(std::min(rows_per_batch, set.rows() - first));
       std::iota(rows.begin(), rows.end(), first);
-      if (const Size size = size_of(set, rows); size > most) {
-        most = size;
+      const Size size = size_of(set, rows);
+      const std::pair tokens_and_size(std::ssize(rows) * (size[0] + size[1]), size);
+      if (tokens_and_size > most) {
+        most = tokens_and_size;
         largest = std::move(rows);
       }
     }
@@ -168,8 +175,12 @@ class ReadData {
     const int64_t rows = sets_.training().rows();
     const int64_t steps = planned_steps(spec_, steps_per_epoch(rows, total_batch(spec_)));
     int64_t looked_at = 0;
-    for (int64_t step = 0; step < steps && looked_at < kMostLookedAt; ++step) {
-      for (int64_t rank = 0; rank < spec_.strategy.ranks && looked_at < kMostLookedAt; ++rank) {
+    for (int64_t step = 0; step < steps; ++step) {
+      for (int64_t rank = 0; rank < spec_.strategy.ranks; ++rank) {
+        if (looked_at >= kMostLookedAt) {
+          has_seen_all_ = false;
+          return largest;
+        }
         looked_at += accumulation;
         const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
                                                       spec_.batch.size_per_rank, accumulation);
@@ -198,6 +209,7 @@ class ReadData {
   const RunSpec spec_;
   DataSets sets_;
   Sampler sampler_;
+  bool has_seen_all_ = true;
 };
 
 // Whether it is known how wide the micro-batches of such rows are.
@@ -222,6 +234,10 @@ PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config, c
   if (has_widths(spec, results, digest_of)) {
     const auto data = std::make_shared<ReadData>(spec, config, results, digest_of);
     batches.steps = data->steps(data);
+    if (!data->has_seen_all()) {
+      batches.assumptions.push_back("micro-batches behind the first " +
+                                    std::to_string(kMostLookedAt) + " are no wider than these");
+    }
     batches.usual_steps = data->usual_steps(data);
     if (wants_evaluations(spec)) batches.evaluation = [data] { return data->evaluation_batch(); };
     return batches;

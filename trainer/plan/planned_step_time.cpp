@@ -32,9 +32,15 @@ std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   return calibration;
 }
 
+struct StepFlops {
+  double model = 0;
+  double hardware = 0;
+};
+
 struct StepTime {
   double time_ms = 0;
   double waited_ms = 0;
+  StepFlops flops{};
 };
 
 // Of one step, after one that goes before it.
@@ -51,16 +57,12 @@ StepTime step_time(const RunSpec& spec, const ModelConfig& config, at::DeviceTyp
     training.run(number, micro_batches, spec.optimizer.learning_rate, 0.0, [] {});
     const StepTime now{time.end_ms(), time.waited_ms()};
     if (number == 2) {
-      return {scale * (now.time_ms - before.time_ms), scale * (now.waited_ms - before.waited_ms)};
+      return {.time_ms = scale * (now.time_ms - before.time_ms),
+              .waited_ms = scale * (now.waited_ms - before.waited_ms)};
     }
     before = now;
   }
 }
-
-struct StepFlops {
-  double model = 0;
-  double hardware = 0;
-};
 
 StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& config,
                    const ActivationCheckpointingSpec& checkpointing) {
@@ -84,7 +86,9 @@ std::optional<StepTime> replayed(const Calibration& calibration, const PlanReque
   for (const auto& make_step : batches.usual_steps) {
     PlannedTime time(times, planned_for);
     const ObservedWork observed(time);
-    steps.push_back(step_time(spec, config, planned_for, make_step(), time));
+    const std::vector<Batch> micro_batches = make_step();
+    steps.push_back(step_time(spec, config, planned_for, micro_batches, time));
+    steps.back().flops = flops_of(micro_batches, config, spec.activation_checkpointing);
     if (!time.unknown().empty()) {
       plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +
                                  "' was not measured; calibrate again");
@@ -115,17 +119,18 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   } catch (const std::exception& error) {
     plan.assumptions.push_back(std::string("step times are not known: ") + error.what());
   }
-  if (calibration) {
-    if (const auto step = replayed(*calibration, request, spec, config, batches, plan)) {
-      plan.step_time_ms = step->time_ms;
-      plan.communication_exposed_ms = step->waited_ms;
-    }
+  std::optional<StepTime> step;
+  if (calibration) step = replayed(*calibration, request, spec, config, batches, plan);
+  if (step) {
+    plan.step_time_ms = step->time_ms;
+    plan.communication_exposed_ms = step->waited_ms;
   }
   const DeviceModel* gpu = device_table().device_of(request.device.name);
   const std::optional<double> peak = peak_flops_per_ms(gpu, spec);
   if (!peak) return;
   const StepFlops flops =
-      flops_of(batches.usual_steps.front()(), config, spec.activation_checkpointing);
+      step ? step->flops
+           : flops_of(batches.usual_steps.front()(), config, spec.activation_checkpointing);
   const bool is_alike =  // what others measured
       spec.precision.compute() != Dtype::kFp32 && spec.strategy.offload == Offload::kNone;
   if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {

@@ -34,10 +34,14 @@ void make_ascending(Curve& curve) {
   }
 }
 
-// Between its points linear, below and above them in proportion.
+// Between its points linear, and as between the last two above them; below the first one, and above
+// the last where nothing tells how time grows, in proportion.
 double value_at(const Curve& curve, double where) {
   const auto [last_place, last_time] = curve.back();
-  if (curve.size() == 1) return last_place > 0 ? last_time * where / last_place : last_time;
+  const bool is_flat = curve.size() == 1 || std::prev(curve.end(), 2)->second >= last_time;
+  if (curve.size() == 1 || (is_flat && where > last_place)) {
+    return last_place > 0 ? last_time * where / last_place : last_time;
+  }
   auto above = std::ranges::lower_bound(curve, where, {}, &Curve::value_type::first);
   if (above == curve.begin()) return above->second * std::max(0.0, where / above->first);
   if (above == curve.end()) --above;
@@ -55,6 +59,8 @@ WorkTimes::WorkTimes(const std::vector<WorkTime>& measured) {
   for (auto& [work, widths] : times_) {
     for (auto& [width, over_rows] : widths) {
       std::ranges::sort(over_rows);
+      const auto [twice, end] = std::ranges::unique(over_rows, {}, &Curve::value_type::first);
+      over_rows.erase(twice, end);
       make_ascending(over_rows);
     }
   }

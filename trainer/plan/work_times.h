@@ -17,7 +17,8 @@ class WorkTimes {
   explicit WorkTimes(const std::vector<WorkTime>& measured);
 
   // Linear between the two nearest measured numbers of rows, of each measured width, and between
-  // the two nearest widths; beyond them in proportion. Absent: no work of this name was measured.
+  // the two nearest widths; above the largest as between the last two, or in proportion. Absent: no
+  // work of this name was measured.
   std::optional<double> time_ms(const Work& work) const;
 
  private:

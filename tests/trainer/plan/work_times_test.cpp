@@ -40,6 +40,17 @@ TEST_CASE("noise makes no larger piece of work the faster one") {
   CHECK(times.time_ms({.name = "all_gather", .width = 80}) == 8);
 }
 
+TEST_CASE("work beyond what was measured takes more time, whatever noise said") {
+  const WorkTimes flat({{.work = "block", .rows = 1, .width = 8, .time_ms = 5},
+                        {.work = "block", .rows = 2, .width = 8, .time_ms = 3}});
+  CHECK(flat.time_ms({.name = "block", .rows = 2, .width = 8}) == 4);
+  CHECK(flat.time_ms({.name = "block", .rows = 64, .width = 8}) == 4 * 32);
+  const WorkTimes twice({{.work = "block", .rows = 2, .width = 8, .time_ms = 3},
+                         {.work = "block", .rows = 2, .width = 8, .time_ms = 5}});
+  CHECK(twice.time_ms({.name = "block", .rows = 2, .width = 8}) == 3);
+  CHECK(twice.time_ms({.name = "block", .rows = 4, .width = 8}) == 6);
+}
+
 TEST_CASE("of other work no time is known") {
   CHECK_FALSE(WorkTimes({{.work = "block", .width = 1, .time_ms = 1}}).time_ms({.name = "head"}));
 }
