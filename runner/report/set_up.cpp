@@ -48,7 +48,8 @@ std::string model(const ComparisonRow& run) {
   const std::string name = model_name(run);
   const std::string size =
       run.parameter_count ? short_count(static_cast<double>(*run.parameter_count)) : "";
-  return name.empty() || size.empty() ? name + size : name + ' ' + size;
+  if (name.find(size) != std::string::npos) return name;  // SmolLM2-135M
+  return name.empty() ? size : name + ' ' + size;
 }
 
 // Of each rank: "1 thread", of rows that differ "1-2 threads".
