@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -86,7 +87,8 @@ std::string value_of(const Situation& situation, const std::string& option,
 }
 
 std::optional<Store> store_of(const Situation& situation) {
-  const std::string results = value_of(situation, "--results", "results");
+  const char* usual = std::getenv("FSDP_RESULTS");
+  const std::string results = value_of(situation, "--results", usual ? usual : "results");
   if (!has_results(results)) return std::nullopt;
   return std::optional<Store>(std::in_place, results, StoreUse::kExisting);
 }

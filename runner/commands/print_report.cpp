@@ -29,15 +29,22 @@ size_t stdout_columns() {
 
 namespace {
 
-// Of finished runs that must have the same ones as another.
+// Of finished runs that must have the same ones as another; none where there are so many that to
+// read them would take seconds.
 void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
+  constexpr double kMostSteps = 300'000;
   std::map<std::string, std::vector<ComparisonRow*>> must_be_equal;
   for (ComparisonRow& row : rows) {
     const bool is_known = row.status == RunStatus::kFinished && !row.loss_digest.empty();
     if (is_known) must_be_equal[row.loss_digest].push_back(&row);
   }
+  std::erase_if(must_be_equal, [](const auto& equal) { return equal.second.size() < 2; });
+  double steps = 0;
   for (const auto& [digest, equal] : must_be_equal) {
-    if (equal.size() < 2) continue;
+    for (const ComparisonRow* row : equal) steps += static_cast<double>(row->steps.value_or(0));
+  }
+  if (steps > kMostSteps) return;
+  for (const auto& [digest, equal] : must_be_equal) {
     for (ComparisonRow* row : equal) {
       row->losses = store.losses(row->run, static_cast<int>(*row->attempt));
     }

@@ -147,6 +147,15 @@ std::vector<std::string> experiments_around(const std::filesystem::path& file) {
   return found;
 }
 
+std::string hint_by_stem(const std::filesystem::path& file,
+                         const std::vector<std::string>& others) {
+  std::vector<std::string> stems;
+  for (const std::filesystem::path other : others) stems.push_back(other.stem());
+  const std::string nearest = nearest_name(file.stem().string(), stems);
+  const auto found = std::ranges::find(stems, nearest);
+  return found == stems.end() ? "" : "; did you mean '" + others[found - stems.begin()] + "'?";
+}
+
 // Names one of the same name in another folder or with the extension, else one that looks like it.
 [[noreturn]] void refuse_missing(const std::filesystem::path& file) {
   const std::vector<std::string> around = experiments_around(file);
@@ -158,7 +167,7 @@ std::vector<std::string> experiments_around(const std::filesystem::path& file) {
       break;
     }
   }
-  if (hint.empty()) hint = suggestion(file.string(), around);
+  if (hint.empty()) hint = hint_by_stem(file, around);
   throw ConfigError(file.string(), "", "there is no such file" + hint);
 }
 

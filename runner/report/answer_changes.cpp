@@ -1,10 +1,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <map>
 
 #include "runner/report/answers.h"
 #include "runner/report/number_text.h"
+#include "runner/report/row_spec.h"
 #include "runner/report/speeds.h"
 
 namespace fsdp {
@@ -51,6 +52,10 @@ json without(json spec, const Pointers& keys) {
   return spec;
 }
 
+json value_at(const json& spec, const json::json_pointer& place) {
+  return spec.contains(place) ? spec.at(place) : json();
+}
+
 std::string times(const char* what, std::optional<double> one, std::optional<double> other) {
   return one && other && *other > 0 ? fmt::format("{} {}", what, ratio(*one / *other)) : "";
 }
@@ -71,21 +76,18 @@ std::string pair_text(const Series& changed, const Series& plain) {
                      fmt::join(texts, ", "));
 }
 
-// Each row against the first one that differs from it in nothing else.
+// Each row against the first one that differs from it in nothing else, on the same device.
 std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
   constexpr size_t kMostPairs = 3;
   std::vector<std::string> texts;
-  std::vector<std::pair<json, const Settled*>> plain;
+  std::map<std::string, const Settled*> plain;  // by all that they have in common
   for (const Settled& row : rows) {
-    json others = without(row.spec, change.keys);
-    const auto known = std::ranges::find(plain, others, [](auto& entry) { return entry.first; });
-    if (known == plain.end()) {
-      plain.emplace_back(std::move(others), &row);
-      continue;
-    }
+    const std::string others =
+        without(row.spec, change.keys).dump() + row.series->median.device_name;
+    const auto [known, is_first] = plain.emplace(others, &row);
+    if (is_first) continue;
     const Settled& first = *known->second;
-    if (first.spec.value(change.deciding, json()) == row.spec.value(change.deciding, json()))
-      continue;
+    if (value_at(first.spec, change.deciding) == value_at(row.spec, change.deciding)) continue;
     const std::string text = pair_text(*row.series, *first.series);
     if (!text.empty()) texts.push_back(text);
   }
@@ -100,10 +102,9 @@ std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
 std::vector<Answer> what_changes_bring(Rows rows) {
   std::vector<Settled> settled;
   for (const Series* series : finished_rows(rows)) {
-    json spec = json::parse(series->median.spec, nullptr, /*allow_exceptions=*/false);
-    if (spec.is_object() && !series->median.family_value) {
-      settled.push_back({series, std::move(spec)});
-    }
+    if (series->median.family_value) continue;
+    json spec = row_spec(series->median);
+    if (!spec.is_null()) settled.push_back({series, std::move(spec)});
   }
   std::vector<Answer> answers;
   for (const Change& change : kinds_of_change()) {

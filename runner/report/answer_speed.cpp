@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "runner/report/answers.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
+#include "runner/report/row_spec.h"
 #include "runner/report/speeds.h"
 
 namespace fsdp {
@@ -16,8 +16,8 @@ double tokens_per_second(const Series* series) {
 }
 
 std::string model_of(const Series* series) {
-  const auto spec = nlohmann::json::parse(series->median.spec, nullptr, /*allow_exceptions=*/false);
-  return spec.is_object() && spec.contains("model") ? spec["model"].dump() : "";
+  const nlohmann::json spec = row_spec(series->median);
+  return spec.contains("model") ? spec.at("model").dump() : "";
 }
 
 template <typename Of>

@@ -1,17 +1,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "contract/spec/yaml_value.h"
 #include "runner/report/answers.h"
 #include "runner/report/number_text.h"
+#include "runner/report/row_spec.h"
 
 namespace fsdp {
 namespace {
-
-using nlohmann::json;
 
 // One text where it is that of every row that has one; else empty.
 template <typename Of>
@@ -25,22 +23,15 @@ std::string common(Rows rows, Of of) {
 }
 
 std::string model_name(const ComparisonRow& run) {
-  const json spec = json::parse(run.spec, nullptr, /*allow_exceptions=*/false);
-  const auto text_at = [&](const char* pointer) {
-    const json value = spec.is_object() ? spec.value(json::json_pointer(pointer), json()) : json();
-    return value.is_string() ? value.get<std::string>() : std::string();
-  };
-  const std::filesystem::path source = text_at("/model/source");
+  const std::filesystem::path source = text_of_spec(run, "/model/source");
   if (!source.empty()) return (source.has_filename() ? source : source.parent_path()).filename();
-  const std::string architecture = text_at("/model/config/architecture");
+  const std::string architecture = text_of_spec(run, "/model/config/architecture");
   return architecture.substr(0, architecture.find("For"));
 }
 
 std::string data_kind(const ComparisonRow& run) {
-  const json spec = json::parse(run.spec, nullptr, /*allow_exceptions=*/false);
-  const json kind =
-      spec.is_object() ? spec.value(json::json_pointer("/data/kind"), json()) : json();
-  return kind.is_string() ? kind.get<std::string>() + " data" : "";
+  const std::string kind = text_of_spec(run, "/data/kind");
+  return kind.empty() ? "" : kind + " data";
 }
 
 // "Llama 6.62M"

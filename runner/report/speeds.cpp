@@ -37,7 +37,8 @@ Speed speed_against(const Series& row, const Series& other) {
   const std::vector<double> own = figures_of(row, &AttemptSummary::tokens_per_second);
   const std::vector<double> others = figures_of(other, &AttemptSummary::tokens_per_second);
   if (own.empty() || others.empty()) return Speed::kNoDifference;
-  const Ratio ratio = Bootstrap().ratio(own, others);
+  static Bootstrap bootstrap;  // keeps its draws, which depend on the numbers of repeats only
+  const Ratio ratio = bootstrap.ratio(own, others);
   const Speed larger = ratio.value > 1 ? Speed::kFaster : Speed::kSlower;
   if (ratio.is_confidence) return ratio.is_certain ? larger : Speed::kNoDifference;
   const Interval spread = spread_of(row), of_other = spread_of(other);

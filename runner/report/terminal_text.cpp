@@ -129,7 +129,7 @@ std::vector<std::string> without_shared_words(const std::vector<Words>& names) {
   for (const Words& name : names) {
     std::string text;
     for (size_t i = front; i < name.size() - back; ++i) text += (i > front ? " " : "") + name[i];
-    texts.push_back((front > 0 ? "…" : "") + text + (back > 0 ? "…" : ""));
+    texts.push_back(text.empty() ? "…" : (front > 0 ? "…" : "") + text + (back > 0 ? "…" : ""));
   }
   return texts;
 }

@@ -57,6 +57,24 @@ TEST_CASE("check on a cluster says what jobs will ask for") {
              Contains("Slurm: one job for all runs, 1 node with 3 ranks"));
 }
 
+TEST_CASE("no line of report or status is longer than the terminal") {
+  const Workplace workplace(
+      "  - {name: a point with a name of several words that say little and go on}\n"
+      "  - {name: a point with a name of several other words that say little and go on}\n");
+  REQUIRE(workplace.run().status == 0);
+  for (const char* width : {"60", "80", "120", "200"}) {
+    for (const char* command : {"report", "status"}) {
+      const Ended ended =
+          Program(workplace / "", {FSDP_RUN_PROGRAM, command}, {{"COLUMNS", width}}).wait();
+      std::istringstream lines(ended.output);
+      for (std::string line; std::getline(lines, line);) {
+        INFO(command << ": " << line);
+        CHECK(display_width(line) <= std::stoul(width));
+      }
+    }
+  }
+}
+
 TEST_CASE("no line of check is longer than the terminal") {
   const Workplace workplace(
       "  - {name: a point with a name of several words that say little}\n"

@@ -63,7 +63,7 @@ const std::vector<Mistake>& mistakes() {
        {"report"},
        {"there is no results.sqlite in results; run an experiment first"}},
       {"a GPU whose memory is not said",
-       {"plan", "experiment.yaml", "--gpu", "a100"},
+       {"plan", "experiment.yaml", "--gpu", "a100", "--trainer", STUB_TRAINER_PROGRAM},
        {"allowed: a100-80", "did you mean 'a100-80'?"}},
   };
   return kMistakes;

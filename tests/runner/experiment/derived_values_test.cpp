@@ -100,7 +100,7 @@ TEST_CASE("an expression that has no result is refused at its place") {
   };
   CHECK(problem("${batch.size}") ==
         "lab.yaml:3:15: 'train.seed': '${batch.size}': 'batch.size': unknown key; allowed: "
-        "size_per_rank, total, gradient_accumulation_steps");
+        "size_per_rank, total, gradient_accumulation_steps; did you mean 'size_per_rank'?");
   CHECK_THAT(problem("${train.sed} * 2"), Catch::Contains("did you mean 'seed'?"));
   CHECK_THAT(problem("${ranks}"), Catch::Contains("did you mean 'strategy.ranks'?"));
   CHECK_THAT(

@@ -263,6 +263,10 @@ std::vector<Case> cases_of_changes() {
               rows[1].spec = spec.dump();
             }),
        "Offload", ""},
+      {"rows of different devices are no pair",
+       with(that_differ_in("/strategy/offload", "optimizer", 1000, 500),
+            [](auto& rows) { rows[1].device_name = "another"; }),
+       "Offload", ""},
       {"who did not finish is in no pair",
        ended(that_differ_in("/strategy/offload", "optimizer", 1000, 500), 1,
              RunStatus::kOutOfMemory),
@@ -301,6 +305,17 @@ TEST_CASE("of rows that are as fast as each other none is called fastest") {
     if (answer.find("is fastest") != std::string::npos) ++false_winners;
   }
   CHECK(false_winners <= kExperiments / 100);  // sentences are at 99 %
+}
+
+TEST_CASE("a specification that others wrote takes no report down") {
+  Report report;
+  report.rows = runs_at({{"A", 1000}, {"B", 2000}});
+  for (const std::string& spec :
+       {std::string(1'000'000, '['), std::string("{\"model\":\xff}"), std::string("[]"),
+        std::string(R"({"model":3,"strategy":[],"data":{"kind":{}}})")}) {
+    for (ComparisonRow& row : report.rows) row.spec = spec;
+    CHECK_THAT(render(Format::kTable, report), Catch::Contains("B is fastest"));
+  }
 }
 
 TEST_CASE("a set-up names what rows have in common") {

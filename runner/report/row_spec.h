@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "runner/store/comparison.h"
+
+namespace fsdp {
+
+// What the run was told to do, which others may have written; null where it cannot be read.
+nlohmann::json row_spec(const ComparisonRow& run);
+
+// The text at a place of it, such as "/model/source"; empty where there is none.
+std::string text_of_spec(const ComparisonRow& run, const char* pointer);
+
+}  // namespace fsdp
