@@ -175,7 +175,7 @@ std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t 
 std::vector<std::string> status_table(std::span<const RunState> runs, size_t width, bool colour) {
   const std::vector<TextColumn> columns{
       {.heading = "run", .leaves = 3},
-      {.heading = "point", .is_left = true, .least = 12},
+      {.heading = "point", .is_left = true, .least = 12, .first_cut_to = 12},
       {.heading = "status", .is_left = true},
       {.heading = "job", .is_left = true, .when_known = true},
       {.heading = "steps"},
