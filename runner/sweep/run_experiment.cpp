@@ -130,7 +130,9 @@ void Sweep::stop_when_asked(std::chrono::milliseconds patience) {
   if (at_time_limit_) {
     progress_.say("the job's time limit is near: stopping the runs");
   } else if (runs_are_under_way()) {
-    progress_.say(stopping_ ? "killing the runs" : "stopping the runs; once more kills them");
+    progress_.say(
+        stopping_ ? "killing the runs"
+                  : "stopping the runs; once more kills them. The same command does what is left");
   } else if (stopping_) {
     user_waits_ = false;
   } else if (!ended_.empty()) {

@@ -18,6 +18,7 @@ points:
   - {name: one, strategy: {kind: single}}
   - {name: deeper, strategy: {kind: single}, model.config.num_hidden_layers: 9}
   - {name: fsdp, strategy: {kind: fsdp, ranks: 2}}
+  - {name: offload, strategy: {kind: single, offload: optimizer}}
 """
 
 
@@ -90,3 +91,13 @@ def test_a_calibration_that_fails_says_where_its_log_is(request, fsdp_run, tmp_p
 def test_a_limit_on_memory_does_not_hold_for_a_calibration(fsdp_run, plans):
     assert fsdp_run("calibrate", "--only", "one", "--set", "memory_limit_gib=0.001").returncode == 0
     assert plans("--only", "one")["one"]["step_time_ms"] > 0
+
+
+def test_an_offloaded_optimizer_is_timed_on_the_host_alone(fsdp_run, tmp_path):
+    """A step with the device's own optimizer is what modules are timed in."""
+    assert fsdp_run("calibrate", "--only", "offload").returncode == 0
+    [file] = tmp_path.glob("results/calibrations/*/*.json")
+    widths = {}
+    for time in json.loads(file.read_text())["times"]:
+        widths.setdefault(time["work"], set()).add(time["width"])
+    assert widths["optimizer"] == widths["conversion"]

@@ -65,7 +65,11 @@ std::vector<WorkTime> module_times(const RunSpec& spec, const ModelConfig& confi
       timed.repeat(step, kRestOfStep);
     }
   }
-  return timed.times();
+  std::vector<WorkTime> times = timed.times();
+  if (spec.strategy.offload != Offload::kNone) {  // the run's is the host's: see tensor_times
+    std::erase_if(times, [](const WorkTime& time) { return time.work == kOptimizerWork; });
+  }
+  return times;
 }
 
 }  // namespace fsdp
