@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ struct Block {
 struct PreparedReport {
   const Report& report;
   std::deque<Series> series{};
-  std::vector<Column> columns{};  // in order; those for people have a heading
-  bool is_brief = false;          // the columns
+  std::vector<Column> columns{};           // in order; those for people have a heading
+  bool is_brief = false;                   // the columns
+  std::set<std::string> shown_at_first{};  // html: names of columns; a switch shows the others
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order
   std::vector<Warning> warnings{};

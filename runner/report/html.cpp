@@ -43,12 +43,13 @@ JsonObject run_data(const ComparisonRow& run, const RunDetail& detail) {
       .add("utilization", utilization);
 }
 
-JsonObject column_data(const Column& column) {
+JsonObject column_data(const Column& column, bool is_shown_at_first) {
   return JsonObject()
       .add("name", column.name)
       .add("heading", column.heading)
       .add("documentation", column.documentation)
-      .add("right", column.alignment == Alignment::kRight);
+      .add("right", column.alignment == Alignment::kRight)
+      .add("shown_at_first", is_shown_at_first);
 }
 
 JsonObject answer_data(const Answer& answer) {
@@ -78,7 +79,9 @@ std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::vector<JsonObject> columns, blocks, runs;
   std::vector<std::string> warnings;
-  std::ranges::transform(prepared.columns, std::back_inserter(columns), column_data);
+  for (const Column& column : prepared.columns) {
+    columns.push_back(column_data(column, prepared.shown_at_first.contains(column.name)));
+  }
   for (const Block& block : prepared.blocks) {
     blocks.push_back(block_data(block, prepared.columns));
   }

@@ -73,9 +73,9 @@ std::vector<Block> to_blocks(std::vector<ReportRow>& rows, const std::deque<Seri
 bool adds(const std::string& word) { return word.starts_with('+'); }
 bool has_usual_columns(const View& view) { return std::ranges::all_of(view.columns, adds); }
 
-bool is_brief(Format format, const View& view, RowKind row_kind) {
-  return !is_for_programs(format) && format != Format::kHtml && row_kind != RowKind::kRank &&
-         !view.wide && has_usual_columns(view);
+bool has_brief_columns(Format format, const View& view, RowKind row_kind) {
+  return !is_for_programs(format) && row_kind != RowKind::kRank && !view.wide &&
+         has_usual_columns(view);
 }
 
 // Runs of several experiments are told apart by a column of their own; columns that no row has
@@ -111,6 +111,12 @@ std::vector<Column> chosen_columns(const View& view, const std::vector<ReportRow
     }
   }
   return chosen;
+}
+
+std::set<std::string> names_of(const std::vector<Column>& columns) {
+  std::set<std::string> names;
+  for (const Column& column : columns) names.insert(column.name);
+  return names;
 }
 
 // Where the rows are of one experiment: nothing can be said of several together.
@@ -161,8 +167,10 @@ PreparedReport prepare(Format format, const Report& report) {
   if (row_kind != RowKind::kRank && has_usual_columns(view)) {
     std::ranges::for_each(prepared.blocks, put_answers);
   }
-  prepared.is_brief = is_brief(format, view, row_kind);
+  const bool has_brief = has_brief_columns(format, view, row_kind);
+  prepared.is_brief = has_brief && format != Format::kHtml;
   prepared.columns = chosen_columns(view, prepared.rows, all, prepared.is_brief);
+  prepared.shown_at_first = names_of(chosen_columns(view, prepared.rows, all, has_brief));
   prepared.warnings = warnings_of(prepared.rows);
   prepared.lines = lines_below(prepared);
   return prepared;

@@ -90,6 +90,35 @@ def test_at_phone_width_only_boxes_of_their_own_scroll(open_report):
         (canvas) => canvas.getBoundingClientRect().right <= 320)""")
 
 
+# A4 with margins of 1 cm, at CSS's 96 pixels per inch.
+A4_WIDTH = 718
+READABLE = 12  # pixels: 9 pt
+
+
+def test_on_paper_nothing_is_cut_and_everything_can_be_read(open_report):
+    page = open_report(width=A4_WIDTH, height=1047)
+    page.locator(".switch input").check()
+    open_everything(page)
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4_WIDTH
+    cut = page.evaluate("""(width) => [...document.querySelectorAll("body *")]
+        .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > width + 1
+          && !element.closest(".visually-hidden"))
+        .map((element) => element.outerHTML.slice(0, 90))""", A4_WIDTH)
+    assert cut == []
+    small = page.evaluate("""(least) => {
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      const found = [];
+      while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+        if (parseFloat(getComputedStyle(element).fontSize) < least) found.push(walker.currentNode.data);
+      }
+      return found;
+    }""", READABLE)
+    assert small == []
+
+
 def test_the_keyboard_reaches_everything_and_the_focus_is_seen(page):
     reached = []
     for _ in range(400):
@@ -104,10 +133,11 @@ def test_the_keyboard_reaches_everything_and_the_focus_is_seen(page):
     reached.pop()
     assert all(seen for _, _, seen in reached)
     tags = [tag for tag, _, _ in reached]
-    headings = page.evaluate("report.data.columns.length")
+    headings = page.evaluate("report.data.columns.filter((column) => column.shown_at_first).length")
     assert reached[0][:2] == ["A", "skip"]
-    assert reached[1][:2] == ["DIV", "scroll"]
-    assert tags[2:2 + headings] == ["BUTTON"] * headings
+    assert tags[1] == "INPUT"
+    assert reached[2][:2] == ["DIV", "scroll"]
+    assert tags[3:4 + headings] == ["BUTTON"] * headings + ["SUMMARY"]
     assert tags.count("SUMMARY") == page.locator("summary").count()
 
 

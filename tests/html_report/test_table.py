@@ -78,6 +78,20 @@ def test_a_heading_sorts_up_down_and_back(page, results, press):
     assert page.evaluate(POINTS) == own_order
 
 
+def test_few_columns_are_shown_and_all_on_request(page):
+    def shown():
+        return [name for name, heading in zip(columns(page), page.locator("#table thead th").all(), strict=True)
+                if heading.is_visible()]
+    few = shown()
+    assert 5 <= len(few) <= 8
+    assert {"point", "memory_allocated_bytes_max", "tokens_per_second", "loss_last", "status"} <= set(few)
+    box = page.get_by_label(f"All {len(columns(page))} columns")
+    box.check()
+    assert shown() == columns(page)
+    box.uncheck()
+    assert shown() == few
+
+
 def test_only_the_column_sorted_by_says_so(page):
     heading(page, "status").locator("button").click()
     heading(page, "point").locator("button").click()

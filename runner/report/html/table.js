@@ -13,8 +13,12 @@ function compareValues(a, b, order) {
   return order === "descending" ? -difference : difference;
 }
 
+function cellClass(column) {
+  return (column.right ? "number" : "text") + (column.shown_at_first === false ? " on-request" : "");
+}
+
 function headingCell(column) {
-  return element("th", {scope: "col", "aria-sort": "none", class: column.right ? "number" : "text"},
+  return element("th", {scope: "col", "aria-sort": "none", class: cellClass(column)},
     element("button", {type: "button", title: column.documentation}, column.heading));
 }
 
@@ -22,7 +26,7 @@ function headingCell(column) {
 function bodyRow(columns, cells) {
   return element("tr", {}, ...cells.map(([value, text], index) => {
     const column = columns[index];
-    const attributes = {class: column.right ? "number" : "text", "data-value": String(value ?? "")};
+    const attributes = {class: cellClass(column), "data-value": String(value ?? "")};
     if (column.name === "status") attributes.class += " status-" + value;
     return element(index === 0 ? "th" : "td",
       index === 0 ? {...attributes, scope: "row"} : attributes, text);
@@ -88,12 +92,24 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
 }
 
+// Shows every column of all tables, or the few that tell most.
+function columnSwitch(columns) {
+  if (columns.every((column) => column.shown_at_first)) return [];
+  const box = element("input", {type: "checkbox"});
+  box.addEventListener("change", () => {
+    for (const table of document.querySelectorAll(".comparison")) {
+      table.classList.toggle("all-columns", box.checked);
+    }
+  });
+  return [element("label", {class: "switch"}, box, `All ${columns.length} columns`)];
+}
+
 function comparisonTables({columns, blocks}) {
   const shown = blocks.length > 0 ? blocks
     : [{title: "", set_up: "", answers: [], rows: []}];
   return shown.flatMap((block, index) =>
     comparisonTable(columns, block, index === 0 ? "table" : `table-${index + 1}`,
-      answerList(block)));
+      [...answerList(block), ...(index === 0 ? columnSwitch(columns) : [])]));
 }
 
 function columnDocumentation(columns) {
