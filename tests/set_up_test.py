@@ -12,9 +12,9 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 NOBODY = 65534
 # Of these the user has nothing; of libxxhash the library, as apt-get needs it itself.
 LIBRARIES = ["libsentencepiece0", "libsimdjson14", "libyaml-cpp0.7"]
-HEADERS = ["catch2", "libcli11-dev", "libgloo-dev", "libjs-chart.js", "libpcre2-dev",
+HEADERS = ["catch2", "libcli11-dev", "libcmark-dev", "libgloo-dev", "libpcre2-dev",
            "libsentencepiece-dev", "libsimdjson-dev", "libsqlite3-dev", "libutf8proc-dev",
-           "libxxhash-dev", "libyaml-cpp-dev", "nettle-dev", "nlohmann-json3-dev"]
+           "libxxhash-dev", "libyaml-cpp-dev", "nettle-dev", "nlohmann-json3-dev", "node-d3"]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("dpkg-query") is None,
                                 reason="needs root on Debian, to hide packages from an ordinary user")
@@ -26,7 +26,7 @@ def what_is_to_hide():
                             text=True, stdout=subprocess.PIPE).stdout
     hidden = set()
     for line in listed.splitlines():
-        if (folder := re.match(r"/usr/(include|share/javascript)/[^/]+", line)) is not None:
+        if (folder := re.match(r"/usr/(include|share/nodejs)/[^/]+", line)) is not None:
             hidden.add(folder[0])
         elif line.startswith("/usr/lib/") and not os.path.islink(line) and os.path.isfile(line):
             hidden.add(line)

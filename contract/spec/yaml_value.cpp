@@ -110,7 +110,7 @@ std::string read_text_file(const std::filesystem::path& file) {
       throw ConfigError(file.string(), "",
                         "is larger than allowed: at most " +
                             std::to_string(kLargestTextFileBytes >> 20) +
-                            " MiB (is this a YAML file?)");
+                            " MiB");
     }
   }
   return text;

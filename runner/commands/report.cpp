@@ -4,6 +4,7 @@
 #include <array>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
+  fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )";
@@ -43,6 +45,8 @@ struct ReportArguments {
   std::filesystem::path reference;       // empty, or a file of published figures
   std::string since;
   std::optional<int64_t> since_unix_ms;
+  PageHead head;
+  std::filesystem::path notes;  // empty, or a file of Markdown
   Output<Format> output;
   Format format = Format::kTable;
   Report report;
@@ -57,15 +61,20 @@ std::string title_of(const std::vector<std::string>& names, const Store& store) 
   return std::ranges::find(known, names.front(), &ExperimentRecord::name)->title;
 }
 
+void put_html_detail(ReportArguments& arguments, Store& store,
+                     std::span<const ComparisonRow* const> runs) {
+  if (arguments.format != Format::kHtml) return;
+  arguments.report.html = read_html_detail(store, runs);
+  arguments.report.html.head = arguments.head;
+}
+
 Answer comparison(ReportArguments& arguments, Store& store) {
   Report& report = arguments.report;
   const std::vector<std::string> names = find_experiments(store, arguments.experiments);
   report.title = title_of(names, store);
   read_rows(report, store, names, arguments.since_unix_ms);
   PreparedReport prepared = prepare(arguments.format, report);
-  if (arguments.format == Format::kHtml) {
-    report.html = read_html_detail(store, shown_runs(prepared));  // `prepared` refers to `report`
-  }
+  put_html_detail(arguments, store, shown_runs(prepared));  // `prepared` refers to `report`
   return {render(arguments.format, std::move(prepared)), ExitCode::kOk};
 }
 
@@ -81,9 +90,7 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
   }
   report.title = reference.title;
   read_rows(report, store, names, arguments.since_unix_ms);
-  if (arguments.format == Format::kHtml) {
-    report.html = read_html_detail(store, shown_runs(prepare(arguments.format, report)));
-  }
+  put_html_detail(arguments, store, shown_runs(prepare(arguments.format, report)));
   const auto [text, passed] = render_reference(arguments.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
 }
@@ -119,6 +126,20 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
   return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 
+// What only a page has.
+void read_head(ReportArguments& arguments) {
+  PageHead& head = arguments.head;
+  const char* given = !head.title.empty()        ? "--title"
+                      : !head.author.empty()     ? "--author"
+                      : !arguments.notes.empty() ? "--notes"
+                                                 : nullptr;
+  if (given != nullptr && arguments.format != Format::kHtml) {
+    throw ConfigError(given, "", "is for a page; add --format html or --output FILE.html");
+  }
+  if (!arguments.notes.empty()) head.markdown = read_text_file(arguments.notes);
+  head.written_unix_ms = now_unix_ms();
+}
+
 ExitCode report_command(ReportArguments& arguments) {
   Report& report = arguments.report;
   if (report.view.columns == std::vector<std::string>{"help"}) {
@@ -126,6 +147,7 @@ ExitCode report_command(ReportArguments& arguments) {
     return ExitCode::kOk;
   }
   arguments.format = arguments.output.format();
+  read_head(arguments);
   if (arguments.output.file.empty()) {
     report.colour = stdout_has_colour();
     report.width = stdout_columns();
@@ -156,6 +178,14 @@ void add_view_options(CLI::App& command, View& view) {
              "What ratios are to (default: the first row)");
   add_option(command, "--group COLUMN", view.group,
              "A block of rows, with its own baseline, per value");
+}
+
+void add_page_options(CLI::App& command, ReportArguments& arguments) {
+  add_option(command, "--title TEXT", arguments.head.title,
+             "html: the page's title (default: the experiment's)");
+  add_option(command, "--author TEXT", arguments.head.author,
+             "html: who hands it in, and for which course");
+  add_option(command, "--notes FILE", arguments.notes, "html: your own text, in Markdown");
 }
 
 // Options of what a row is, of which one may be given.
@@ -195,6 +225,7 @@ CommandFunction add_report_command(CLI::App& command) {
   add_option(command, "--since TIME", arguments->since,
              "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d");
   add_row_options(command, report.row_kind);
+  add_page_options(command, *arguments);
   add_results_option(command, report.results);
   return [arguments] { return report_command(*arguments); };
 }

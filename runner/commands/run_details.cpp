@@ -89,6 +89,9 @@ HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> 
           store.experiment_text(run->run, static_cast<int>(*run->attempt));
     }
   }
+  for (ExperimentRecord& experiment : store.experiments()) {
+    if (experiments.contains(experiment.name)) html.experiments.push_back(std::move(experiment));
+  }
   for (const std::string& experiment : experiments) {
     for (RankRow& rank : store.comparison_per_rank(experiment)) {
       const auto found = place.find(rank.run);

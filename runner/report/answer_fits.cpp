@@ -55,18 +55,31 @@ std::string count_that_fit(const SeriesRows& rows) {
   return text;
 }
 
+double allocated_bytes(const Series* series) {
+  return static_cast<double>(series->median.memory_allocated_bytes_max.value_or(0));
+}
+
+SeriesRows with_measured_memory(Rows rows) {
+  SeriesRows measured = finished_rows(rows);
+  std::erase_if(measured, [](const Series* series) { return allocated_bytes(series) <= 0; });
+  return measured;
+}
+
+SeriesRows with_least_of(const SeriesRows& measured) {
+  const double least = allocated_bytes(*std::ranges::min_element(measured, {}, allocated_bytes));
+  SeriesRows rows;
+  std::ranges::copy_if(measured, std::back_inserter(rows), [&](const Series* series) {
+    return allocated_bytes(series) <= kEqualMemory * least;
+  });
+  return rows;
+}
+
 // "least memory: offload, 0.0625 GiB a rank, x0.51 of 1 GPU"
 std::string least_memory(Rows rows) {
-  SeriesRows measured = finished_rows(rows);
-  const auto bytes = [](const Series* series) {
-    return static_cast<double>(series->median.memory_allocated_bytes_max.value_or(0));
-  };
-  std::erase_if(measured, [&](const Series* series) { return bytes(series) <= 0; });
+  const SeriesRows measured = with_measured_memory(rows);
   if (measured.empty()) return "";
-  const double least = bytes(*std::ranges::min_element(measured, {}, bytes));
-  SeriesRows with_least;
-  std::ranges::copy_if(measured, std::back_inserter(with_least),
-                       [&](const Series* series) { return bytes(series) <= kEqualMemory * least; });
+  const SeriesRows with_least = with_least_of(measured);
+  const double least = allocated_bytes(*std::ranges::min_element(with_least, {}, allocated_bytes));
   const std::string figure = gibibytes(least) + " GiB a rank";
   if (measured.size() == 1) return figure;
   if (with_least.size() == measured.size()) return "each takes " + figure;
@@ -76,11 +89,18 @@ std::string least_memory(Rows rows) {
   if (first.baseline == nullptr ||
       std::ranges::find(with_least, first.baseline) != with_least.end())
     return text;
-  const std::string of_baseline = ratio_of_baseline(first, least / bytes(first.baseline));
+  const std::string of_baseline = ratio_of_baseline(first, least / allocated_bytes(first.baseline));
   return of_baseline.empty() ? text : text + ", " + of_baseline;
 }
 
 }  // namespace
+
+SeriesRows rows_with_least_memory(Rows rows) {
+  const SeriesRows measured = with_measured_memory(rows);
+  if (measured.size() < 2) return {};
+  const SeriesRows with_least = with_least_of(measured);
+  return with_least.size() == measured.size() ? SeriesRows() : with_least;
+}
 
 std::string whether_they_fit(Rows rows) {
   std::vector<ComparisonRow> doubled;

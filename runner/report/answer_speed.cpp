@@ -59,23 +59,39 @@ std::string fastest_row(const SeriesRows& from_fastest) {
                             short_number(tokens_per_second(&second)));
 }
 
-}  // namespace
-
-std::string how_fast_they_are(Rows rows) {
+SeriesRows measured_from_fastest(Rows rows) {
   SeriesRows measured = finished_rows(rows);
   std::erase_if(measured, [](const Series* series) { return tokens_per_second(series) <= 0; });
-  if (measured.empty()) return "";
   std::ranges::stable_sort(measured, std::greater(), tokens_per_second);
+  return measured;
+}
+
+SeriesRows as_fast_as_first(SeriesRows from_fastest) {
+  const Series& first = *from_fastest.front();
+  std::erase_if(from_fastest, [&](const Series* series) {
+    return speed_against(first, *series) == Speed::kFaster;
+  });
+  return from_fastest;
+}
+
+}  // namespace
+
+SeriesRows fastest_rows(Rows rows) {
+  const SeriesRows measured = measured_from_fastest(rows);
+  if (measured.size() < 2 || !not_comparable(measured).empty()) return {};
+  const SeriesRows as_fast = as_fast_as_first(measured);
+  return as_fast.size() == measured.size() ? SeriesRows() : as_fast;
+}
+
+std::string how_fast_they_are(Rows rows) {
+  const SeriesRows measured = measured_from_fastest(rows);
+  if (measured.empty()) return "";
   if (measured.size() == 1) return one_row(*measured.front());
   const std::string reason = not_comparable(measured);
   if (!reason.empty()) return range_of(measured) + ", " + reason;
-  SeriesRows as_fast, slower;
-  for (const Series* series : measured) {
-    const bool is_slower = speed_against(*measured.front(), *series) == Speed::kFaster;
-    (is_slower ? slower : as_fast).push_back(series);
-  }
+  const SeriesRows as_fast = as_fast_as_first(measured);
   if (as_fast.size() == 1) return fastest_row(measured);
-  if (slower.empty()) return range_of(measured) + ", equal within noise";
+  if (as_fast.size() == measured.size()) return range_of(measured) + ", equal within noise";
   return fmt::format("{} are fastest, {}, equal within noise", names_in_words(points_of(as_fast)),
                      range_of(as_fast));
 }

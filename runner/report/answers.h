@@ -32,6 +32,11 @@ std::string whether_losses_are_equal(Rows rows);
 // differ in nothing else.
 std::vector<Answer> what_changes_bring(Rows rows);
 
+// Rows of which none is better: that no other is faster than beyond noise, or that take no more
+// memory than any. None where all are as good, or cannot be compared.
+SeriesRows fastest_rows(Rows rows);
+SeriesRows rows_with_least_memory(Rows rows);
+
 // Rows of which a run finished.
 SeriesRows finished_rows(Rows rows);
 std::vector<std::string> points_of(Rows rows);

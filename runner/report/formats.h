@@ -17,8 +17,9 @@ namespace fsdp {
 struct Block {
   std::string title{};  // empty when there is only one
   std::span<const ReportRow> rows{};
-  std::string set_up{};           // what its rows have in common
-  std::vector<Answer> answers{};  // none where its rows are ranks, or of several experiments
+  std::string set_up{};                  // what its rows have in common
+  std::vector<Answer> answers{};         // none where its rows are ranks, or of several experiments
+  SeriesRows fastest{}, least_memory{};  // of which none is better; none where all are as good
 };
 
 // Everything that a format prints. Rows point into `series` and into the report, which outlives it.
@@ -31,7 +32,14 @@ struct PreparedReport {
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order
   std::vector<Warning> warnings{};
-  std::vector<std::string> lines{};  // below the table: what the figures are, then reasons
+  std::vector<std::string> lines{};    // below the table: what the figures are
+  std::vector<std::string> reasons{};  // below those: why runs ended as they did
+
+  std::vector<std::string> lines_and_reasons() const {
+    std::vector<std::string> all = lines;
+    all.insert(all.end(), reasons.begin(), reasons.end());
+    return all;
+  }
 };
 
 // Rows of the kind that the report asks for, or else that is usual for the format. Throws
@@ -41,8 +49,9 @@ PreparedReport prepare(Format format, const Report& report);
 // The runs that the rows stand for, each once, in the order of the rows.
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
-// Of prepare()'s, in a file of its own: the lines below the table.
+// Of prepare()'s, in a file of their own: what stands below the table.
 std::vector<std::string> lines_below(const PreparedReport& prepared);
+std::vector<std::string> reasons_below(const PreparedReport& prepared);
 
 // Formats for people are given the columns that have a heading.
 std::string render(Format format, PreparedReport prepared);

@@ -4,6 +4,7 @@
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
 #include "runner/report/html_page.h"
+#include "runner/report/notes_html.h"
 
 namespace fsdp {
 namespace {
@@ -56,17 +57,34 @@ JsonObject answer_data(const Answer& answer) {
   return JsonObject().add("question", answer.question).add("text", answer.text);
 }
 
-JsonObject block_data(const Block& block, const std::vector<Column>& columns) {
+bool is_among(const SeriesRows& rows, const ReportRow& row) {
+  return std::ranges::find(rows, row.series) != rows.end();
+}
+
+// The columns in which no row is better than this one; none where all are as good.
+std::vector<std::string> best_columns(const ReportRow& row, const Block& block) {
+  std::vector<std::string> names;
+  if (is_among(block.fastest, row)) names.push_back("tokens_per_second");
+  if (is_among(block.least_memory, row)) names.push_back("memory_allocated_bytes_max");
+  return names;
+}
+
+JsonObject row_data(const ReportRow& row, const Block& block, const std::vector<Column>& columns) {
   using Cell = std::vector<Value>;  // the value, and its text
-  std::vector<std::vector<Cell>> rows;
-  for (const ReportRow& row : block.rows) {
-    std::vector<Cell>& cells = rows.emplace_back();
-    for (const Column& column : columns) {
-      cells.push_back({column.value(row), text_of(column, row)});
-    }
+  std::vector<Cell> cells;
+  for (const Column& column : columns) {
+    cells.push_back({column.value(row), text_of(column, row)});
   }
-  std::vector<JsonObject> answers;
+  return JsonObject()
+      .add("cells", cells)
+      .add("best", best_columns(row, block))
+      .add("reason", row.run->reason);
+}
+
+JsonObject block_data(const Block& block, const std::vector<Column>& columns) {
+  std::vector<JsonObject> answers, rows;
   std::ranges::transform(block.answers, std::back_inserter(answers), answer_data);
+  for (const ReportRow& row : block.rows) rows.push_back(row_data(row, block, columns));
   return JsonObject()
       .add("title", block.title)
       .add("set_up", block.set_up)
@@ -74,10 +92,25 @@ JsonObject block_data(const Block& block, const std::vector<Column>& columns) {
       .add("rows", rows);
 }
 
+JsonObject experiment_data(const ExperimentRecord& experiment) {
+  return JsonObject()
+      .add("name", experiment.name)
+      .add("file", experiment.file.filename())
+      .add("profile", experiment.profile);
+}
+
+JsonObject head_data(const Report& report) {
+  const PageHead& head = report.html.head;
+  return JsonObject()
+      .add("question", head.title.empty() ? std::string() : report.title)
+      .add("author", head.author)
+      .add("written_unix_ms", head.written_unix_ms);
+}
+
 // What html/report.js reads.
 std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
-  std::vector<JsonObject> columns, blocks, runs;
+  std::vector<JsonObject> columns, blocks, runs, experiments;
   std::vector<std::string> warnings;
   for (const Column& column : prepared.columns) {
     columns.push_back(column_data(column, prepared.shown_at_first.contains(column.name)));
@@ -90,10 +123,13 @@ std::string page_data(const PreparedReport& prepared) {
     const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
     runs.push_back(run_data(*row, detail));
   }
+  std::ranges::transform(report.html.experiments, std::back_inserter(experiments), experiment_data);
   JsonObject texts;
   for (const auto& [digest, text] : report.html.experiment_texts) texts.add(digest, text);
   return JsonObject()
+      .add("head", head_data(report))
       .add("results", report.results)
+      .add("experiments", experiments)
       .add("runs_total", report.html.run_count)
       .add("columns", columns)
       .add("blocks", blocks)
@@ -108,11 +144,14 @@ std::string page_data(const PreparedReport& prepared) {
 
 std::string render_html(const PreparedReport& prepared) {
   const Report& report = prepared.report;
-  return html_page(
-      {.title = report.title.empty() ? "Runs in " + report.results.string() : report.title,
-       .sections = kReportSections,
-       .script = kReportScript,
-       .data = page_data(prepared)});
+  const PageHead& head = report.html.head;
+  const std::string title =
+      report.title.empty() ? "Runs in " + report.results.string() : report.title;
+  return html_page({.title = head.title.empty() ? title : head.title,
+                    .sections = kReportSections,
+                    .script = kReportScript,
+                    .data = page_data(prepared),
+                    .notes = head.markdown.empty() ? "" : notes_html(head.markdown)});
 }
 
 }  // namespace fsdp

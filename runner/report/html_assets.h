@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-// What pages are made of, which the build puts into the program: the files in html/ and Chart.js as
+// What pages are made of, which the build puts into the program: the files in html/ and D3 as
 // it is installed.
 namespace fsdp {
 
@@ -13,7 +13,7 @@ extern const std::string_view kReportSections;
 extern const std::string_view kReportScript;
 extern const std::string_view kPlanSections;
 extern const std::string_view kPlanScript;
-extern const std::string_view kChartLibrary;
-extern const std::string_view kChartLicence;
+extern const std::string_view kFigureLibrary;
+extern const std::string_view kFigureLicence;
 
 }  // namespace fsdp

@@ -9,6 +9,7 @@
 #include "contract/record/event.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
+#include "runner/store/store.h"
 
 // What the HTML page shows of runs beyond their rows.
 namespace fsdp {
@@ -53,7 +54,17 @@ struct RunDetail {
   std::vector<UtilizationCurve> utilization;
 };
 
+// What a reader wrote for the page.
+struct PageHead {
+  std::string title{};     // empty: the experiment's
+  std::string author{};    // with the course, or what else belongs to the name
+  std::string markdown{};  // notes
+  int64_t written_unix_ms = 0;
+};
+
 struct HtmlDetail {
+  PageHead head{};
+  std::vector<ExperimentRecord> experiments{};  // of the runs
   std::vector<RunDetail> runs;
   size_t run_count = 0;  // how many runs are shown, those without detail included
   // Experiments' files as they were for the attempts, by Provenance::experiment_text_digest.

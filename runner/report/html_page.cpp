@@ -42,10 +42,13 @@ std::string html_page(const HtmlPage& page) {
     rest.remove_prefix(end + 2);
     if (name == "title") text += title;
     if (name == "style") text += kHtmlStyle;
+    if (name == "notes" && !page.notes.empty()) {
+      text += "<section class=\"reader\">\n" + page.notes + "</section>\n";
+    }
     if (name == "sections") text += page.sections;
     if (name == "data") text += safe_in_script(page.data);
-    if (name == "chart") text += kChartLibrary;
-    if (name == "chart_licence") text += escaped_html(kChartLicence);
+    if (name == "library") text += kFigureLibrary;
+    if (name == "figure_licence") text += escaped_html(kFigureLicence);
     if (name == "script") text.append(kHtmlScript).append(page.script);
   }
   return text.append(rest);

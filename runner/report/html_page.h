@@ -11,6 +11,7 @@ struct HtmlPage {
   std::string_view sections;  // markup of its main part
   std::string_view script;    // which fills the sections
   std::string data;           // JSON, which the script reads
+  std::string notes{};        // markup above the sections, as notes_html() makes it
 };
 
 std::string html_page(const HtmlPage& page);

@@ -33,7 +33,8 @@ std::string render_json(const PreparedReport& prepared) {
   for (const auto& [name, text] : prepared.warnings) {
     warnings.push_back(JsonObject().add("name", name).add("text", text).text());
   }
-  std::ranges::transform(prepared.lines, std::back_inserter(notes), json_text<std::string>);
+  std::ranges::transform(prepared.lines_and_reasons(), std::back_inserter(notes),
+                         json_text<std::string>);
   return fmt::format(
       "{{\"title\":{},\n\"answers\":{},\n\"rows\":{},\n\"warnings\":{},\n\"notes\":{}}}\n",
       json_text(prepared.report.title), lines_of(answers), lines_of(rows), lines_of(warnings),

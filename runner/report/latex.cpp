@@ -98,7 +98,8 @@ std::string render_latex(const PreparedReport& prepared) {
   for (const Warning& warning : prepared.warnings) {
     text += "\n\\textbf{Warning:} " + escaped(warning.text) + ".\\par\n";
   }
-  for (const std::string& line : prepared.lines) text += '\n' + escaped(line) + "\\par\n";
+  for (const std::string& line : prepared.lines_and_reasons())
+    text += '\n' + escaped(line) + "\\par\n";
   return text;
 }
 

@@ -173,10 +173,15 @@ std::vector<std::string> lines_below(const PreparedReport& prepared) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
-  for (const ComparisonRow* run : shown_runs(prepared)) {
-    if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
-  }
   return lines;
+}
+
+std::vector<std::string> reasons_below(const PreparedReport& prepared) {
+  std::vector<std::string> reasons;
+  for (const ComparisonRow* run : shown_runs(prepared)) {
+    if (!run->reason.empty()) reasons.push_back(reason_line(*run, prepared.report.results));
+  }
+  return reasons;
 }
 
 }  // namespace fsdp

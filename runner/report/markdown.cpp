@@ -61,7 +61,8 @@ std::string render_markdown(const PreparedReport& prepared) {
   for (const Warning& warning : prepared.warnings) {
     text += "\n**Warning:** " + escaped(warning.text) + ".\n";
   }
-  for (const std::string& line : prepared.lines) text += '\n' + paragraph(line) + '\n';
+  for (const std::string& line : prepared.lines_and_reasons())
+    text += '\n' + paragraph(line) + '\n';
   return text;
 }
 

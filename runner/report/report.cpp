@@ -128,6 +128,8 @@ void put_answers(Block& block) {
   }
   block.answers = answers_for(rows);
   if (!block.answers.empty()) block.set_up = set_up_of(rows);
+  block.fastest = fastest_rows(rows);
+  block.least_memory = rows_with_least_memory(rows);
 }
 
 // Of the rows that are shown, those that compare with one baseline at a time.
@@ -173,6 +175,7 @@ PreparedReport prepare(Format format, const Report& report) {
   prepared.shown_at_first = names_of(chosen_columns(view, prepared.rows, all, has_brief));
   prepared.warnings = warnings_of(prepared.rows);
   prepared.lines = lines_below(prepared);
+  prepared.reasons = reasons_below(prepared);
   return prepared;
 }
 

@@ -104,11 +104,12 @@ std::string render_table(const PreparedReport& prepared) {
     }
     for (size_t i = 0; i < block.rows.size(); ++i) add(*row++);
   }
-  if (!prepared.lines.empty() || !prepared.warnings.empty()) add("");
+  const std::vector<std::string> below = prepared.lines_and_reasons();
+  if (!below.empty() || !prepared.warnings.empty()) add("");
   for (const Warning& warning : prepared.warnings) {
     lines.add_labelled("Warning:", kYellow, warning.text + '.', 9);
   }
-  for (const std::string& line : prepared.lines) lines.add_paragraph(line);
+  for (const std::string& line : below) lines.add_paragraph(line);
   return lines.text();
 }
 

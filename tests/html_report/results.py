@@ -41,6 +41,9 @@ class Results:
     folder: Path
     page: Path
     large_page: Path  # of 1,100 runs more
+    many_ranks_page: Path  # a run of 64 ranks beside one of 2
+    band_gibibytes: tuple[float, float]  # the least and the most that those 64 ranks took
+    failures_page: Path  # of the runs that did not fit
     database: sqlite3.Connection
 
     def rows(self, query, *values):
@@ -98,6 +101,22 @@ def plan_many_more_runs(database, count):
         [{"n": n} for n in range(1, count + 1)])
 
 
+def give_ranks(database, count):
+    """Makes the run with 4 ranks one of `count`; returns the least and the most GiB of its ranks."""
+    run = database.execute("select id from runs where point = '4xDDP'").fetchone()["id"]
+    database.execute("update runs set point = :name, series = :name where id = :run",
+                     {"name": f"{count} ranks", "run": run})
+    database.execute("update runs set point = '2 ranks', series = '2 ranks' where point = ?", (HOSTILE,))
+    columns = [column["name"] for column in database.execute("pragma table_info(ranks)")]
+    chosen = [":n" if name == "rank" else name for name in columns]
+    for rank in range(4, count):
+        database.execute(f"insert into ranks select {', '.join(chosen)} from ranks where run = :run and rank = 0",
+                         {"n": rank, "run": run})
+    database.execute("update ranks set memory_allocated_bytes_max = (20 + rank / 4.0) * ? where run = ?",
+                     (GIBIBYTE, run))
+    return 20, 20 + (count - 1) / 4
+
+
 def run_program(runner, folder, arguments, **variables):
     done = subprocess.run([runner, *arguments], cwd=folder, capture_output=True,
                           env=os.environ | {"TMPDIR": str(folder)} | variables)
@@ -113,16 +132,23 @@ def make_results(folder, runner, stub_trainer):
     database.row_factory = sqlite3.Row
     make_up_what_the_stub_does_not_measure(database)
     database.commit()
-    report = ["report", "experiment.yaml", "--format", "html"]
-    page = folder / "report.html"
-    page.write_bytes(run_program(runner, folder, report))
 
-    shutil.copytree(folder / "results", folder / "many")
-    many = sqlite3.connect(folder / "many/results.sqlite")
-    many.row_factory = sqlite3.Row
-    with many:
-        plan_many_more_runs(many, 1100)
-    many.close()
-    large_page = folder / "large.html"
-    large_page.write_bytes(run_program(runner, folder, [*report, "--results", "many"]))
-    return Results(folder, page, large_page, database)
+    def write_page(name, *words):
+        run_program(runner, folder, ["report", "experiment.yaml", "--output", name, *words])
+        return folder / name
+
+    def changed_copy(name, change):
+        shutil.copytree(folder / "results", folder / name)
+        copy = sqlite3.connect(folder / name / "results.sqlite")
+        copy.row_factory = sqlite3.Row
+        with copy:
+            made = change(copy)
+        copy.close()
+        return made
+
+    changed_copy("many", lambda copy: plan_many_more_runs(copy, 1100))
+    band = changed_copy("ranks", lambda copy: give_ranks(copy, 64))
+    return Results(
+        folder, write_page("report.html"), write_page("large.html", "--results", "many"),
+        write_page("ranks.html", "--results", "ranks", "--where", "point ~ ranks"), band,
+        write_page("failures.html", "--where", "status = out_of_memory"), database)

@@ -1,6 +1,9 @@
+import subprocess
+from xml.etree import ElementTree
+
 import pytest
 from results import FILE_TEXT, HOSTILE
-from window import open_everything
+from window import READABLE, layout_problems, open_everything, wait_until
 
 # Every visible text, as [contrast to what is behind it, the text].
 CONTRASTS = """() => {
@@ -19,23 +22,22 @@ CONTRASTS = """() => {
   const found = [];
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest("svg")) continue;
     const [light, dark] = [luminance(getComputedStyle(element).color), luminance(behind(element))]
       .sort((a, b) => b - a);
     found.push([(light + 0.05) / (dark + 0.05), walker.currentNode.data.trim().slice(0, 60)]);
   }
   return found;
 }"""
-CHART_COLOURS = """() => {
+FIGURE_COLOURS = """() => {
   const probe = document.body.appendChild(document.createElement("i"));
   const resolved = (colour) => { probe.style.color = colour; return getComputedStyle(probe).color; };
-  const theme = currentTheme();
   return {
-    text: ["text", "muted"].map((name) => resolved(theme.colour(name))),
-    drawn: [...theme.series, ...["allocated", "communication", "limit"].map(theme.colour)]
-      .map(resolved),
-    background: resolved(theme.colour("background")),
-    axis: resolved(report.charts[0].chart.options.scales.x.ticks.color),
+    text: ["text", "muted"].map((name) => resolved(colourOf(name))),
+    drawn: [...Array(SERIES_COLOURS).keys()].map((index) => `series-${index}`)
+      .concat("allocated", "communication", "limit").map((name) => resolved(colourOf(name))),
+    background: resolved(colourOf("background")),
+    axis: getComputedStyle(document.querySelector(".axis text")).fill,
   };
 }"""
 
@@ -60,7 +62,7 @@ def test_text_and_charts_stand_out(open_report, scheme):
     texts = page.evaluate(CONTRASTS)
     assert len(texts) > 500
     assert [text for text in texts if text[0] < 4.5] == []
-    colours = page.evaluate(CHART_COLOURS)
+    colours = page.evaluate(FIGURE_COLOURS)
     assert colours["axis"] == colours["text"][1]
     for colour in colours["text"]:
         assert contrast(colour, colours["background"]) >= 4.5
@@ -68,31 +70,35 @@ def test_text_and_charts_stand_out(open_report, scheme):
         assert contrast(colour, colours["background"]) >= 3, colour
 
 
-def test_charts_follow_when_the_page_turns_dark_and_are_light_on_paper(page):
-    def axis_becomes(condition, colour):  # the page hears of the change with its next frame
-        page.wait_for_function(f"(colour) => ({CHART_COLOURS})().axis {condition} colour", arg=colour)
-    light_page, light_axis = background(page), page.evaluate(CHART_COLOURS)["axis"]
+def test_figures_turn_dark_with_the_page_and_are_light_on_paper(page):
+    light_page, light_axis = background(page), page.evaluate(FIGURE_COLOURS)["axis"]
     page.emulate_media(color_scheme="dark")
     assert background(page) != light_page
-    axis_becomes("!==", light_axis)
+    assert page.evaluate(FIGURE_COLOURS)["axis"] != light_axis
     page.emulate_media(color_scheme="dark", media="print")
     assert background(page) == light_page
-    axis_becomes("===", light_axis)
+    assert page.evaluate(FIGURE_COLOURS)["axis"] == light_axis
 
 
-def test_at_phone_width_only_boxes_of_their_own_scroll(open_report):
-    page = open_report(width=320, height=700)
+@pytest.mark.parametrize("name", ["page", "large_page", "many_ranks_page", "failures_page"])
+def test_at_every_width_nothing_is_cut_and_no_text_lies_on_another(open_report, results, name):
+    page = open_report(getattr(results, name))
     open_everything(page)
-    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    for width in (1440, 1280, 800, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        wait_until(page, """report.figures.every(({box}) =>
+            box.firstChild.getAttribute("width") === String(Math.floor(box.clientWidth)))""")
+        assert (width, layout_problems(page)) == (width, [])
+
+
+def test_at_phone_width_tables_scroll_in_boxes_of_their_own(open_report):
+    page = open_report(width=320, height=700)
     box = page.locator(".scroll").first
     assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
-    assert page.evaluate("""[...document.querySelectorAll('canvas')].every(
-        (canvas) => canvas.getBoundingClientRect().right <= 320)""")
 
 
 # A4 with margins of 1 cm, at CSS's 96 pixels per inch.
 A4_WIDTH = 718
-READABLE = 12  # pixels: 9 pt
 
 
 def test_on_paper_nothing_is_cut_and_everything_can_be_read(open_report):
@@ -100,7 +106,8 @@ def test_on_paper_nothing_is_cut_and_everything_can_be_read(open_report):
     page.locator(".switch input").check()
     open_everything(page)
     page.emulate_media(media="print")
-    assert page.evaluate("document.documentElement.scrollWidth") <= A4_WIDTH
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert layout_problems(page) == []
     cut = page.evaluate("""(width) => [...document.querySelectorAll("body *")]
         .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > width + 1
           && !element.closest(".visually-hidden"))
@@ -117,6 +124,34 @@ def test_on_paper_nothing_is_cut_and_everything_can_be_read(open_report):
       return found;
     }""", READABLE)
     assert small == []
+
+
+def words_of(pdf):
+    """Each page's size, and its words with their boxes and the size of their letters, in points."""
+    listing = subprocess.run(["pdftotext", "-bbox-layout", pdf, "-"], check=True, capture_output=True).stdout
+    for sheet in ElementTree.fromstring(listing).findall(".//{*}page"):
+        size = float(sheet.get("width")), float(sheet.get("height"))
+        yield size, [(word.text, *(float(word.get(side)) for side in ("xMin", "yMin", "xMax", "yMax")))
+                     for word in sheet.findall(".//{*}word")]
+
+
+@pytest.mark.parametrize("name", ["page", "many_ranks_page", "failures_page"])
+def test_printed_to_pdf_every_word_is_on_the_sheet_and_at_least_9_points(open_report, results, tmp_path, name):
+    page = open_report(getattr(results, name), width=1280)
+    file = tmp_path / "page.pdf"
+    page.pdf(path=file, format="A4", margin=dict.fromkeys(("top", "bottom", "left", "right"), "1cm"))
+    sheets = list(words_of(file))
+    assert 1 <= len(sheets) <= 30
+    margin = 28
+    for (width, height), words in sheets:
+        for word, left, top, right, bottom in words:
+            assert margin - 1 <= left and right <= width - margin + 1, word
+            assert 0 <= top and bottom <= height, word
+            # A line's box is 1.16 times as high as its letters.
+            assert bottom - top >= 9 * 1.15, word
+    text = " ".join(word for _, words in sheets for word, *_ in words)
+    figures = page.evaluate("report.figures.length")
+    assert all(f"Figure {number}." in text for number in range(1, figures + 1))
 
 
 def test_the_keyboard_reaches_everything_and_the_focus_is_seen(page):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from results import HOSTILE
-from window import chart_data, open_everything
+from window import bars, curves, drawn_size, layout_problems, open_everything
 
 GIBIBYTE = 2**30
 EXPERIMENT = {
@@ -44,19 +44,22 @@ def test_it_shows_what_memory_is_for_and_how_it_goes_up_and_down(open_report, pl
     assert page.locator("tbody").first.locator("tr").count() == 3
     assert "No plan for no such model" in page.locator(".notes").text_content()
 
-    composition = chart_data(page, "composition")
-    limit = composition.pop("limit")["data"]
+    assert layout_problems(page) == []
+
+    composition, (pixel, _) = bars(page, "composition"), drawn_size(page, "composition")
     for index, plan in enumerate(plans):
-        assert limit[index] == plan["memory_limit_bytes"] / GIBIBYTE
-        stacked = sum(layer["data"][index] for layer in composition.values())
-        assert stacked == pytest.approx(plan["memory_device_bytes_max"] / GIBIBYTE)
-        areas = chart_data(page, f"timeline_{index}").values()
-        totals = [sum(point["y"] for point in moment) for moment in zip(*(area["data"] for area in areas))]
-        assert len(totals) == len(plan["timeline"])
-        assert max(totals) == pytest.approx(plan["memory_requested_bytes_max"] / GIBIBYTE)
+        assert abs(composition["limit"][index][1] - plan["memory_limit_bytes"] / GIBIBYTE) <= pixel
+        ends = [layer[index][1] for name, layer in composition.items() if name != "limit"]
+        assert ends == sorted(ends)
+        assert abs(ends[-1] - plan["memory_device_bytes_max"] / GIBIBYTE) <= pixel
+        areas = curves(page, f"timeline_{index}").values()
+        tops = [area["line"][:len(plan["timeline"])] for area in areas]
+        assert all(len(top) == len(plan["timeline"]) for top in tops)
+        _, pixel_up = drawn_size(page, f"timeline_{index}")
+        assert abs(max(y for top in tops for _, y in top) - plan["memory_requested_bytes_max"] / GIBIBYTE) <= pixel_up
 
 
 def test_times_that_nobody_calibrated_are_not_shown_as_measured(open_report, planned):
     page = open_report(planned[0])
-    assert list(chart_data(page, "step_time")) == ["step"]
+    assert list(bars(page, "step_time")) == ["step"]
     assert "Not calibrated" in page.locator("figure", has_text="Time of a step").locator("figcaption").text_content()

@@ -26,22 +26,122 @@ def open_page(browser, file, width=1280, height=900, color_scheme="light"):
     return window
 
 
+def wait_until(page, condition):
+    """Looks at each frame: the page forbids the evaluation of text, which Playwright's own waiting needs."""
+    assert page.evaluate("""async () => {
+      for (let frame = 0; frame < 600; ++frame) {
+        if (CONDITION) return true;
+        await new Promise(requestAnimationFrame);
+      }
+      return false;
+    }""".replace("CONDITION", condition)), condition
+
+
 def open_everything(page):
     """Unfolds every folded part and waits until each is filled."""
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
-    page.wait_for_function("[...document.querySelectorAll('details')].every("
-                           "(part) => part.childElementCount > 1)")
+    wait_until(page, "[...document.querySelectorAll('details')].every((part) => part.childElementCount > 1)")
 
 
-def chart_data(page, chart_id):
-    """What is drawn: the datasets, by their label."""
-    datasets = page.evaluate(
-        """(id) => report.charts.find((chart) => chart.id === id).chart.data.datasets.map(
-             ({label, data, pointStyle}) => ({label, data, pointStyle}))""",
-        chart_id)
-    return {dataset["label"]: dataset for dataset in datasets}
+# What a figure shows, read off its drawing by the labels of its axes.
+READ = """(id) => {
+  const {box} = report.figures.find((figure) => figure.id === id);
+  const numbers = (text) => text.match(/-?[\\d.]+(e-?\\d+)?/g).map(Number);
+  const place = (mark) => numbers(mark.getAttribute("transform"));
+  const reader = (axis, coordinate, isLogarithmic) => {
+    const known = [...box.querySelectorAll(`.axis.${axis} .tick`)]
+      .map((tick) => [place(tick)[coordinate], Number(tick.textContent)]);
+    const [[from, low], [to, high]] = [known[0], known.at(-1)];
+    return (at) => {
+      const part = (at - from) / (to - from);
+      return isLogarithmic ? low * (high / low) ** part : low + part * (high - low);
+    };
+  };
+  return {box, numbers, place, reader};
+}"""
 
 
-def chart_labels(page, chart_id):
-    return page.evaluate(
-        "(id) => report.charts.find((chart) => chart.id === id).chart.data.labels", chart_id)
+def bars(page, figure):
+    """Of each layer, by its label: where the bar of each row begins and ends, None where there is none."""
+    return page.evaluate("""(id) => {
+      const {box, numbers, place, reader} = READ(id);
+      const x = reader("x", 0);
+      const span = (bar) => {
+        if (bar.tagName === "rect") {
+          const [from, wide] = ["x", "width"].map((name) => Number(bar.getAttribute(name)));
+          return [x(from), x(from + wide)];
+        }
+        const at = bar.hasAttribute("transform") ? place(bar)[0] : numbers(bar.getAttribute("d"))[0];
+        return [x(at), x(at)];
+      };
+      const rows = [...box.querySelectorAll(".row")];
+      const names = new Set([...box.querySelectorAll(".bar")].map((bar) => bar.dataset.layer));
+      return Object.fromEntries([...names].map((name) => [name, rows.map((row) => {
+        const bar = row.querySelector(`[data-layer="${name}"]`);
+        return bar && span(bar);
+      })]));
+    }""".replace("READ", f"({READ})"), figure)
+
+
+def row_labels(page, figure):
+    return page.evaluate("""(id) => [...report.figures.find((figure) => figure.id === id).box
+        .querySelectorAll(".row")].map((row) => row.dataset.label)""", figure)
+
+
+def curves(page, figure, logarithmic_x=False):
+    """Of each series, by its label: the [x, y] of its line, and of its marks."""
+    return page.evaluate("""([id, isLogarithmic]) => {
+      const {box, numbers, place, reader} = READ(id);
+      const x = reader("x", 0, isLogarithmic), y = reader("y", 1, false);
+      const pairs = (path) => path.getAttribute("d").split(/[ML]/).filter(Boolean).map(numbers)
+        .map(([left, top]) => [x(left), y(top)]);
+      return Object.fromEntries([...box.querySelectorAll(".series")].map((series) => {
+        const line = series.querySelector(":scope > path:not(.mark)");
+        const marks = [...series.querySelectorAll(".mark")].map(place);
+        return [series.dataset.label, {line: line === null ? [] : pairs(line),
+          marks: marks.map(([left, top]) => [x(left), y(top)])}];
+      }));
+    }""".replace("READ", f"({READ})"), [figure, logarithmic_x])
+
+
+def drawn_size(page, figure):
+    """One pixel of the figure, as values of its axes."""
+    return page.evaluate("""(id) => {
+      const {box, reader} = READ(id);
+      const x = reader("x", 0), y = box.querySelector(".axis.y") ? reader("y", 1) : () => 0;
+      return [x(1) - x(0), y(0) - y(1)];
+    }""".replace("READ", f"({READ})"), figure)
+
+
+# What is wrong with a page's layout: texts of drawings that leave them, lie on each other or are
+# too small to read, drawings that are cut, and a page that scrolls sideways.
+LAYOUT = """(smallest) => {
+  const problems = [];
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > width) problems.push("the page scrolls sideways");
+  for (const svg of document.querySelectorAll(".drawing svg")) {
+    const id = svg.closest("figure").getAttribute("aria-labelledby");
+    const frame = svg.getBoundingClientRect();
+    const parent = svg.parentElement.getBoundingClientRect();
+    if (frame.right > parent.right + 1 || frame.right > width) problems.push(`${id} is cut`);
+    const texts = [...svg.querySelectorAll("text")].map((text) => [text, text.getBoundingClientRect()]);
+    const scale = frame.width / svg.viewBox.baseVal.width;
+    texts.forEach(([text, box], index) => {
+      const name = `${id}: '${text.textContent}'`;
+      if (parseFloat(getComputedStyle(text).fontSize) * scale < smallest) problems.push(`${name} is too small`);
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 ||
+          box.bottom > frame.bottom + 1) problems.push(`${name} leaves the drawing`);
+      for (const [other, its] of texts.slice(index + 1)) {
+        const wide = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+        const high = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+        if (wide > 1 && high > 3) problems.push(`${name} and '${other.textContent}' lie on each other`);
+      }
+    });
+  }
+  return problems;
+}"""
+READABLE = 12  # CSS's pixels: 9 pt
+
+
+def layout_problems(page):
+    return page.evaluate(LAYOUT, READABLE)

@@ -1,4 +1,4 @@
-// What is folded below the charts: where each run's figures come from.
+// What is folded below the figures: where each run's figures come from.
 
 function definitions(pairs) {
   return element("dl", {}, ...pairs

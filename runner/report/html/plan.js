@@ -31,9 +31,9 @@ function cellOf(text) {
   return [text === "-" ? null : digits !== "" && isFinite(digits) ? Number(digits) : text, text];
 }
 
-function compositionChart(runs) {
+function compositionFigure(runs) {
   const plans = runs.map((run) => run.plan);
-  const layers = layersOf(plans.map((plan) => plan.peak));
+  const stacked = layersOf(plans.map((plan) => plan.peak));
   const rest = plans.map((plan) =>
     (plan.memory_device_bytes_max - plan.memory_requested_bytes_max) / GIBIBYTE);
   const limits = plans.map((plan) =>
@@ -41,64 +41,46 @@ function compositionChart(runs) {
   const most = Math.max(...plans.map((plan) => plan.memory_device_bytes_max)) / GIBIBYTE;
   const isNear = (limit) => limit !== null && limit <= 4 * most;
   const far = limits.filter((limit) => limit !== null && !isNear(limit));
+  const layers = [
+    ...stacked.map(({label, style, data}) =>
+      ({label, values: data, stack: true, colour: seriesStyle(style).colour})),
+    {label: "allocator and context", values: rest, stack: true, colour: colourOf("reserved")},
+    ...(limits.some(isNear) ? [{label: "limit", mark: "limit", colour: colourOf("limit"),
+      values: limits.map((limit) => isNear(limit) ? limit : null)}] : []),
+  ];
   return {
     id: "composition", title: "Memory of the rank with most, at its peak", wide: true,
-    height: barHeight(runs.length, 30),
     note: "What tensors ask for, by what it is for; above it what the allocator rounds up and " +
       "keeps, and what CUDA and NCCL take." +
       (far.length > 0 ? ` A limit of ${formatted(Math.min(...far))} GiB is far beyond the axis.`
         : ""),
-    head: ["run", ...layers.map(({label}) => `${label} GiB`), "allocator and context GiB",
+    head: ["run", ...stacked.map(({label}) => `${label} GiB`), "allocator and context GiB",
       "limit GiB"],
     rows: runs.map((run, index) =>
-      [run.name, ...layers.map(({data}) => data[index]), rest[index], limits[index]]),
-    config: (theme) => {
-      const config = barConfig(theme, runs.map((run) => run.name), [
-        ...layers.map(({label, style, data}) => ({
-          label, data, stack: "memory", order: 2, backgroundColor: theme.series[style],
-          borderColor: theme.colour("background"), borderWidth: 1, pointStyle: "rect",
-        })),
-        {
-          label: "allocator and context", data: rest, stack: "memory", order: 2,
-          backgroundColor: theme.colour("reserved"), pointStyle: "rect",
-        },
-        ...(limits.some(isNear) ? [{
-          label: "limit", type: "line", showLine: false, order: 1, pointStyle: "line",
-          rotation: 90, pointRadius: 12, borderWidth: 3, clip: 12,
-          data: limits.map((limit) => isNear(limit) ? limit : null),
-          borderColor: theme.colour("limit"), stack: "limit",
-        }] : []),
-      ], "GiB");
-      config.options.scales.x.stacked = true;
-      config.options.scales.y.stacked = true;
-      return config;
-    },
+      [run.name, ...stacked.map(({data}) => data[index]), rest[index], limits[index]]),
+    draw: (width) => drawBars({unit: "GiB", names: runs.map((run) => run.name), rowHeight: 22, layers}, width),
   };
 }
 
-function stepTimeChart(all) {
+function stepTimeFigure(all) {
   const runs = all.filter((run) => run.plan.step_time_ms !== null);
   if (runs.length === 0) return null;
   const times = runs.map((run) => run.plan.step_time_ms);
   const exposed = runs.map((run) => run.plan.communication_exposed_ms);
   const isCalibrated = exposed.some((time) => time !== null);
+  const layers = [
+    {label: "step", values: times, colour: colourOf("allocated"), thickness: 0.9},
+    ...(isCalibrated ? [{label: "of it, waiting", values: exposed, colour: colourOf("communication"),
+      thickness: 0.45}] : []),
+  ];
   return {
-    id: "step_time", title: "Time of a step", height: barHeight(runs.length, 34), wide: true,
+    id: "step_time", title: "Time of a step", wide: true,
     note: isCalibrated
       ? "Of it, the time in which compute waits for other ranks or the host."
       : "Not calibrated: as busy as others measured GPUs to be.",
     head: ["run", "step ms", "of it, waiting ms"],
     rows: runs.map((run, index) => [run.name, times[index], exposed[index]]),
-    config: (theme) => barConfig(theme, runs.map((run) => run.name), [
-      {
-        label: "step", data: times, grouped: false, order: 2, pointStyle: "rect",
-        backgroundColor: theme.colour("allocated"), barPercentage: 0.9,
-      },
-      ...(isCalibrated ? [{
-        label: "of it, waiting", data: exposed, grouped: false, order: 1, pointStyle: "rect",
-        backgroundColor: theme.colour("communication"), barPercentage: 0.45,
-      }] : []),
-    ], "ms"),
+    draw: (width) => drawBars({unit: "ms", names: runs.map((run) => run.name), rowHeight: 22, layers}, width),
   };
 }
 
@@ -116,52 +98,49 @@ function momentText({phase, unit}) {
   return unit === null ? phase : `${phase}, unit ${unit}`;
 }
 
-function timelineChart(run, number) {
+// Areas one above the other: a point's y0 is the y of the layer below it.
+function areasOf(layers, timeline) {
+  const reached = timeline.map(() => 0);
+  return layers.map(({label, style, data}) => ({
+    label, style: seriesStyle(style), area: true,
+    points: data.map((value, index) => {
+      reached[index] += value;
+      return {x: timeline[index].allocation, y0: reached[index] - value, y: reached[index]};
+    }),
+  }));
+}
+
+function timelineFigure(run, number) {
   const {timeline} = run.plan;
   const layers = layersOf(timeline);
   const starts = phaseStarts(timeline);
+  const phaseAt = (allocation) => starts.find(({value}) => value === allocation)?.phase ?? "";
   return {
-    id: `timeline_${number}`, title: run.name, height: 260, wide: true,
-    note: "",
+    id: `timeline_${number}`, title: `Memory over two steps: ${run.name}`, wide: true,
+    note: number > 0 ? "" : "What tensors ask for, in the order in which the rank asks: the start, two " +
+      "steps, and evaluation and checkpoint where the run has them.",
     head: ["allocations before", "moment", ...layers.map(({label}) => `${label} GiB`)],
     rows: timeline.map((moment, index) =>
       [moment.allocation, momentText(moment), ...layers.map(({data}) => data[index])]),
-    config: (theme) => chartConfig(theme, "line", {
-      datasets: layers.map(({label, style, data}) => ({
-        label, fill: "stack", pointRadius: 0, pointStyle: "rect", borderWidth: 1,
-        data: data.map((y, index) => ({x: timeline[index].allocation, y})),
-        borderColor: theme.series[style], backgroundColor: theme.series[style],
-      })),
-    }, {
-      x: axis(theme, "", {
-        type: "linear", min: timeline[0].allocation, max: timeline.at(-1).allocation,
-        afterBuildTicks: (scale) => { scale.ticks = starts.map(({value}) => ({value})); },
-        ticks: {callback: (value) => starts.find((start) => start.value === value)?.phase ?? ""},
-      }),
-      y: axis(theme, "GiB", {stacked: true, beginAtZero: true}),
-    }, {
-      interaction: {mode: "nearest", axis: "x", intersect: false},
-      tooltip: {title: ([item]) => item ? momentText(timeline[item.dataIndex]) : ""},
-    }),
+    draw: (width) => drawXy({
+      height: 200,
+      x: {title: "phase", ticks: starts.map(({value}) => value), text: phaseAt,
+        least: timeline[0].allocation, most: timeline.at(-1).allocation},
+      y: {title: "GiB", least: 0},
+      series: areasOf(layers, timeline),
+    }, width),
   };
 }
 
-function showCharts(runs) {
+function showFigures(runs) {
   const drawn = [];
   if (runs.length === 0) return drawn;
-  const section = document.getElementById("charts");
+  const section = document.getElementById("figures");
   section.hidden = false;
-  const main = [compositionChart(runs), stepTimeChart(runs)].filter((chart) => chart !== null);
-  section.append(element("div", {class: "charts"},
-    ...main.map((chart) => showChart(chart, drawn))));
-  const timed = runs.filter((run) => run.plan.timeline.length > 0);
-  if (timed.length > 0) {
-    section.append(element("h3", {class: "group"}, "Memory from the start to the last phase"),
-      element("p", {class: "remark"}, "What tensors ask for, in the order in which the rank asks: " +
-        "the start, two steps, and evaluation and checkpoint where the run has them."),
-      element("div", {class: "charts"},
-        ...timed.map((run, number) => showChart(timelineChart(run, number), drawn))));
-  }
+  const figures = [compositionFigure(runs), stepTimeFigure(runs),
+    ...runs.filter((run) => run.plan.timeline.length > 0).map(timelineFigure)];
+  section.append(element("div", {class: "figures"}, ...figures.filter((figure) => figure !== null)
+    .map((figure) => showFigure(figure, drawn))));
   return drawn;
 }
 
@@ -173,11 +152,11 @@ function showPage(report) {
     [element("ul", {class: "notes"}, ...lines.map((line) => element("li", {}, line)))];
   document.getElementById("comparison").append(
     ...comparisonTable(shown, {title: "", rows: rows.map((cells) =>
-      shown.map(({index}) => cells[index]))}, "table"),
+      ({cells: shown.map(({index}) => cells[index])}))}, "table"),
     ...list(report.remarks), ...list(report.notes), columnDocumentation(shown));
-  const charts = showCharts(report.runs.filter((run) => run.plan));
-  keepDrawn(charts);
-  return {data: report, charts};
+  const figures = showFigures(report.runs.filter((run) => run.plan));
+  keepDrawn(figures);
+  return {data: report, figures};
 }
 
 window.report = showPage(JSON.parse(document.getElementById("data").textContent));

@@ -1,6 +1,6 @@
-// Builds the page from its data.
+// Builds the page of a report from its data.
 
-// What the charts and the folded parts read of a run, under one name.
+// What figures and the folded parts read of a run, under one name.
 function namedRuns(report) {
   const experiments = new Set(report.runs.map(({figures}) => figures.experiment));
   return report.runs.map((run) => ({
@@ -11,7 +11,7 @@ function namedRuns(report) {
   }));
 }
 
-// "5 runs, 4 finished; measured from 2026-03-01 12:00 UTC to ... on node1 (NVIDIA A100)."
+// "5 runs, started from 2026-03-01 12:00 UTC to ... on node1 (NVIDIA A100)."
 function measuredText(report, runs) {
   const starts = runs.flatMap((run) => run.attempts.map((attempt) => attempt.started_unix_ms));
   const hosts = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.host)));
@@ -25,26 +25,29 @@ function measuredText(report, runs) {
     (devices.size > 0 ? ` (${[...devices].join(", ")})` : "") + ".";
 }
 
+// Whose page it is, and which question it answers where its title is another.
+function showHead({question, author, written_unix_ms: written}) {
+  const byline = [author, written > 0 ? `written ${utcTime(written)}` : ""].filter((text) => text !== "");
+  document.getElementById("measured").before(
+    ...(question === "" ? [] : [element("p", {class: "byline"}, question)]),
+    ...(byline.length === 0 ? [] : [element("p", {class: "byline"}, byline.join(", "))]));
+}
+
 function list(className, lines) {
   return element("ul", {class: className}, ...lines.map((line) => element("li", {}, line)));
 }
 
-function showCharts(runs) {
+function showFigures(report, runs) {
   const drawn = [];
-  const main = [memoryChart(runs), stepTimeChart(runs), ...doublingCharts(runs),
-    lossChart(runs, "training_loss", "Training loss"),
-    lossChart(runs, "validation_loss", "Validation loss")].filter((chart) => chart !== null);
-  const utilization = utilizationCharts(runs);
-  if (main.length + utilization.length === 0) return drawn;
-  const section = document.getElementById("charts");
+  const figures = [throughputMemoryFigure(runs), memoryFigure(runs), stepTimeFigure(runs),
+    ...lossFigures(runs, "training_loss", "Training loss"),
+    ...lossFigures(runs, "validation_loss", "Validation loss"),
+    ...doublingFigures(runs), ...utilizationFigures(runs)].filter((figure) => figure !== null);
+  if (figures.length === 0) return drawn;
+  const section = document.getElementById("figures");
   section.hidden = false;
-  section.append(element("div", {class: "charts"},
-    ...main.map((chart) => showChart(chart, drawn))));
-  if (utilization.length > 0) {
-    section.append(element("h3", {class: "group"}, "Utilization of GPUs and CPUs over time"),
-      element("div", {class: "charts small"},
-        ...utilization.map((chart) => showChart(chart, drawn))));
-  }
+  section.append(element("div", {class: "figures"},
+    ...figures.map((figure) => showFigure(figure, drawn))));
   return drawn;
 }
 
@@ -72,28 +75,30 @@ function showCosts(runs) {
 
 function notesOf(report) {
   const {runs, runs_total, notes} = report;
-  return runs.length === runs_total ? notes : [...notes, "Charts, energy and details below are of " +
+  return runs.length === runs_total ? notes : [...notes, "Figures, energy and details below are of " +
     `the first ${runs.length} of the ${runs_total} runs, in the order of the report.`];
 }
 
 function showPage(report) {
   const runs = namedRuns(report);
   const notes = notesOf(report);
+  showHead(report.head);
   document.getElementById("measured").textContent = measuredText(report, runs);
   document.getElementById("comparison").append(...comparisonTables(report),
     ...(report.warnings.length > 0 ? [element("h3", {class: "group"}, "Warnings"),
       list("warnings", report.warnings)] : []),
     ...(notes.length > 0 ? [list("notes", notes)] : []),
     columnDocumentation(report.columns));
-  const charts = showCharts(runs);
-  keepDrawn(charts);
+  const figures = showFigures(report, runs);
+  keepDrawn(figures);
+  showReproduction(report, runs);
   showCosts(runs);
   if (runs.length > 0) {
     const section = document.getElementById("runs");
     section.hidden = false;
     section.append(...runs.map(runDetails), ...experimentTexts(report.experiment_texts));
   }
-  return {data: report, charts};
+  return {data: report, figures};
 }
 
 window.report = showPage(JSON.parse(document.getElementById("data").textContent));

@@ -22,14 +22,17 @@ function headingCell(column) {
     element("button", {type: "button", title: column.documentation}, column.heading));
 }
 
-// cells: [value, text] of each column, as in the other formats.
-function bodyRow(columns, cells) {
+// cells: [value, text] of each column, as in the other formats; `best` names the columns in which
+// no row is better; `reason` says why a run ended as it did.
+function bodyRow(columns, {cells, best = [], reason = ""}) {
   return element("tr", {}, ...cells.map(([value, text], index) => {
     const column = columns[index];
-    const attributes = {class: cellClass(column), "data-value": String(value ?? "")};
+    const isBest = best.includes(column.name);
+    const attributes = {class: cellClass(column) + (isBest ? " best" : ""), "data-value": String(value ?? "")};
     if (column.name === "status") attributes.class += " status-" + value;
     return element(index === 0 ? "th" : "td",
-      index === 0 ? {...attributes, scope: "row"} : attributes, text);
+      index === 0 ? {...attributes, scope: "row"} : attributes, text,
+      ...(column.name === "status" && reason !== "" ? [element("span", {class: "reason"}, reason)] : []));
   }));
 }
 
@@ -51,9 +54,9 @@ class TableBody {
   show(rows) {
     this.rows = rows;
     const shown = this.showAll.hidden ? rows : rows.slice(0, MOST_ROWS_SHOWN);
-    this.body.replaceChildren(...shown.map((cells) => {
-      if (!this.made.has(cells)) this.made.set(cells, bodyRow(this.columns, cells));
-      return this.made.get(cells);
+    this.body.replaceChildren(...shown.map((row) => {
+      if (!this.made.has(row)) this.made.set(row, bodyRow(this.columns, row));
+      return this.made.get(row);
     }));
   }
 }
@@ -77,7 +80,7 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
       for (const other of headings) other.setAttribute("aria-sort", "none");
       heading.setAttribute("aria-sort", order);
       body.show(order === "none" ? rows : [...rows].sort((a, b) =>
-        compareValues(a[index][0], b[index][0], order)));
+        compareValues(a.cells[index][0], b.cells[index][0], order)));
       const name = columns[index].heading.replaceAll("\n", " ");
       announced.textContent =
         order === "none" ? "In the report's own order" : `Sorted by ${name}, ${order}`;

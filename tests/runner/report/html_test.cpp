@@ -5,6 +5,7 @@
 
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
+#include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {
 namespace {
@@ -69,7 +70,7 @@ TEST_CASE("the page's data hold every figure in full") {
   REQUIRE(data["blocks"].size() == 1);
   const auto rows = data["blocks"].at(0)["rows"];
   REQUIRE(rows.size() == 1);
-  CHECK(rows.at(0).size() == data["columns"].size());
+  CHECK(rows.at(0)["cells"].size() == data["columns"].size());
 }
 
 TEST_CASE("groups are blocks of the page's rows, and warnings are told apart from notes") {
@@ -129,11 +130,52 @@ TEST_CASE("the program holds the page's files as they are") {
   const std::string html = FSDP_HTML_FOLDER;
   CHECK(kHtmlPage == text_of(html + "/page.html"));
   CHECK(kHtmlStyle == text_of(html + "/report.css"));
-  CHECK(kHtmlScript.ends_with(text_of(html + "/charts.js")));
+  CHECK(kHtmlScript.ends_with(text_of(html + "/figure.js")));
   CHECK(kReportScript.ends_with(text_of(html + "/report.js")));
   CHECK(kPlanScript == text_of(html + "/plan.js"));
-  CHECK(kChartLibrary == text_of(std::string(CHART_JS_FOLDER) + "/chart.min.js"));
-  CHECK_THAT(std::string(kChartLicence), Catch::Contains("WITHOUT WARRANTY OF ANY KIND"));
+  CHECK(kFigureLibrary == text_of(std::string(D3_FOLDER) + "/d3.min.js"));
+  CHECK_THAT(std::string(kFigureLicence), Catch::Contains("DISCLAIMED"));
+}
+
+TEST_CASE("a reader's notes are Markdown, and can neither run nor load anything") {
+  Report report = report_with_markup();
+  report.html.head = {.title = "Lab 3 & more",
+                      .author = kMarkup,
+                      .markdown =
+                          "# What I saw\n\n*FSDP* is **slower**.\n\n"
+                          "![curve](https://example.org/a.png) <script>alert(1)</script>\n\n"
+                          "[here](javascript:alert(1))\n"};
+  const std::string page = render(Format::kHtml, report);
+  CHECK_THAT(page, Catch::Contains("<title>Lab 3 &amp; more</title>") &&
+                       Catch::Contains("<h3>What I saw</h3>") &&
+                       Catch::Contains("<p><em>FSDP</em> is <strong>slower</strong>.</p>") &&
+                       Catch::Contains("<a href=\"https://example.org/a.png\">curve</a>"));
+  CHECK(count_of("<img", page) == 0);
+  CHECK(count_of("<script", page) == 3);
+  CHECK(count_of("javascript:", page) == 0);
+  const auto head = data_of(page)["head"];
+  CHECK(head["author"] == kMarkup);
+  CHECK(head["question"] == kMarkup);
+}
+
+TEST_CASE("the best values of a page's table are those that noise cannot have made") {
+  Report report;
+  for (const int64_t run : {1, 2, 3}) {
+    const double step_time_ms = run == 1 ? 100 : 200 + static_cast<double>(run);
+    report.rows.push_back(
+        finished_row(run, std::to_string(run), StrategyKind::kFsdp, 4, step_time_ms));
+  }
+  report.rows[2].memory_allocated_bytes_max = 2 * kGibibyte;
+  const auto best = [&] {
+    const auto data = data_of(render(Format::kHtml, report));
+    std::vector<std::string> texts;
+    for (const auto& row : data["blocks"].at(0)["rows"]) texts.push_back(row["best"].dump());
+    return texts;
+  };
+  CHECK(best() == std::vector<std::string>{R"(["tokens_per_second"])", "[]",
+                                           R"(["memory_allocated_bytes_max"])"});
+  report.rows[0].device_name = "another processor";
+  CHECK(best()[0] == "[]");
 }
 
 TEST_CASE("a long curve keeps its ends and its spikes, in order, and invents nothing") {

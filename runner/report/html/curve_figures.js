@@ -1,0 +1,88 @@
+// Figures of a report that are curves: losses, utilization.
+
+const POINTS_WITH_MARKERS = 30;
+const MOST_NAMED = 4;
+const SAME_PART = 0.003; // of what all curves span: as near as a line is wide
+
+// As many curves before each lie where it does.
+function curvesBelow(curves) {
+  const values = curves.flatMap(({points}) => points.map(({y}) => y)).filter((y) => y !== null);
+  const near = SAME_PART * (Math.max(...values) - Math.min(...values));
+  const coincide = (a, b) => a.points.length === b.points.length && a.points.every(({x, y}, index) => {
+    const other = b.points[index];
+    return x === other.x && (y === null || other.y === null ? y === other.y : Math.abs(y - other.y) <= near);
+  });
+  return curves.map((curve, index) =>
+    curves.slice(0, index).filter((other) => coincide(curve, other)));
+}
+
+// Those that coincide are drawn from wide to narrow, so that each is seen.
+function withWidths(curves) {
+  const below = curvesBelow(curves);
+  const above = curves.map((curve) => below.filter((others) => others.includes(curve)).length);
+  return curves.map((curve, index) => ({...curve, width: LINE_WIDTH + 3 * Math.min(3, above[index])}));
+}
+
+function coincidenceNote(curves) {
+  const below = curvesBelow(curves);
+  const groups = curves.filter((curve, index) => below[index].length === 0)
+    .map((first) => [first, ...curves.filter((curve, index) => below[index][0] === first)])
+    .filter((group) => group.length > 1);
+  if (groups.length === 0) return "";
+  const names = (group) => group.slice(0, MOST_NAMED).map(({label}) => label).join(", ") +
+    (group.length > MOST_NAMED ? ` and ${group.length - MOST_NAMED} more` : "");
+  return groups.map(names).join("; ") + " coincide: wide lines lie below narrow ones.";
+}
+
+// curves: [{label, measured, points, style}] of values against `x.title`.
+function curvesFigure(about, curves, x, y) {
+  const thinned = curves.filter(({points, measured}) => points.length < measured);
+  const series = withWidths(curves).map((curve) => ({
+    ...curve, line: true, markers: curve.points.length <= POINTS_WITH_MARKERS,
+    style: {...seriesStyle(curve.style), ...(curve.width > LINE_WIDTH ? {dash: ""} : {})},
+  }));
+  return {
+    ...about,
+    note: [about.note, coincidenceNote(curves), ...thinned.map(({label, points, measured}) =>
+      `${label}: ${points.length} of ${measured} points are drawn.`)].join(" ").trim(),
+    head: ["curve", x.title, y.title],
+    rows: curves.flatMap(({label, points}) => points.map((point) => [label, point.x, point.y])),
+    draw: (width) => drawXy({height: about.height, x, y, series}, width),
+  };
+}
+
+function pointsOf(curve, scale = 1) {
+  return curve.x.map((x, index) => ({x: x * scale, y: curve.y[index]}));
+}
+
+// Over what runs were shown, and, where their batches differ, over steps as well.
+function lossFigures(runs, name, title) {
+  const drawn = runs.map((run, style) => ({run, style})).filter(({run}) => run[name].x.length > 0);
+  if (drawn.length === 0) return [];
+  const curves = (scaleOf) => drawn.map(({run, style}) => ({label: run.name, style,
+    measured: run[name].measured, points: pointsOf(run[name], scaleOf(run))}));
+  const figure = (id, over, x, scaleOf) => curvesFigure(
+    {id, title: `${title} over ${over}`, height: 260, note: ""}, curves(scaleOf), {...x, whole: true},
+    {title: "loss"});
+  const batches = [...new Set(drawn.map(({run}) => run.figures.total_batch))];
+  const steps = figure(name, "steps",
+    {title: batches.length === 1 ? `optimizer step of ${batches[0]} sequences` : "optimizer step"}, () => 1);
+  if (batches.length === 1) return [steps];
+  return [figure(`${name}_sequences`, "sequences seen", {title: "sequences seen"},
+    (run) => run.figures.total_batch), steps];
+}
+
+// One figure a run: every device of its nodes, idle ones too.
+function utilizationFigures(runs) {
+  return runs.filter((run) => run.utilization.length > 0).map((run) => {
+    const hosts = new Set(run.utilization.map(({host}) => host));
+    const curves = run.utilization.map((curve, style) => ({
+      label: (hosts.size > 1 ? `${curve.host} ` : "") + curve.device +
+        (curve.device !== "cpu" && !curve.own ? " (not this run's)" : ""),
+      measured: curve.measured, points: pointsOf(curve), style,
+    }));
+    return curvesFigure(
+      {id: `utilization_${run.figures.run}`, title: `Utilization: ${run.name}`, height: 160, note: ""},
+      curves, {title: "seconds since the start"}, {title: "%", least: 0, most: 100});
+  });
+}

@@ -1,0 +1,54 @@
+// A figure is {id, title, note, wide, head, rows, draw}: `head` and `rows` are its data as a table, the
+// alternative to the drawing, which `draw(width)` makes as SVG. Figures of which nothing was
+// measured are not made.
+
+const PRINTED_WIDTH = 660; // pixels, within margins of 1 cm on A4 and the figure's frame
+const SAVED_WIDTH = 720;
+
+// The drawing by itself, with the colours of the light page in the place of its variables.
+function standaloneSvg(figure) {
+  const light = [...document.styleSheets[0].cssRules].find((rule) => rule.selectorText === ":root").style;
+  const svg = figure.draw(SAVED_WIDTH);
+  const backdrop = d3.create("svg:rect").attr("width", "100%").attr("height", "100%")
+    .style("fill", colourOf("background"));
+  svg.prepend(backdrop.node());
+  return new XMLSerializer().serializeToString(svg)
+    .replace(/var\((--[\w-]+)\)/g, (_, name) => light.getPropertyValue(name).trim());
+}
+
+function saveSvg(figure, number) {
+  const address = URL.createObjectURL(new Blob([standaloneSvg(figure)], {type: "image/svg+xml"}));
+  element("a", {href: address, download: `figure-${number}-${figure.id}.svg`}).click();
+  URL.revokeObjectURL(address);
+}
+
+function showFigure(figure, drawn) {
+  const number = drawn.length + 1;
+  const captionId = `figure-${figure.id}`;
+  const save = element("button", {type: "button", class: "save"}, "Save as SVG");
+  save.addEventListener("click", () => saveSvg(figure, number));
+  const box = element("div", {class: "drawing", role: "img", "aria-label":
+    `${figure.title}. ${figure.note} The data follow as a table.`});
+  drawn.push({...figure, box});
+  return element("figure", {class: figure.wide ? "wide" : "", "aria-labelledby": captionId}, box,
+    element("figcaption", {id: captionId}, element("b", {}, `Figure ${number}. ${figure.title}.`),
+      figure.note === "" ? "" : ` ${figure.note}`),
+    element("div", {class: "tools"}, save,
+      folded("Data as a table", () => [
+        scrollBox(`Data: ${figure.title}`, plainTable(figure.head, figure.rows))])));
+}
+
+// Draws again when there is another width, and as wide as paper for print.
+function keepDrawn(drawn) {
+  const drawIn = (figure, width) => {
+    if (width === 0 || figure.width === width) return;
+    figure.width = width;
+    figure.box.replaceChildren(figure.draw(width));
+  };
+  const drawAll = (widthOf) => drawn.forEach((figure) => drawIn(figure, widthOf(figure.box)));
+  const own = (box) => Math.floor(box.clientWidth);
+  drawAll(own);
+  addEventListener("resize", () => drawAll(own));
+  addEventListener("beforeprint", () => drawAll(() => PRINTED_WIDTH));
+  addEventListener("afterprint", () => drawAll(own));
+}

@@ -1,0 +1,99 @@
+// Figures of a report about speed: steps, doubled keys, numbers of ranks.
+
+function stepTimeFigure(all) {
+  const runs = all.filter((run) => run.figures.step_time_ms_median !== null);
+  if (runs.length === 0) return null;
+  const of = (name) => runs.map((run) => run.figures[name] ?? null);
+  const communication = of("communication_time_ms_median");
+  const isMeasured = communication.some((time) => time !== null);
+  const quartiles = runs.map(({figures}) => [figures.step_time_ms_p25, figures.step_time_ms_p75]);
+  const layers = [
+    {label: "step", colour: colourOf("allocated"), values: of("step_time_ms_median"), thickness: 0.9},
+    {label: "quartiles", colour: colourOf("text"), values: quartiles, thickness: 0.25},
+    ...(isMeasured ? [{label: "of it, communication", colour: colourOf("communication"),
+      values: communication, thickness: 0.9, lane: 1}] : []),
+  ];
+  return {
+    id: "step_time", title: "Step time" + (isMeasured ? " and communication" : ""), wide: true,
+    note: "Median over steps of the slowest rank; the thin line spans the quartiles." + (isMeasured
+      ? " Communication: time in which a collective was under way; it may overlap with " +
+        "computation." : ""),
+    head: ["run", "step time, median ms", "lower quartile ms", "upper quartile ms",
+      "communication, median ms"],
+    rows: runs.map((run, index) => [run.name, run.figures.step_time_ms_median,
+      ...quartiles[index], communication[index]]),
+    draw: (width) => drawBars({unit: "ms", names: runs.map((run) => run.name),
+      rowHeight: isMeasured ? 28 : 20, layers}, width),
+  };
+}
+
+// --- doubled keys ---
+
+const DOUBLING_FIGURES = [
+  {id: "throughput", figure: "tokens_per_second", title: "Throughput", unit: "tokens/s", scale: 1},
+  {id: "doubling_step_time", figure: "step_time_ms_median", title: "Step time", unit: "ms",
+    scale: 1},
+  {id: "doubling_memory", figure: "memory_allocated_bytes_max", title: "Allocated memory, peak",
+    unit: "GiB", scale: GIBIBYTE},
+];
+
+// "plain size_per_rank=4" without the doubled key's value.
+function familyName(run) {
+  const {family_key, family_value} = run.figures;
+  return run.name.replace(` ${family_key.split(".").at(-1)}=${family_value}`, "");
+}
+
+// Runs that differ in one doubled key only, by that key's value.
+function families(runs) {
+  const found = new Map();
+  for (const run of runs) {
+    const {family, family_value} = run.figures;
+    if (!family || family_value === null) continue;
+    if (!found.has(family)) found.set(family, []);
+    found.get(family).push(run);
+  }
+  return [...found.values()].map((members) => ({
+    name: familyName(members[0]),
+    members: members.sort((a, b) => a.figures.family_value - b.figures.family_value)}));
+}
+
+function doublingFigure(found, key, {id, figure, title, unit, scale}) {
+  const values = [...new Set(found.flatMap(({members}) =>
+    members.map((run) => run.figures.family_value)))].sort((a, b) => a - b);
+  const doesNotFit = (run) => run.figures.status === "out_of_memory";
+  const points = (members, wanted, y) => members.filter(wanted).map((run) =>
+    ({x: run.figures.family_value, y: y(run)}));
+  return {
+    id, title: `${title} against ${key}`,
+    note: found.some(({members}) => members.some(doesNotFit)) ? "A cross on the axis did not fit." : "",
+    head: ["runs", key, `${title}, ${unit}`, "status"],
+    rows: found.flatMap(({name, members}) => members.map((run) => [name, run.figures.family_value,
+      run.figures[figure] === null ? null : run.figures[figure] / scale, run.figures.status])),
+    draw: (width) => drawXy({
+      height: 240,
+      x: {title: key, scale: "log", ticks: values, text: String},
+      y: {title: unit, least: 0},
+      series: found.flatMap(({name, members}, index) => [
+        {
+          label: name, style: seriesStyle(index), line: true, markers: true,
+          points: points(members, (run) => run.figures[figure] !== null && !doesNotFit(run),
+            (run) => run.figures[figure] / scale),
+        },
+        {
+          label: `${name}: out of memory`, style: seriesStyle(index), cross: true,
+          points: points(members, doesNotFit, () => 0),
+        },
+      ].filter((series) => series.points.length > 0)),
+    }, width),
+  };
+}
+
+function doublingFigures(runs) {
+  const all = families(runs);
+  const keys = [...new Set(all.map(({members}) => members[0].figures.family_key))];
+  return keys.flatMap((key, index) => {
+    const found = all.filter(({members}) => members[0].figures.family_key === key);
+    return DOUBLING_FIGURES.map((figure) => doublingFigure(found, key,
+      index === 0 ? figure : {...figure, id: `${figure.id}_${index}`}));
+  });
+}
