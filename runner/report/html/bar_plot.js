@@ -3,7 +3,7 @@
 //            values are numbers, or [from, to]; `thickness` is the part of the row or lane it fills;
 //            `lane` is its place among bars side by side in a row; a `stack` begins where the layer
 //            before it ends; `mark` "diamond" or "limit" stands at the value in place of a bar
-// On narrow pages names stand above their bars.
+// On narrow pages, and where names cut to their place would be the same, they stand above their bars.
 
 const NARROW = 560;
 const WIDEST_NAME = 260;
@@ -51,9 +51,10 @@ function rowTip(layer, value, unit) {
 }
 
 function drawBars({unit, names, layers, rowHeight}, width) {
-  const isNarrow = width < NARROW;
-  const nameWidth = isNarrow ? textWidth("0") : Math.min(WIDEST_NAME, width * 0.35, widestOf(names) + 12);
-  const nameHeight = isNarrow ? LINE_HEIGHT : 0;
+  const besideBars = Math.min(WIDEST_NAME, width * 0.35, widestOf(names) + 12);
+  const isAbove = width < NARROW || !staysToldApart(names, besideBars - 12);
+  const nameWidth = isAbove ? textWidth("0") : besideBars;
+  const nameHeight = isAbove ? LINE_HEIGHT : 0;
   const spans = spansOf(layers);
   const most = Math.max(...spans.flat().filter((span) => span !== null).map(endOf));
   const right = 8 + textWidth(formatted(most)) / 2;
@@ -70,9 +71,9 @@ function drawBars({unit, names, layers, rowHeight}, width) {
   names.forEach((name, index) => {
     const top = index * step + nameHeight + 3;
     const row = plot.append("g").attr("class", "row").attr("data-label", name);
-    const shown = shortened(name, isNarrow ? width - right : nameWidth - 12);
-    addTip(addText(row, shown, isNarrow ? 0 : -10, isNarrow ? top - 4 : top + rowHeight / 2 + 4,
-      {anchor: isNarrow ? "start" : "end"}), name);
+    const shown = shortened(name, isAbove ? width - right : nameWidth - 12);
+    addTip(addText(row, shown, isAbove ? 0 : -10, isAbove ? top - 4 : top + rowHeight / 2 + 4,
+      {anchor: isAbove ? "start" : "end"}), name);
     layers.forEach((layer, at) => {
       const span = spans[at][index];
       if (span === null) return;

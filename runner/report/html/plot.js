@@ -41,6 +41,10 @@ function shortened(text, width) {
   return "…";
 }
 
+function staysToldApart(names, width) {
+  return new Set(names.map((name) => shortened(name, width))).size === new Set(names).size;
+}
+
 function newDrawing(width, height) {
   return d3.create("svg")
     .attr("xmlns", "http://www.w3.org/2000/svg")

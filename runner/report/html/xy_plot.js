@@ -84,15 +84,14 @@ function roomBeside(name, at, taken, width, height) {
   return null;
 }
 
-// Gives points the name of their series; returns the series that had no room.
+// Gives points the name of their series, whole; returns the series that had no room.
 function addNames(plot, all, x, y, width, height, taken) {
   const points = all.flatMap((series) => series.points.filter((point) => point.y !== null)
     .map((point) => ({series, at: {x: x(point.x), y: y(point.y)}})));
   taken.push(...points.map(({at}) => ({left: at.x - 6, right: at.x + 6, top: at.y - 6, bottom: at.y + 6})));
   return points.filter(({series, at}) => {
-    const name = shortened(series.label, 170);
-    const place = roomBeside(name, at, taken, width, height);
-    if (place) addText(plot, name, place.x, place.y, {anchor: place.anchor}).attr("class", "name");
+    const place = roomBeside(series.label, at, taken, width, height);
+    if (place) addText(plot, series.label, place.x, place.y, {anchor: place.anchor}).attr("class", "name");
     return place === null;
   }).map(({series}) => series);
 }
