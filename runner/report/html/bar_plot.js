@@ -42,7 +42,7 @@ function addBar(row, layer, [from, to], x, laneTop, laneHeight) {
 
 function barSample(layer) {
   if (layer.mark) return (group) => addMark(group, layer, 0, -6, 12);
-  return swatch(layer.colour);
+  return swatch(layer.colour, 12 * (layer.thickness ?? 1));
 }
 
 function rowTip(layer, value, unit) {

@@ -122,5 +122,5 @@ function addLegend(svg, rows, x, y) {
   }));
 }
 
-const swatch = (colour) => (group) => group.append("rect")
-  .attr("x", -7).attr("y", -5).attr("width", 14).attr("height", 10).style("fill", colour);
+const swatch = (colour, height = 10) => (group) => group.append("rect")
+  .attr("x", -7).attr("y", -height / 2).attr("width", 14).attr("height", height).style("fill", colour);

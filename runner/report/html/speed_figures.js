@@ -11,7 +11,7 @@ function stepTimeFigure(all) {
     {label: "step", colour: colourOf("allocated"), values: of("step_time_ms_median"), thickness: 0.9},
     {label: "quartiles", colour: colourOf("text"), values: quartiles, thickness: 0.25},
     ...(isMeasured ? [{label: "of it, communication", colour: colourOf("communication"),
-      values: communication, thickness: 0.9, lane: 1}] : []),
+      values: communication, thickness: 0.45, lane: 1}] : []),
   ];
   return {
     id: "step_time", title: "Step time" + (isMeasured ? " and communication" : ""), wide: true,
