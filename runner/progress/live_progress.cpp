@@ -45,7 +45,7 @@ void LiveProgress::close() { write_whole(STDERR_FILENO, cleared()); }
 
 void LiveProgress::say(std::string_view line) {
   const std::string before = cleared();
-  write_whole(STDERR_FILENO, before + visible_line(line) + '\n' + drawn());
+  write_whole(STDERR_FILENO, before + visible_line(line) + '\n' + drawn(ProgressClock::now()));
 }
 
 void LiveProgress::show(const RunProgress& run) {
@@ -53,10 +53,10 @@ void LiveProgress::show(const RunProgress& run) {
   if (run.has_failed()) say(end_line(run));
 }
 
-void LiveProgress::refresh() {
-  if (runs().empty() || ProgressClock::now() - drawn_at_ < kDrawInterval) return;
+void LiveProgress::update(ProgressClock::time_point now) {
+  if (runs().empty() || now - drawn_at_ < kDrawInterval) return;
   const std::string before = cleared();
-  write_whole(STDERR_FILENO, before + drawn());
+  write_whole(STDERR_FILENO, before + drawn(now));
 }
 
 std::string LiveProgress::cleared() {
@@ -65,9 +65,9 @@ std::string LiveProgress::cleared() {
   return rows > 0 ? fmt::format("\033[{}A\r\033[J", rows) : "";
 }
 
-std::string LiveProgress::drawn() {
+std::string LiveProgress::drawn(ProgressClock::time_point now) {
   if (runs().empty()) return "";
-  drawn_at_ = ProgressClock::now();
+  drawn_at_ = now;
   std::string text;
   for (const std::string& line :
        live_view(runs(), ended_order(), terminal_size(), drawn_at_, colour_)) {
