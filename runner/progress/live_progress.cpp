@@ -23,6 +23,13 @@ TerminalSize terminal_size() {
   return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
 }
 
+// In lines of words where it is longer than the terminal.
+std::string said(std::string_view text) {
+  const std::string line = visible_line(text);
+  const size_t columns = terminal_size().columns;
+  return display_width(line) < columns ? line + '\n' : wrapped("", line, 0, columns);
+}
+
 // Of a line with colours in it.
 size_t shown_width(const std::string& line) {
   static const std::regex colour("\033\\[[0-9]*m");
@@ -45,7 +52,7 @@ void LiveProgress::close() { write_whole(STDERR_FILENO, cleared()); }
 
 void LiveProgress::say(std::string_view line) {
   const std::string before = cleared();
-  write_whole(STDERR_FILENO, before + visible_line(line) + '\n' + drawn(ProgressClock::now()));
+  write_whole(STDERR_FILENO, before + said(line) + drawn(ProgressClock::now()));
 }
 
 void LiveProgress::show(const RunProgress& run) {
