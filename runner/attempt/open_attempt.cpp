@@ -21,6 +21,14 @@ int64_t ahead_ms(const Event& start, int64_t attempt_started_unix_ms, int64_t no
   return std::min<int64_t>(0, process_started - attempt_started_unix_ms);
 }
 
+RunOutline outline_of(const RunToLaunch& run) {
+  return {.point = run.record.point,
+          .ranks = run.spec.strategy.ranks,
+          .steps = known_steps(run.spec.train),
+          .evaluates_every = run.spec.evaluation.every_steps.value_or(0),
+          .checkpoints_every = run.spec.checkpoint.every_steps.value_or(0)};
+}
+
 }  // namespace
 
 int64_t known_steps(const TrainSpec& train) {
@@ -29,13 +37,11 @@ int64_t known_steps(const TrainSpec& train) {
 }
 
 void expect(Progress& progress, const RunToLaunch& run) {
-  progress.expect(run.record.id, run.record.point, run.spec.strategy.ranks,
-                  known_steps(run.spec.train));
+  progress.expect(run.record.id, outline_of(run));
 }
 
 void show_start(Progress& progress, const RunToLaunch& run) {
-  progress.started(run.record.id, run.record.point, run.spec.strategy.ranks,
-                   known_steps(run.spec.train));
+  progress.started(run.record.id, outline_of(run));
 }
 
 OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt)
@@ -48,7 +54,7 @@ OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int att
 void OpenAttempt::read() {
   if (!std::ranges::all_of(given_, &std::vector<Event>::empty)) return;
   given_ = tail_.poll();
-  listeners_.progress.add(run_.record.id, given_);
+  listeners_.progress.add(run_.record.id, given_, tail_.begun());
 }
 
 void OpenAttempt::give() {

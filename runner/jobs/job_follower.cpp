@@ -207,6 +207,7 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   task.has_ended = false;
   task.cut_short.reset();
   tell_what_blocks(job, state);
+  listeners_.progress.waits_because(task.run.record.id, state.reason);
   if (std::exchange(task.is_queued, true)) return;
   listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");
 }

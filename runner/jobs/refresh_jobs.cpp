@@ -16,10 +16,10 @@ class SilentProgress : public Progress {
  public:
   void say(std::string_view) override {}
   void warn(std::string_view) override {}
-  void refresh() override {}
 
  private:
   void show(const RunProgress&) override {}
+  void update(ProgressClock::time_point) override {}
 };
 
 }  // namespace

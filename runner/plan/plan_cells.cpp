@@ -48,15 +48,17 @@ std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(nam
 
 const std::vector<PlanColumn>& plan_columns() {
   static const std::vector<PlanColumn> columns = {
-      {{.heading = "Point", .is_left = true, .least = 26}, "The run."},
-      {{.heading = "Ranks"}, "Processes."},
+      {{.heading = "Point", .is_left = true, .least = 12, .first_cut_to = 26}, "The run."},
+      {{.heading = "Ranks", .leaves = 6}, "Processes."},
       {{.heading = "Batch", .leaves = 5}, "Sequences of a rank's micro-batch x micro-batches."},
-      {{.heading = "Allocated\n[GiB]"}, "The peak of what tensors take of the device."},
+      {{.heading = "Allocated\n[GiB]", .leaves = 8},
+       "The peak of what tensors take of the device."},
       {{.heading = "Device\n[GiB]"},
        "What the device has to have: what the allocator keeps for these tensors, CUDA's context, "
        "NCCL's buffers."},
       {{.heading = "Limit\n[GiB]", .when_known = true}, "What there is."},
-      {{.heading = "Host\n[GiB]", .when_known = true}, "What the host holds beside it."},
+      {{.heading = "Host\n[GiB]", .when_known = true, .leaves = 7},
+       "What the host holds beside it."},
       {{.heading = "Step\n[ms]", .when_known = true}, "Time of a step; ~: not calibrated."},
       {{.heading = "Exposed\n[ms]", .when_known = true, .leaves = 1},
        "Of it, in which compute waits for other ranks or the host."},

@@ -25,9 +25,10 @@ std::string table_text(const PlanReport& report, size_t width) {
   for (const std::string& line : table.heading) text += line + '\n';
   text += table.rule + '\n';
   for (const std::string& line : table.rows) text += line + '\n';
-  for (const std::string& note : notes_of(report.rows)) text += wrapped("", note, 0, kNotesWidth);
+  const size_t notes_width = width == 0 ? kNotesWidth : std::min(width, kNotesWidth);
+  for (const std::string& note : notes_of(report.rows)) text += wrapped("", note, 0, notes_width);
   for (const std::string& remark : report.remarks) {
-    text += wrapped("", visible_line(remark), 0, kNotesWidth);
+    text += wrapped("", visible_line(remark), 0, notes_width);
   }
   return text;
 }

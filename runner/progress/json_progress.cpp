@@ -42,8 +42,16 @@ void JsonProgress::show(const RunProgress& run) {
   }
 }
 
-void JsonProgress::refresh() {
-  const ProgressClock::time_point now = ProgressClock::now();
+void JsonProgress::show_waits(std::span<const RunThatWaits> runs, ProgressClock::time_point now) {
+  for (const auto& [run, waiting] : runs) {
+    write(line_of("run_waits", *run)
+              .add("for", waiting.what)
+              .add("text", waiting.text)
+              .add("seconds", std::chrono::duration<double>(now - waiting.since).count()));
+  }
+}
+
+void JsonProgress::update(ProgressClock::time_point now) {
   for (const size_t index : running()) {
     const RunProgress& run = runs()[index];
     if (run.step == shown_steps_[index]) continue;

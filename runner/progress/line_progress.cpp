@@ -6,6 +6,7 @@
 #include "contract/record/standard_streams.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
+#include "runner/report/names.h"
 
 namespace fsdp {
 namespace {
@@ -33,8 +34,7 @@ void LineProgress::show(const RunProgress& run) {
   }
 }
 
-void LineProgress::refresh() {
-  const ProgressClock::time_point now = ProgressClock::now();
+void LineProgress::update(ProgressClock::time_point now) {
   for (const size_t index : running()) {
     const RunProgress& run = runs()[index];
     LastLine& last = last_lines_.at(run.point);
@@ -46,6 +46,15 @@ void LineProgress::refresh() {
     const std::optional<double> left = seconds_left(run);
     say(run.point + ": " + figures_text(run) + (left ? "  " + duration_text(*left) + " left" : ""));
   }
+}
+
+// Those that wait for the same, such as jobs behind others in a queue, share a line.
+void LineProgress::show_waits(std::span<const RunThatWaits> runs, ProgressClock::time_point now) {
+  std::map<std::string, std::vector<std::string>> points;
+  for (const auto& [run, waiting] : runs) {
+    points[waiting_text(waiting, now)].push_back(run->point);
+  }
+  for (const auto& [text, names] : points) say(joined_names(names) + ": " + text);
 }
 
 void QuietProgress::warn(std::string_view line) { write_whole(STDERR_FILENO, as_line(line)); }

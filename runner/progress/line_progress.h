@@ -7,15 +7,16 @@
 namespace fsdp {
 
 // Lines on stderr: what is said, a run's start and end, and between them one when 10 % and 10 s
-// have passed since the last.
+// have passed since the last, or when no step is done for long.
 class LineProgress : public Progress {
  public:
   void say(std::string_view line) override;
   void warn(std::string_view line) override { say(line); }
-  void refresh() override;
 
  private:
   void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point now) override;
+  void show_waits(std::span<const RunThatWaits> runs, ProgressClock::time_point now) override;
 
   struct LastLine {
     ProgressClock::time_point time;
@@ -29,10 +30,10 @@ class QuietProgress : public Progress {
  public:
   void say(std::string_view) override {}
   void warn(std::string_view line) override;
-  void refresh() override {}
 
  private:
   void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point) override {}
 };
 
 }  // namespace fsdp

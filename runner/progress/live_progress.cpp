@@ -23,6 +23,13 @@ TerminalSize terminal_size() {
   return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
 }
 
+// In lines of words where it is longer than the terminal.
+std::string said(std::string_view text) {
+  const std::string line = visible_line(text);
+  const size_t columns = terminal_size().columns;
+  return display_width(line) < columns ? line + '\n' : wrapped("", line, 0, columns);
+}
+
 // Of a line with colours in it.
 size_t shown_width(const std::string& line) {
   static const std::regex colour("\033\\[[0-9]*m");
@@ -45,7 +52,7 @@ void LiveProgress::close() { write_whole(STDERR_FILENO, cleared()); }
 
 void LiveProgress::say(std::string_view line) {
   const std::string before = cleared();
-  write_whole(STDERR_FILENO, before + visible_line(line) + '\n' + drawn());
+  write_whole(STDERR_FILENO, before + said(line) + drawn(ProgressClock::now()));
 }
 
 void LiveProgress::show(const RunProgress& run) {
@@ -53,10 +60,10 @@ void LiveProgress::show(const RunProgress& run) {
   if (run.has_failed()) say(end_line(run));
 }
 
-void LiveProgress::refresh() {
-  if (runs().empty() || ProgressClock::now() - drawn_at_ < kDrawInterval) return;
+void LiveProgress::update(ProgressClock::time_point now) {
+  if (runs().empty() || now - drawn_at_ < kDrawInterval) return;
   const std::string before = cleared();
-  write_whole(STDERR_FILENO, before + drawn());
+  write_whole(STDERR_FILENO, before + drawn(now));
 }
 
 std::string LiveProgress::cleared() {
@@ -65,9 +72,9 @@ std::string LiveProgress::cleared() {
   return rows > 0 ? fmt::format("\033[{}A\r\033[J", rows) : "";
 }
 
-std::string LiveProgress::drawn() {
+std::string LiveProgress::drawn(ProgressClock::time_point now) {
   if (runs().empty()) return "";
-  drawn_at_ = ProgressClock::now();
+  drawn_at_ = now;
   std::string text;
   for (const std::string& line :
        live_view(runs(), ended_order(), terminal_size(), drawn_at_, colour_)) {

@@ -14,15 +14,15 @@ class LiveProgress : public Progress {
 
   void say(std::string_view line) override;
   void warn(std::string_view line) override { say(line); }
-  void refresh() override;
   // Clears the live view.
   void close() override;
 
  private:
   void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point now) override;
   // What the terminal is sent to take the view away, and to draw it.
   std::string cleared();
-  std::string drawn();
+  std::string drawn(ProgressClock::time_point now);
 
   bool colour_;
   std::vector<size_t> drawn_widths_;  // of the lines on the terminal

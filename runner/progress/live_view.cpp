@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "contract/text/utf8.h"
+#include "runner/progress/waiting.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 #include "runner/report/text_table.h"
@@ -20,7 +21,7 @@ constexpr size_t kBarWidth = 13;  // of "out_of_memory", which stands in the sam
 constexpr std::string_view kCyan = "\033[36m";
 
 // The cells of a row.
-enum Cell : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kCellCount };
+enum Cell : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kWait, kCellCount };
 
 using Cells = std::vector<std::string>;
 
@@ -32,7 +33,8 @@ std::vector<TextColumn> columns_of_view() {
           {.leaves = 2},
           {.leaves = 3},
           {.is_left = true, .leaves = 1},
-          {.leaves = 5}};
+          {.leaves = 5},
+          {.is_left = true, .least = 10, .first_cut_to = 24}};
 }
 
 // "[=====>      ]"
@@ -53,7 +55,7 @@ double part_done(const RunProgress& run) {
 
 std::string state_text(const RunProgress& run) {
   if (run.status != RunStatus::kRunning) return std::string(name_of(run.status));
-  if (run.step == 0) return "starting";
+  if (!run.has_stepped()) return std::string(start_text(run));
   return run.steps == 0 ? "running" : bar(part_done(run), kBarWidth);
 }
 
@@ -70,6 +72,12 @@ Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
         duration_text(std::chrono::duration<double>(now - run.started.value_or(now)).count());
   } else if (!run.job.empty()) {
     cells[kTime] = "job " + visible_line(run.job);
+  }
+  if (const auto wait = waiting(run, now); wait && wait->is_long) {
+    if (wait->what != WaitsFor::kQueue) cells[kTime].clear();
+    cells[kWait] = waiting_text(*wait, now);
+  } else if (run.status == RunStatus::kQueued && !run.job_reason.empty()) {
+    cells[kWait] = '(' + run.job_reason + ')';
   }
   if (run.step == 0) return cells;
   cells[kSteps] = steps_text(run);

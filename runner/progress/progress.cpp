@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "contract/record/log.h"
 #include "runner/progress/json_progress.h"
@@ -11,44 +12,54 @@
 
 namespace fsdp {
 
-size_t Progress::index_of(int64_t id, std::string point, int64_t ranks, int64_t steps) {
+size_t Progress::index_of(int64_t id, const RunOutline& outline) {
   const auto [found, is_new] = index_of_id_.emplace(id, runs_.size());
   if (is_new) {
-    runs_.push_back({.point = std::move(point), .ranks = ranks, .steps = steps});
+    runs_.push_back({.point = outline.point,
+                     .ranks = outline.ranks,
+                     .steps = outline.steps,
+                     .evaluates_every = outline.evaluates_every,
+                     .checkpoints_every = outline.checkpoints_every});
     show(runs_.back());
   }
   return found->second;
 }
 
-void Progress::expect(int64_t id, std::string point, int64_t ranks, int64_t steps) {
-  index_of(id, std::move(point), ranks, steps);
-}
+void Progress::expect(int64_t id, const RunOutline& outline) { index_of(id, outline); }
 
 void Progress::queued(int64_t id, std::string job) {
   const size_t index = index_of_id_.at(id);
   RunProgress& run = runs_[index];
   running_.erase(index);
   std::erase(ended_order_, index);
-  run.status = RunStatus::kQueued;
+  run.come_to(RunStatus::kQueued, ProgressClock::now());
   run.job = std::move(job);
+  run.job_reason.clear();
   log(LogLevel::kInfo, "run", run.point + ": in job " + run.job);
   show(run);
 }
 
-void Progress::started(int64_t id, std::string point, int64_t ranks, int64_t steps) {
-  const size_t index = index_of(id, std::move(point), ranks, steps);
+void Progress::waits_because(int64_t id, std::string reason) {
+  runs_[index_of_id_.at(id)].job_reason = std::move(reason);
+}
+
+void Progress::started(int64_t id, const RunOutline& outline) {
+  const size_t index = index_of(id, outline);
   RunProgress& run = runs_[index];
   running_.insert(index);
   std::erase(ended_order_, index);
-  run.status = RunStatus::kRunning;
   run.started = ProgressClock::now();
+  run.come_to(RunStatus::kRunning, *run.started);
   log(LogLevel::kInfo, "run", run.point + ": started");
   show(run);
 }
 
-void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ranks) {
+void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ranks,
+                   const std::vector<bool>& begun) {
   RunProgress& run = runs_[index_of_id_.at(id)];
-  run.add(events_of_ranks);
+  const ProgressClock::time_point now = ProgressClock::now();
+  run.add_begun(begun, now);
+  run.add(events_of_ranks, now);
   if (events_of_ranks.empty()) return;
   for (const Remark& remark : remarks(run.point, events_of_ranks.front())) {
     log(remark.is_warning ? LogLevel::kWarning : LogLevel::kInfo, "run", remark.line);
@@ -69,6 +80,25 @@ void Progress::ended(int64_t id, RunStatus status, std::string reason,
   ended_order_.push_back(index);
   log(LogLevel::kInfo, "run", end_line(run));
   show(run);
+}
+
+void Progress::refresh(ProgressClock::time_point now) {
+  tell_of_waits(now);
+  update(now);
+}
+
+void Progress::tell_of_waits(ProgressClock::time_point now) {
+  std::vector<RunThatWaits> long_ones;
+  for (size_t index = 0; index < runs_.size(); ++index) {
+    const std::optional<Waiting> wait = waiting(runs_[index], now);
+    if (!wait || !wait->is_long) continue;
+    const std::pair which(wait->what, wait->since);
+    const auto [told, is_new] = told_waits_.try_emplace(index, which);
+    if (!is_new && std::exchange(told->second, which) == which) continue;
+    log(LogLevel::kInfo, "run", runs_[index].point + ": " + waiting_text(*wait, now));
+    long_ones.push_back({&runs_[index], *wait});
+  }
+  if (!long_ones.empty()) show_waits(long_ones, now);
 }
 
 std::unique_ptr<Progress> make_progress(ProgressMode mode) {

@@ -65,16 +65,45 @@ std::string evaluation_text(const EvaluationDone& evaluation) {
 
 }  // namespace
 
-void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks) {
+void RunProgress::bring(size_t rank, RankProgress to, ProgressClock::time_point now) {
+  if (heard.size() <= rank) heard.resize(rank + 1);
+  RankProgress& known = heard[rank];
+  if (known.stage >= to.stage && known.step >= to.step) return;
+  known = {std::max(known.stage, to.stage), std::max(known.step, to.step)};
+  news = now;
+}
+
+void RunProgress::add_begun(const std::vector<bool>& begun, ProgressClock::time_point now) {
+  for (size_t rank = 0; rank < begun.size(); ++rank) {
+    if (begun[rank]) bring(rank, {RankStage::kBegun}, now);
+  }
+}
+
+void RunProgress::come_to(RunStatus next, ProgressClock::time_point now) {
+  status = next;
+  heard.clear();
+  news = now;
+}
+
+void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks,
+                      ProgressClock::time_point now) {
   for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
     for (const Event& event : events_of_ranks[rank]) {
       if (const auto* facts = std::get_if<RunStarted>(&event.body)) {
         steps = facts->steps_planned;
         steps_before = facts->resumed_from_step;
+        bring(rank, {RankStage::kStarted}, now);
       } else if (const auto* done = std::get_if<StepDone>(&event.body)) {
         memory_allocated_bytes_max =
             std::max(memory_allocated_bytes_max, done->memory_allocated_bytes_max);
+        bring(rank, {RankStage::kStarted, done->step}, now);
         if (rank == 0) add_step(*this, *done);
+      } else if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body)) {
+        evaluated_step = evaluation->step;
+        news = now;
+      } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
+        saved_step = checkpoint->step;
+        news = now;
       }
     }
   }

@@ -16,18 +16,34 @@ namespace fsdp {
 
 using ProgressClock = std::chrono::steady_clock;
 
+// How far a rank is: it makes its events file as soon as it has begun, and reports that it has
+// started when it has met the others and has loaded all that it needs.
+enum class RankStage { kNotThere, kBegun, kStarted };
+
+struct RankProgress {
+  RankStage stage = RankStage::kNotThere;
+  int64_t step = 0;  // the last one that it did, 0: none yet
+};
+
 struct RunProgress {
   std::string point;
   int64_t ranks = 1;
-  int64_t steps = 0;  // 0: only the trainer knows
+  int64_t steps = 0;            // 0: only the trainer knows
+  int64_t evaluates_every = 0;  // steps; 0: not
+  int64_t checkpoints_every = 0;
   RunStatus status = RunStatus::kPlanned;
   std::string job{};                     // of Slurm, where it waits or runs in one
+  std::string job_reason{};              // why it waits, in Slurm's word; empty: not known
   int64_t step = 0;                      // the last one that rank 0 did, 0: none yet
   int64_t steps_before = 0;              // of the checkpoint it goes on from
   std::optional<double> loss{};          // absent: none yet, or not finite
   std::optional<double> step_time_ms{};  // recent steps weigh more
   int64_t memory_allocated_bytes_max = 0;
   std::optional<ProgressClock::time_point> started{};  // absent: it has not
+  std::vector<RankProgress> heard{};                   // of its first ranks, in this attempt
+  std::optional<ProgressClock::time_point> news{};     // when it last came further
+  int64_t evaluated_step = 0;                          // the last step that was evaluated
+  int64_t saved_step = 0;                              // that of the last checkpoint
   // Of a run that has ended.
   double elapsed_s = 0;
   std::string reason{};         // empty: nothing to say
@@ -38,8 +54,18 @@ struct RunProgress {
   bool has_failed() const {
     return has_ended() && status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
   }
+  RankProgress of_rank(size_t rank) const {
+    return rank < heard.size() ? heard[rank] : RankProgress();
+  }
+  bool has_stepped() const { return of_rank(0).step > 0; }
   // One list per rank, as EventTail::poll returns them.
-  void add(std::span<const std::vector<Event>> events_of_ranks);
+  void add(std::span<const std::vector<Event>> events_of_ranks, ProgressClock::time_point now);
+  void add_begun(const std::vector<bool>& begun, ProgressClock::time_point now);
+  // It waits, or begins from the beginning.
+  void come_to(RunStatus next, ProgressClock::time_point now);
+
+ private:
+  void bring(size_t rank, RankProgress to, ProgressClock::time_point now);
 };
 
 // From the steps that are left; absent when steps or their time are not known, or the run has

@@ -68,12 +68,13 @@ void fit(std::vector<ShownColumn>& shown, size_t width) {
   if (width == 0) return;
   while (line_width(shown, &ShownColumn::least_width) > width && leave_one_out(shown)) {
   }
-  for (ShownColumn& column : shown) {
-    const size_t least = column.column->least;
+  const auto cut = [&](ShownColumn& column, size_t least) {
     const size_t all = line_width(shown, &ShownColumn::width);
-    if (all <= width || least == 0 || column.width <= least) continue;
+    if (all <= width || least == 0 || column.width <= least) return;
     column.width = std::max(least, column.width - std::min(column.width, all - width));
-  }
+  };
+  for (ShownColumn& column : shown) cut(column, column.column->first_cut_to);
+  for (ShownColumn& column : shown | std::views::reverse) cut(column, column.column->least);
 }
 
 // Cells that are too long, so that rows stay told apart.

@@ -31,6 +31,12 @@ std::vector<std::vector<Event>> EventTail::poll() {
   return events;
 }
 
+std::vector<bool> EventTail::begun() const {
+  std::vector<bool> begun;
+  for (const File& file : files_) begun.push_back(file.is_there);
+  return begun;
+}
+
 // Whole lines from the file's offset on: some, if there is one. They are in buffer_. The end of a
 // line that is too long counts as a line; what comes before it is left out.
 std::string_view EventTail::read_lines(File& file) {
@@ -42,6 +48,7 @@ std::string_view EventTail::read_lines(File& file) {
     if (errno == ENOENT) return {};
     fail(file.path);
   }
+  file.is_there = true;
   const int64_t there = stream.tellg() - file.offset_bytes;
   int64_t wanted = std::max(kBytesPerPoll / std::ssize(files_), kLeastBytes);
   for (;; wanted *= 2) {

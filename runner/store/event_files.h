@@ -28,6 +28,8 @@ class EventTail {
   std::vector<std::vector<Event>> poll();
   // Whether the last poll came to the end of every file.
   bool at_end() const { return at_end_; }
+  // Of each rank, whether its file was there: a rank makes it as soon as it has begun.
+  std::vector<bool> begun() const;
 
   // Of each rank's file so far: lines that were skipped, and those that are not there though the
   // numbers of events say that they were written.
@@ -36,6 +38,7 @@ class EventTail {
  private:
   struct File {
     std::filesystem::path path;
+    bool is_there = false;
     int64_t offset_bytes = 0;  // of the first line not yet returned
     int64_t line = 0;          // lines before it
     bool is_in_long_line = false;

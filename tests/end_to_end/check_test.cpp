@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "runner/report/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // What `fsdp-run check` says before anything is started.
@@ -55,37 +54,6 @@ TEST_CASE("check on a cluster says what jobs will ask for") {
                             "most 01:00:00; 1 task on 1 node with 2 ranks"));
   CHECK_THAT(in_words(check(workplace, {"--launcher", "slurm", "slurm.mode=allocation"})),
              Contains("Slurm: one job for all runs, 1 node with 3 ranks"));
-}
-
-TEST_CASE("no line of report or status is longer than the terminal") {
-  const Workplace workplace(
-      "  - {name: a point with a name of several words that say little and go on}\n"
-      "  - {name: a point with a name of several other words that say little and go on}\n");
-  REQUIRE(workplace.run().status == 0);
-  for (const char* width : {"60", "80", "120", "200"}) {
-    for (const char* command : {"report", "status"}) {
-      const Ended ended =
-          Program(workplace / "", {FSDP_RUN_PROGRAM, command}, {{"COLUMNS", width}}).wait();
-      std::istringstream lines(ended.output);
-      for (std::string line; std::getline(lines, line);) {
-        INFO(command << ": " << line);
-        CHECK(display_width(line) <= std::stoul(width));
-      }
-    }
-  }
-}
-
-TEST_CASE("no line of check is longer than the terminal") {
-  const Workplace workplace(
-      "  - {name: a point with a name of several words that say little}\n"
-      "  - {name: another point with a name of several words, checkpoint: {at_end: true}}\n");
-  for (const char* width : {"60", "80", "120", "200"}) {
-    std::istringstream lines(check(workplace, {}, {{"COLUMNS", width}}));
-    for (std::string line; std::getline(lines, line);) {
-      INFO(line);
-      CHECK(display_width(line) <= std::stoul(width));
-    }
-  }
 }
 
 }  // namespace

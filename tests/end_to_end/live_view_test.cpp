@@ -1,10 +1,8 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runner/report/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 #include "tests/end_to_end/terminal.h"
 
@@ -20,19 +18,6 @@ Variables waiting_for_go(const Workplace& workplace) {
 }
 
 void go(const Workplace& workplace) { std::ofstream(workplace / "go") << '\n'; }
-
-size_t widest_line(const std::string& text) {
-  size_t widest = 0;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    line.erase(std::remove(line.begin(), line.end(), '\r'), line.end());
-    for (size_t escape; (escape = line.find('\033')) != std::string::npos;) {
-      line.erase(escape, line.find_first_of("AJmK", escape) - escape + 1);
-    }
-    widest = std::max(widest, display_width(line));
-  }
-  return widest;
-}
 
 std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> lines;

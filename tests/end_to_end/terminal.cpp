@@ -7,11 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+
+#include "runner/report/terminal_text.h"
 
 namespace fsdp {
 
@@ -71,6 +75,19 @@ std::string Terminal::read_until(const std::string& text) {
   const std::string read = unread_.substr(0, found + text.size());
   unread_.erase(0, read.size());
   return read;
+}
+
+size_t widest_line(std::string shown) {
+  std::ranges::replace(shown, '\r', '\n');  // either begins a line
+  size_t widest = 0;
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) {
+    for (size_t escape; (escape = line.find('\033')) != std::string::npos;) {
+      line.erase(escape, line.find_first_of("AJmK", escape) - escape + 1);
+    }
+    widest = std::max(widest, display_width(line));
+  }
+  return widest;
 }
 
 std::string Terminal::read_to_end() {

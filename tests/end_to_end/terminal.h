@@ -36,4 +36,7 @@ class Terminal {
   std::string unread_;
 };
 
+// The most columns that a line of what was written to a terminal takes.
+size_t widest_line(std::string shown);
+
 }  // namespace fsdp

@@ -102,9 +102,10 @@ void report_whole_run(const Planned& planned, int attempt) {
 class HeardProgress : public QuietProgress {
  public:
   explicit HeardProgress(std::function<void()> heard) : heard_(std::move(heard)) {}
-  void refresh() override { heard_(); }
 
  private:
+  void update(ProgressClock::time_point) override { heard_(); }
+
   std::function<void()> heard_;
 };
 

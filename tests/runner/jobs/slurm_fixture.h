@@ -205,7 +205,6 @@ class RecordingProgress : public Progress {
  public:
   void say(std::string_view line) override { lines.emplace_back(line); }
   void warn(std::string_view line) override { lines.emplace_back(line); }
-  void refresh() override {}
 
   int64_t count(std::string_view part) const {
     return std::ranges::count_if(
@@ -220,6 +219,7 @@ class RecordingProgress : public Progress {
     if (run.status == RunStatus::kQueued) say(run.point + ": queued " + run.job);
     if (run.has_ended()) say(end_line(run));
   }
+  void update(ProgressClock::time_point) override {}
 };
 
 // One runner's life on a results folder: each of `happens` takes place when it waits next.

@@ -27,14 +27,16 @@ inline RunProgress running_progress(std::string point, int64_t steps, int64_t st
   run.status = RunStatus::kRunning;
   run.started = now - std::chrono::seconds(5);
   if (step > 0)
-    run.add(std::vector<std::vector<Event>>{{step_event(step, step_time_ms, int64_t{2} << 30)}});
+    run.add(std::vector<std::vector<Event>>{{step_event(step, step_time_ms, int64_t{2} << 30)}},
+            now);
   return run;
 }
 
 inline RunProgress ended_progress(std::string point, RunStatus status, int64_t steps,
                                   double elapsed_s) {
   RunProgress run = planned_progress(std::move(point), steps);
-  run.add(std::vector<std::vector<Event>>{{step_event(steps, 500, int64_t{1} << 30)}});
+  run.add(std::vector<std::vector<Event>>{{step_event(steps, 500, int64_t{1} << 30)}},
+          ProgressClock::time_point());
   run.status = status;
   run.elapsed_s = elapsed_s;
   return run;

@@ -15,7 +15,8 @@ TEST_CASE("a run's figures come from its ranks' events") {
   run.status = RunStatus::kRunning;
   run.add(
       std::vector<std::vector<Event>>{{step_event(1, 500, 10 << 20), step_event(2, 500, 10 << 20)},
-                                      {step_event(1, 500, 12 << 20)}});
+                                      {step_event(1, 500, 12 << 20)}},
+      ProgressClock::now());
   CHECK(figures_text(run) == "2/100  loss 2.5000  500 ms a step  0.0117 GiB");
   CHECK(seconds_left(run) == 49);
 }
@@ -24,7 +25,7 @@ TEST_CASE("a loss that is not finite is said to be so") {
   RunProgress run{.point = "run", .steps = 1};
   Event event = step_event(1, 500, 0);
   std::get<StepDone>(event.body).loss.reset();
-  run.add(std::vector<std::vector<Event>>{{event}});
+  run.add(std::vector<std::vector<Event>>{{event}}, ProgressClock::now());
   CHECK(figures_text(run) == "1/1  loss not finite  500 ms a step  0.00 GiB");
 }
 
@@ -33,7 +34,8 @@ TEST_CASE("what a run's trainer says of its steps outranks what was planned") {
   RunStarted started;
   started.steps_planned = 40;
   started.resumed_from_step = 30;
-  run.add(std::vector<std::vector<Event>>{{{.body = started}, step_event(31, 1000, 0)}});
+  run.add(std::vector<std::vector<Event>>{{{.body = started}, step_event(31, 1000, 0)}},
+          ProgressClock::now());
   CHECK(steps_text(run) == "31/40");
   CHECK(seconds_left(run) == 9);
 }

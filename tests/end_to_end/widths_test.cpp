@@ -1,0 +1,108 @@
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "runner/report/terminal_text.h"
+#include "tests/end_to_end/stub_runs.h"
+#include "tests/end_to_end/terminal.h"
+
+// What people read is no wider than their terminal. tests/runner/progress/ has the live view.
+namespace fsdp {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words kWidths{"60", "80", "120", "200"};
+
+void check_widths(const std::string& text, size_t width) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(display_width(line) <= width);
+  }
+}
+
+// Of what the call prints in each width; where it is refused, which is the same for all, nothing.
+bool check_call(const Workplace& workplace, const Words& words) {
+  Words command{FSDP_RUN_PROGRAM};
+  command.insert(command.end(), words.begin(), words.end());
+  for (const std::string& width : kWidths) {
+    const Ended ended = Program(workplace / "", command, {{"COLUMNS", width}}).wait();
+    if (ended.status != 0) return false;
+    check_widths(ended.output, std::stoul(width));
+  }
+  return true;
+}
+
+// Each shipped experiment by its name, and the names of its profiles.
+std::map<std::string, Words> shipped_experiments(const Workplace& workplace) {
+  std::map<std::string, Words> found;
+  for (const auto& entry : std::filesystem::directory_iterator(FSDP_EXPERIMENTS_FOLDER)) {
+    if (entry.path().extension() != ".yaml") continue;
+    const Ended ended = workplace.call({"complete", "--", "check", entry.path(), "--profile", ""});
+    std::istringstream candidates(ended.output);  // behind a tab what one means
+    Words& profiles = found[entry.path().stem()];
+    for (std::string line; std::getline(candidates, line);) {
+      profiles.push_back(line.substr(0, line.find('\t')));
+    }
+  }
+  return found;
+}
+
+std::string file_of(const std::string& name) {
+  return std::filesystem::path(FSDP_EXPERIMENTS_FOLDER) / (name + ".yaml");
+}
+
+TEST_CASE("no line of check of a shipped experiment is longer than the terminal") {
+  const Workplace workplace("  - {name: one}\n");
+  const auto experiments = shipped_experiments(workplace);
+  CHECK(experiments.size() >= 7);
+  for (const auto& [name, profiles] : experiments) {
+    int checked = 0;
+    for (const std::string& profile : profiles) {
+      for (const char* launcher : {"local", "slurm"}) {
+        INFO(name << ", profile " << profile << ", " << launcher);
+        const bool is_sound = check_call(
+            workplace, {"check", file_of(name), "--profile", profile, "--launcher", launcher});
+        checked += is_sound ? 1 : 0;
+      }
+    }
+    INFO(name);
+    if (name != "smollm2") CHECK(checked > 0);  // a script makes its model first
+  }
+}
+
+TEST_CASE(
+    "no line of a run, report or status of a shipped experiment is longer than the terminal") {
+  const Workplace workplace("  - {name: one}\n");
+  for (const auto& [name, profiles] : shipped_experiments(workplace)) {
+    if (name == "smollm2") continue;
+    INFO(name);
+    Terminal terminal(workplace / "",
+                      workplace.command({file_of(name), "--profile", "cpu", "--share",
+                                         "train.steps=3", "--results", name}),
+                      60, 30);
+    CHECK(widest_line(terminal.read_to_end()) <= 60);
+    for (const char* command : {"report", "status"}) {
+      CHECK(check_call(workplace, {command, "--results", name}));
+    }
+  }
+}
+
+TEST_CASE("no line of report or status is longer than the terminal, however long names are") {
+  const Workplace workplace(
+      "  - {name: a point with a name of several words that say little and go on}\n"
+      "  - {name: a point with a name of several other words that say little and go on}\n"
+      "  - {name: 模型 模型 模型 模型 模型 模型 模型 模型 模型 模型 模型}\n");
+  REQUIRE(workplace.run().status == 0);
+  for (const char* command : {"report", "status"}) CHECK(check_call(workplace, {command}));
+}
+
+TEST_CASE("no line of check is longer than the terminal, however long names are") {
+  const Workplace workplace(
+      "  - {name: a point with a name of several words that say little}\n"
+      "  - {name: another point with a name of several words, checkpoint: {at_end: true}}\n");
+  CHECK(check_call(workplace, {"check", "experiment.yaml"}));
+}
+
+}  // namespace
+}  // namespace fsdp
