@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 // A row whose speed is known, and what it was told but for its ranks.
-struct Candidate {
+struct BaseCandidate {
   Series* series;
   std::string specification;
   std::string without_strategy;
@@ -33,7 +33,7 @@ const JsonPointers& what_ranks_decide() {
   return kPlaces;
 }
 
-std::optional<Candidate> candidate_of(Series& series) {
+std::optional<BaseCandidate> candidate_of(Series& series) {
   const ComparisonRow& run = series.median;
   const bool is_measured = series.finished_count > 0 &&
                            run.tokens_per_second_per_rank.value_or(0) > 0 &&
@@ -43,7 +43,7 @@ std::optional<Candidate> candidate_of(Series& series) {
   const std::string device = run.experiment + '\n' + run.device_name + '\n';
   const std::string specification = device + spec.dump();
   spec["strategy"] = text_of_spec(run, "/strategy/offload");
-  return Candidate{&series, specification, device + spec.dump()};
+  return BaseCandidate{&series, specification, device + spec.dump()};
 }
 
 std::optional<ScalingKind> kind_of(const ComparisonRow& run, const ComparisonRow& base) {
@@ -54,10 +54,10 @@ std::optional<ScalingKind> kind_of(const ComparisonRow& run, const ComparisonRow
 }
 
 // Of rows that differ in strategy and ranks at most.
-std::optional<Scaling> scaling_of(const Candidate& row, const std::vector<Candidate>& others) {
+std::optional<Scaling> scaling_of(const BaseCandidate& row, const std::vector<BaseCandidate>& others) {
   std::optional<Scaling> best;
   std::tuple<int64_t, bool, bool> order_of_best;
-  for (const Candidate& other : others) {
+  for (const BaseCandidate& other : others) {
     const ComparisonRow& base = other.series->median;
     const auto kind = kind_of(row.series->median, base);
     const bool is_other_strategy = row.specification != other.specification;
@@ -73,15 +73,15 @@ std::optional<Scaling> scaling_of(const Candidate& row, const std::vector<Candid
 }  // namespace
 
 void put_scaling(std::deque<Series>& all) {
-  std::map<std::string, std::vector<Candidate>> alike;
+  std::map<std::string, std::vector<BaseCandidate>> alike;
   for (Series& series : all) {
-    std::optional<Candidate> candidate = candidate_of(series);
+    std::optional<BaseCandidate> candidate = candidate_of(series);
     if (candidate) alike[candidate->without_strategy].push_back(std::move(*candidate));
   }
   for (const auto& [key, rows] : alike) {
-    for (const Candidate& row : rows) row.series->scaling = scaling_of(row, rows);
-    for (const Candidate& row : rows) {
-      const bool is_base = std::ranges::any_of(rows, [&](const Candidate& other) {
+    for (const BaseCandidate& row : rows) row.series->scaling = scaling_of(row, rows);
+    for (const BaseCandidate& row : rows) {
+      const bool is_base = std::ranges::any_of(rows, [&](const BaseCandidate& other) {
         return other.series->scaling && other.series->scaling->base == row.series;
       });
       if (is_base && !row.series->scaling) row.series->scaling = {.base = row.series};
