@@ -99,6 +99,22 @@ JsonObject experiment_data(const ExperimentRecord& experiment) {
       .add("profile", experiment.profile);
 }
 
+// Of a row that another one is the base of, or is its base.
+JsonObject scaling_data(const Series& series) {
+  const ComparisonRow& run = series.median;
+  const Series& base = *series.scaling->base;
+  const Column& strategy = find_column(columns(), "strategy", "");
+  return JsonObject()
+      .add("experiment", run.experiment)
+      .add("point", run.point)
+      .add("base", base.median.point)
+      .add("kind", name_of(series.scaling->kind))
+      .add("strategy", text_of(strategy, {.run = &run, .series = &series, .is_series = true}))
+      .add("ranks", run.ranks)
+      .add("tokens_per_second", run.tokens_per_second)
+      .add("efficiency_percent", scaling_efficiency_percent(series.scaling, run));
+}
+
 JsonObject head_data(const Report& report) {
   const PageHead& head = report.html.head;
   return JsonObject()
@@ -110,7 +126,7 @@ JsonObject head_data(const Report& report) {
 // What html/report.js reads.
 std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
-  std::vector<JsonObject> columns, blocks, runs, experiments;
+  std::vector<JsonObject> columns, blocks, runs, experiments, scaling;
   std::vector<std::string> warnings;
   for (const Column& column : prepared.columns) {
     columns.push_back(column_data(column, prepared.shown_at_first.contains(column.name)));
@@ -123,6 +139,9 @@ std::string page_data(const PreparedReport& prepared) {
     const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
     runs.push_back(run_data(*row, detail));
   }
+  for (const Series& series : prepared.series) {
+    if (series.scaling) scaling.push_back(scaling_data(series));
+  }
   std::ranges::transform(report.html.experiments, std::back_inserter(experiments), experiment_data);
   JsonObject texts;
   for (const auto& [digest, text] : report.html.experiment_texts) texts.add(digest, text);
@@ -130,6 +149,7 @@ std::string page_data(const PreparedReport& prepared) {
       .add("head", head_data(report))
       .add("results", report.results)
       .add("experiments", experiments)
+      .add("scaling", scaling)
       .add("runs_total", report.html.run_count)
       .add("columns", columns)
       .add("blocks", blocks)

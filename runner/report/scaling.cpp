@@ -54,7 +54,8 @@ std::optional<ScalingKind> kind_of(const ComparisonRow& run, const ComparisonRow
 }
 
 // Of rows that differ in strategy and ranks at most.
-std::optional<Scaling> scaling_of(const BaseCandidate& row, const std::vector<BaseCandidate>& others) {
+std::optional<Scaling> scaling_of(const BaseCandidate& row,
+                                  const std::vector<BaseCandidate>& others) {
   std::optional<Scaling> best;
   std::tuple<int64_t, bool, bool> order_of_best;
   for (const BaseCandidate& other : others) {

@@ -30,7 +30,9 @@ def points(rows, x, y):
     return [[row[x], row[y]] for row in rows]
 
 
-def test_throughput_against_memory_with_what_did_not_fit_beside_it(page, results):
+@pytest.mark.parametrize("width", [320, 1280])
+def test_throughput_against_memory_with_what_did_not_fit_beside_it(open_report, results, width):
+    page = open_report(width=width)
     drawn = curves(page, "throughput_memory")
     rows = results.rows("""select point, memory_allocated_bytes_max, tokens_per_second from comparison
         where status = 'finished' and tokens_per_second is not null""")
@@ -89,6 +91,16 @@ def test_figures_against_the_doubled_key_with_out_of_memory_marked(page, results
                 assert_points(shown, points(rows, "family_value", "figure"), (0.05, pixel))
             assert_points(drawn[f"{family}: out of memory"]["marks"], [[does_not_fit, 0]], (0.05, pixel))
     assert page.locator("figcaption b", has_text="Throughput against batch.size_per_rank").count() == 1
+
+
+def test_throughput_against_ranks_beside_what_the_base_would_do_on_as_many(page, results):
+    drawn, (_, pixel) = curves(page, "scaling", logarithmic_x=True), drawn_size(page, "scaling")
+    speeds = {row["point"]: row["tokens_per_second"] for row in results.rows("select * from comparison")}
+    one = speeds["1 GPU"]
+    assert set(drawn) == {"as 1 GPU for each rank", "ddp, weak scaling", "fsdp, weak scaling"}
+    for shown in drawn["ddp, weak scaling"].values():
+        assert_points(shown, [[1, one], [4, speeds["4xDDP"]]], (0.05, pixel))
+    assert_points(drawn["as 1 GPU for each rank"]["line"], [[1, one], [2, 2 * one], [4, 4 * one]], (0.05, pixel))
 
 
 def test_losses_over_steps_and_over_what_was_seen(page, results):

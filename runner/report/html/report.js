@@ -42,7 +42,7 @@ function showFigures(report, runs) {
   const figures = [throughputMemoryFigure(runs), memoryFigure(runs), stepTimeFigure(runs),
     ...lossFigures(runs, "training_loss", "Training loss"),
     ...lossFigures(runs, "validation_loss", "Validation loss"),
-    ...doublingFigures(runs), ...utilizationFigures(runs)].filter((figure) => figure !== null);
+    ...doublingFigures(runs), scalingFigure(report), ...utilizationFigures(runs)].filter((figure) => figure !== null);
   if (figures.length === 0) return drawn;
   const section = document.getElementById("figures");
   section.hidden = false;

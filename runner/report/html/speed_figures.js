@@ -97,3 +97,51 @@ function doublingFigures(runs) {
       index === 0 ? figure : {...figure, id: `${figure.id}_${index}`}));
   });
 }
+
+// --- numbers of ranks ---
+
+// Rows that have one base, one strategy and one kind of scaling, with the base before them.
+function scalingGroups(scaling) {
+  const groups = new Map();
+  for (const row of scaling.filter(({kind}) => kind !== "base")) {
+    const base = scaling.find(({kind, experiment, point}) =>
+      kind === "base" && experiment === row.experiment && point === row.base);
+    const key = JSON.stringify([row.experiment, row.base, row.strategy, row.kind]);
+    if (base && !groups.has(key)) groups.set(key, {label: `${row.strategy}, ${row.kind} scaling`, base, rows: [base]});
+    groups.get(key)?.rows.push(row);
+  }
+  return [...groups.values()].map((group) => ({...group, rows: group.rows.sort((a, b) => a.ranks - b.ranks)}));
+}
+
+// As fast for each rank as the base is.
+function idealSeries(groups, ranks) {
+  const bases = new Map(groups.map(({base}) => [JSON.stringify([base.experiment, base.point]), base]));
+  return [...bases.values()].map((base) => ({
+    label: `as ${base.point} for each rank`, line: true,
+    style: {colour: colourOf("muted"), dash: "2 4", marker: d3.symbolCircle},
+    points: ranks.filter((count) => count >= base.ranks)
+      .map((count) => ({x: count, y: base.tokens_per_second * count / base.ranks})),
+  }));
+}
+
+function scalingFigure({scaling}) {
+  const groups = scalingGroups(scaling);
+  if (groups.length === 0) return null;
+  const ranks = [...new Set(groups.flatMap(({rows}) => rows.map((row) => row.ranks)))].sort((a, b) => a - b);
+  const series = groups.map(({label, rows}, index) => ({
+    label, style: seriesStyle(index), line: true, markers: true,
+    points: rows.map((row) => ({x: row.ranks, y: row.tokens_per_second,
+      text: `${row.point}: ${formatted(row.tokens_per_second)} tokens/s, ${formatted(row.efficiency_percent)} %`})),
+  }));
+  return {
+    id: "scaling", title: "Throughput against ranks",
+    note: "Weak scaling: the total batch grows with the ranks. Strong: it stays.",
+    head: ["rows", "run", "ranks", "tokens/s", "efficiency %"],
+    rows: groups.flatMap(({label, rows}) => rows.map((row) =>
+      [label, row.point, row.ranks, row.tokens_per_second, row.efficiency_percent])),
+    draw: (width) => drawXy({
+      height: 240, x: {title: "ranks", scale: "log", ticks: ranks, text: String},
+      y: {title: "tokens/s", least: 0}, series: [...idealSeries(groups, ranks), ...series],
+    }, width),
+  };
+}
