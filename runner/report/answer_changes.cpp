@@ -63,14 +63,46 @@ std::string pair_text(const Series& changed, const Series& plain) {
   std::vector<std::string> texts{memory, speed};
   std::erase(texts, "");
   if (texts.empty()) return "";
-  return fmt::format("{} against {}: {}", changed.median.point, plain.median.point,
-                     fmt::join(texts, ", "));
+  return fmt::format("{} against {}: {}", changed.name, plain.name, fmt::join(texts, ", "));
+}
+
+struct Pair {
+  const Series* changed;
+  const Series* plain;
+};
+
+// "memory x1.01 to x1.27", of pairs of which both are known; empty: of none.
+std::string range_of_times(const char* what, const std::vector<Pair>& pairs, auto figure) {
+  std::vector<double> ratios;
+  for (const Pair& pair : pairs) {
+    const std::optional<double> one = pair.changed->median.*figure;
+    const std::optional<double> other = pair.plain->median.*figure;
+    if (one && other && *other > 0) ratios.push_back(*one / *other);
+  }
+  if (ratios.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(ratios);
+  return fmt::format("{} {} to {}", what, ratio(least), ratio(most));
+}
+
+// "over 12 pairs of rows: memory x1.01 to x1.27, tokens/s x1.54 to x4.15 (5 within noise)"
+std::string many_pairs_text(const std::vector<Pair>& pairs) {
+  const auto no_difference = std::ranges::count_if(pairs, [](const Pair& pair) {
+    return speed_against(*pair.changed, *pair.plain) == Speed::kNoDifference;
+  });
+  std::string speed = range_of_times("tokens/s", pairs, &AttemptSummary::tokens_per_second);
+  if (!speed.empty() && no_difference > 0)
+    speed += fmt::format(" ({} within noise)", no_difference);
+  std::vector<std::string> texts{
+      range_of_times("memory", pairs, &AttemptSummary::memory_allocated_bytes_max), speed};
+  std::erase(texts, "");
+  if (texts.empty()) return "";
+  return fmt::format("over {} pairs of rows: {}", pairs.size(), fmt::join(texts, ", "));
 }
 
 // Each row against the first one that differs from it in nothing else, on the same device.
 std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
   constexpr size_t kMostPairs = 3;
-  std::vector<std::string> texts;
+  std::vector<Pair> pairs;
   std::map<std::string, const Settled*> plain;  // by all that they have in common
   for (const Settled& row : rows) {
     const std::string others =
@@ -79,13 +111,13 @@ std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
     if (is_first) continue;
     const Settled& first = *known->second;
     if (value_at(first.spec, change.deciding) == value_at(row.spec, change.deciding)) continue;
-    const std::string text = pair_text(*row.series, *first.series);
-    if (!text.empty()) texts.push_back(text);
+    pairs.push_back({row.series, first.series});
   }
-  const size_t more = texts.size() - std::min(texts.size(), kMostPairs);
-  texts.resize(texts.size() - more);
-  std::string text = fmt::format("{}", fmt::join(texts, "; "));
-  return more == 0 ? text : text + fmt::format("; and {} more pairs", more);
+  if (pairs.size() > kMostPairs) return many_pairs_text(pairs);
+  std::vector<std::string> texts;
+  for (const Pair& pair : pairs) texts.push_back(pair_text(*pair.changed, *pair.plain));
+  std::erase(texts, "");
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 }  // namespace

@@ -14,12 +14,19 @@ namespace {
 
 using PointNames = std::vector<std::string>;
 
-PointNames names_of_series(const Runs& runs) {
+const std::string& name_in_answers(const ComparisonRow* run, Rows rows) {
+  return (*std::ranges::find_if(rows,
+                                [&](const Series* series) {
+                                  return std::ranges::find(series->runs, run) != series->runs.end();
+                                }))
+      ->name;
+}
+
+PointNames names_of_series(const Runs& runs, Rows rows) {
   PointNames names;
   for (const ComparisonRow* run : runs) {
-    if (std::ranges::find(names, series_name(*run)) == names.end()) {
-      names.push_back(series_name(*run));
-    }
+    const std::string& name = name_in_answers(run, rows);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   return names;
 }
@@ -50,16 +57,46 @@ std::string who_agrees(const PointNames& names, size_t row_count) {
   return names_in_words(shown);
 }
 
-std::string agreement_text(const LossAgreement& agreement, size_t row_count) {
-  const std::string who = who_agrees(names_of_series(agreement.runs), row_count);
+std::string agreement_text(const LossAgreement& agreement, Rows rows) {
+  const std::string who = who_agrees(names_of_series(agreement.runs, rows), rows.size());
   if (agreement.parted_at) {
     return fmt::format("{} do not agree: {} {:.6g}, {} {:.6g} at step {}", who,
-                       agreement.least->point, agreement.least_loss, agreement.greatest->point,
-                       agreement.greatest_loss, *agreement.parted_at);
+                       name_in_answers(agreement.least, rows), agreement.least_loss,
+                       name_in_answers(agreement.greatest, rows), agreement.greatest_loss,
+                       *agreement.parted_at);
   }
   if (agreement.difference == 0) return fmt::format("{} are equal {}", who, of_steps(agreement));
   return fmt::format("{} agree to {} {}", who, power_of_ten(agreement.difference),
                      of_steps(agreement));
+}
+
+// Of groups that agree at every step that has a loss: "16 rows agree within 4 groups that compute
+// the same, to 2e-7".
+std::string many_agreements_text(const std::vector<LossAgreement>& agreements, Rows rows) {
+  size_t row_count = 0;
+  double difference = 0;
+  for (const LossAgreement& agreement : agreements) {
+    row_count += names_of_series(agreement.runs, rows).size();
+    difference = std::max(difference, agreement.difference);
+  }
+  return fmt::format("{} rows agree within {} groups that compute the same, {}", row_count,
+                     agreements.size(),
+                     difference == 0 ? "at every step" : "to " + power_of_ten(difference));
+}
+
+std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows rows) {
+  constexpr size_t kMostTold = 2;
+  const auto [begin, end] = std::ranges::stable_partition(agreements, [](const auto& agreement) {
+    return agreement.parted_at || agreement.not_finite_count > 0;
+  });
+  const std::vector<LossAgreement> plain(begin, end);
+  if (plain.size() > kMostTold) agreements.erase(begin, end);
+  std::vector<std::string> texts;
+  for (const LossAgreement& agreement : agreements) {
+    texts.push_back(agreement_text(agreement, rows));
+  }
+  if (plain.size() > kMostTold) texts.push_back(many_agreements_text(plain, rows));
+  return texts;
 }
 
 bool have_one_total_batch(const SeriesRows& rows) {
@@ -83,10 +120,10 @@ std::string whether_losses_are_equal(Rows rows) {
   if (finished.size() == 1 && finished.front()->runs.size() == 1) {
     return one_loss(finished.front()->median);
   }
-  PointNames texts;
+  const std::vector<LossAgreement> agreements = loss_agreements(finished);
+  std::vector<std::string> texts = texts_of(agreements, finished);
   std::set<std::string> compared;
-  for (const LossAgreement& agreement : loss_agreements(finished)) {
-    texts.push_back(agreement_text(agreement, finished.size()));
+  for (const LossAgreement& agreement : agreements) {
     for (const ComparisonRow* run : agreement.runs) compared.insert(series_name(*run));
   }
   SeriesRows alone;

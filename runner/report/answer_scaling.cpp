@@ -17,7 +17,7 @@ std::string efficiency_of(const Series& row) {
   const std::string percent =
       decimals(*scaling_efficiency_percent(row.scaling, row.median), 0) + " %";
   const Speed speed = speed_against(row, base, &AttemptSummary::tokens_per_second_per_rank);
-  return fmt::format("{} {}{}", told_apart(row.median.point), percent,
+  return fmt::format("{} {}{}", told_apart(row.name), percent,
                      speed == Speed::kNoDifference ? " (within noise of 100 %)" : "");
 }
 
@@ -36,7 +36,7 @@ std::string scaling_text(const SeriesRows& rows) {
   texts.resize(texts.size() - more);
   if (more > 0) texts.push_back(fmt::format("{} more", more));
   std::string text = fmt::format("{} of the tokens/s a rank of {} ({})", fmt::join(texts, ", "),
-                                 told_apart(scaling.base->median.point),
+                                 told_apart(scaling.base->name),
                                  scaling.kind == ScalingKind::kWeak
                                      ? "weak scaling: the total batch grows with the ranks"
                                      : "strong scaling: the total batch stays");

@@ -49,13 +49,13 @@ std::string one_row(const Series& series) {
 std::string fastest_row(const SeriesRows& from_fastest) {
   const Series& first = *from_fastest[0];
   const Series& second = *from_fastest[1];
-  std::string text = fmt::format("{} is fastest, {} tokens/s", told_apart(first.median.point),
+  std::string text = fmt::format("{} is fastest, {} tokens/s", told_apart(first.name),
                                  short_number(tokens_per_second(&first)));
   const std::string of_baseline = ratio_of_baseline(
       first, first.tokens_per_second_ratio ? std::optional(first.tokens_per_second_ratio->value)
                                            : std::nullopt);
   if (!of_baseline.empty()) text += ", " + of_baseline;
-  return text + fmt::format("; next: {}, {}", told_apart(second.median.point),
+  return text + fmt::format("; next: {}, {}", told_apart(second.name),
                             short_number(tokens_per_second(&second)));
 }
 

@@ -21,14 +21,14 @@ std::string told_apart(const std::string& point) {
 
 std::vector<std::string> points_of(Rows rows) {
   std::vector<std::string> points;
-  for (const Series* series : rows) points.push_back(told_apart(series->median.point));
+  for (const Series* series : rows) points.push_back(told_apart(series->name));
   return points;
 }
 
 std::string ratio_of_baseline(const Series& series, std::optional<double> value) {
   const bool has_other = series.baseline != nullptr && series.baseline != &series;
   if (!has_other || !value) return "";
-  return fmt::format("{} of {}", ratio(value), told_apart(series.baseline->median.point));
+  return fmt::format("{} of {}", ratio(value), told_apart(series.baseline->name));
 }
 
 std::vector<Answer> answers_for(Rows rows) {

@@ -24,7 +24,15 @@ JsonObject curve_data(const Curve& curve) {
   return add_curve(data, curve);
 }
 
-JsonObject run_data(const ComparisonRow& run, const RunDetail& detail) {
+// As answers call its series, and the number of the repeat.
+std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
+  const auto series = std::ranges::find_if(
+      all, [&](const Series& one) { return std::ranges::find(one.runs, &run) != one.runs.end(); });
+  if (series == all.end()) return run.point;
+  return run.point.substr(series->median.point.size() - series->name.size());
+}
+
+JsonObject run_data(const ComparisonRow& run, const RunDetail& detail, const std::string& name) {
   std::vector<JsonObject> utilization;
   for (const UtilizationCurve& curve : detail.utilization) {
     JsonObject data;
@@ -32,6 +40,7 @@ JsonObject run_data(const ComparisonRow& run, const RunDetail& detail) {
     utilization.push_back(add_curve(data, curve.percent));
   }
   return JsonObject()
+      .add("name", name)
       .add("figures", run)
       .add("specification", detail.specification)
       .add("provenance", detail.provenance)
@@ -137,7 +146,7 @@ std::string page_data(const PreparedReport& prepared) {
   std::ranges::transform(prepared.warnings, std::back_inserter(warnings), &Warning::text);
   for (const RunDetail& detail : report.html.runs) {
     const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
-    runs.push_back(run_data(*row, detail));
+    runs.push_back(run_data(*row, detail, name_of_run(*row, prepared.series)));
   }
   for (const Series& series : prepared.series) {
     if (series.scaling) scaling.push_back(scaling_data(series));

@@ -77,6 +77,19 @@ std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,
   return std::isfinite(ratio.value) ? std::optional(ratio) : std::nullopt;
 }
 
+// Of series of one experiment.
+void put_names(const std::vector<Series*>& all) {
+  std::string_view shared = all.front()->median.point;
+  for (const Series* series : all) {
+    const auto end = std::ranges::mismatch(shared, series->median.point).in1;
+    shared = shared.substr(0, static_cast<size_t>(end - shared.begin()));
+  }
+  const size_t word_end = shared.rfind(' ');
+  const bool has_words = all.size() > 1 && word_end != std::string_view::npos;
+  const size_t left_out = has_words ? word_end + 1 : 0;
+  for (Series* series : all) series->name = series->median.point.substr(left_out);
+}
+
 }  // namespace
 
 std::string Series::status_text() const {
@@ -104,7 +117,12 @@ std::deque<Series> series_of(std::span<const ComparisonRow> runs) {
     if (series == nullptr) series = &all.emplace_back();
     series->runs.push_back(&run);
   }
-  for (Series& series : all) complete(series);
+  std::map<std::string_view, std::vector<Series*>> of_experiments;
+  for (Series& series : all) {
+    complete(series);
+    of_experiments[series.median.experiment].push_back(&series);
+  }
+  for (const auto& [experiment, of_one] : of_experiments) put_names(of_one);
   return all;
 }
 

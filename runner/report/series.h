@@ -20,6 +20,9 @@ struct Series {
   // over all. What is no figure is the first run's; `point` is the series' name.
   ComparisonRow median;
   std::vector<const ComparisonRow*> runs;
+  // The point without the words that those of all series of the experiment begin with, such as the
+  // experiment's name where it has no points.
+  std::string name{};
   size_t finished_count = 0;
 
   // Series with the same experiment and group compare with the same baseline.

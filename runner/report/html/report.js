@@ -6,8 +6,7 @@ function namedRuns(report) {
   return report.runs.map((run) => ({
     ...run,
     results: report.results,
-    name: experiments.size > 1 ? `${run.figures.experiment}: ${run.figures.point}`
-      : run.figures.point,
+    name: experiments.size > 1 ? `${run.figures.experiment}: ${run.name}` : run.name,
   }));
 }
 
