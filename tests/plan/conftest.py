@@ -23,3 +23,9 @@ def trainer(request) -> Path:
 def seed(request) -> int:
     given = request.config.getoption("--seed")
     return given if given is not None else random.randrange(10**6)
+
+
+@pytest.fixture(autouse=True)
+def hidden_from_other_runners(tmp_path, monkeypatch):
+    """What is measured elsewhere on this host, which a calibration would not begin beside, is not seen."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
