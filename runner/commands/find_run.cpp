@@ -11,6 +11,7 @@
 #include "contract/text/config_error.h"
 #include "contract/text/utf8.h"
 #include "runner/experiment/experiment.h"
+#include "runner/report/variants.h"
 
 namespace fsdp {
 namespace {
@@ -35,6 +36,20 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
     return is_named_by_number_or_hash(run, word) ||
            (is_named_by_point(run, word) && (run.current || !has_current_point));
   });
+  return found;
+}
+
+// By the names that `report --all` gives to runs that are no longer in the list.
+std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunRecord>& runs,
+                                      const std::string& word) {
+  std::vector<RunRecord> found;
+  if (!word.ends_with(']')) return found;
+  std::vector<ComparisonRow> rows = store.comparison("", Listed::kEver);
+  name_variants(rows);
+  for (const ComparisonRow& row : rows) {
+    if (row.point != word && row.experiment + '/' + row.point != word) continue;
+    found.push_back(*std::ranges::find(runs, row.run, &RunRecord::id));
+  }
   return found;
 }
 
@@ -135,7 +150,8 @@ std::string run_label(const RunRecord& run) {
 
 RunRecord find_run(const Store& store, const std::string& word) {
   const std::vector<RunRecord> runs = store.runs();
-  const std::vector<RunRecord> found = runs_named(runs, word);
+  std::vector<RunRecord> found = runs_named(runs, word);
+  if (found.empty()) found = variants_named(store, runs, word);
   if (found.empty()) refuse_unknown(runs, word);
   if (found.size() > 1) refuse_ambiguous(found, word);
   return found.front();

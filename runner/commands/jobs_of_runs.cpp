@@ -11,6 +11,7 @@
 #include "runner/jobs/open_jobs.h"
 #include "runner/jobs/refresh_jobs.h"
 #include "runner/slurm/job_output.h"
+#include "runner/slurm/slurm.h"
 
 namespace fsdp {
 namespace {

@@ -1,5 +1,6 @@
 #include "runner/commands/print_report.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "runner/report/doubling_notes.h"
+#include "runner/report/variants.h"
 
 namespace fsdp {
 
@@ -51,23 +53,50 @@ void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
   }
 }
 
+// Of runs that were measured and are in no list any more: their names, or what shows them.
+void put_variants(Report& report, Listed listed) {
+  const auto is_variant = [](const ComparisonRow& row) { return !row.current; };
+  std::erase_if(report.rows, [&](auto& row) { return is_variant(row) && !row.attempt; });
+  const auto count = std::ranges::count_if(report.rows, is_variant);
+  if (count == 0) return;
+  if (listed == Listed::kNow) {
+    std::erase_if(report.rows, is_variant);
+    report.notes.push_back(
+        fmt::format("Not in the list any more, and not shown: {}, made with --set or before the "
+                    "file was edited; "
+                    "`fsdp-run report --all` shows all.",
+                    count == 1 ? "1 run" : fmt::format("{} runs", count)));
+    return;
+  }
+  name_variants(report.rows);
+  std::map<int64_t, size_t> places;
+  for (const ComparisonRow& row : report.rows) places.emplace(row.run, places.size());
+  std::erase_if(report.rank_rows, [&](const RankRow& rank) { return !places.contains(rank.run); });
+  std::ranges::stable_sort(report.rank_rows, {},
+                           [&](const RankRow& rank) { return places.at(rank.run); });
+  for (RankRow& rank : report.rank_rows) rank.point = report.rows[places.at(rank.run)].point;
+  report.notes.push_back("[...]: what changed in runs that are no longer in the list.");
+}
+
 }  // namespace
 
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
-               std::optional<int64_t> since_unix_ms) {
+               std::optional<int64_t> since_unix_ms, Listed listed) {
   const std::vector<std::string> every{""};
   for (const std::string& experiment : experiments.empty() ? every : experiments) {
-    std::ranges::move(store.comparison(experiment), std::back_inserter(report.rows));
+    std::ranges::move(store.comparison(experiment, Listed::kEver), std::back_inserter(report.rows));
     if (report.row_kind != RowKind::kRank) continue;
-    std::ranges::move(store.comparison_per_rank(experiment), std::back_inserter(report.rank_rows));
+    std::ranges::move(store.comparison_per_rank(experiment, listed),
+                      std::back_inserter(report.rank_rows));
   }
   if (since_unix_ms) {
     std::erase_if(report.rows, [&](const ComparisonRow& run) {
       return run.started_unix_ms.value_or(0) < *since_unix_ms;
     });
   }
+  put_variants(report, listed);
   read_losses(report.rows, store);
-  report.notes = doubling_notes(report.rows);
+  std::ranges::move(doubling_notes(report.rows), std::back_inserter(report.notes));
 }
 
 }  // namespace fsdp

@@ -16,8 +16,9 @@ bool stdout_has_colour();
 size_t stdout_columns();
 
 // Adds the rows and notes of these experiments; none: of every one in the results. Leaves out runs
-// whose attempt was started before `since_unix_ms`.
+// whose attempt was started before `since_unix_ms`. With Listed::kEver runs that were measured and
+// are no longer in their experiment's list are rows too, named by what changed.
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
-               std::optional<int64_t> since_unix_ms = {});
+               std::optional<int64_t> since_unix_ms = {}, Listed listed = Listed::kNow);
 
 }  // namespace fsdp

@@ -21,6 +21,7 @@
 #include "runner/commands/run_details.h"
 #include "runner/report/formats.h"
 #include "runner/report/published_figures.h"
+#include "runner/report/variants.h"
 
 namespace fsdp {
 namespace {
@@ -33,7 +34,9 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
+  fsdp-run report lab --all                     with runs made with --set
   fsdp-run report --compare 4xDDP 4xFSDP
+  fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )";
 
@@ -43,6 +46,7 @@ struct ReportArguments {
   std::filesystem::path reference;       // empty, or a file of published figures
   std::string since;
   std::optional<int64_t> since_unix_ms;
+  Listed listed = Listed::kNow;
   Output<Format> output;
   Format format = Format::kTable;
   Report report;
@@ -61,7 +65,7 @@ Answer comparison(ReportArguments& arguments, Store& store) {
   Report& report = arguments.report;
   const std::vector<std::string> names = find_experiments(store, arguments.experiments);
   report.title = title_of(names, store);
-  read_rows(report, store, names, arguments.since_unix_ms);
+  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
   PreparedReport prepared = prepare(arguments.format, report);
   if (arguments.format == Format::kHtml) {
     report.html = read_html_detail(store, shown_runs(prepared));  // `prepared` refers to `report`
@@ -80,7 +84,7 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
                       "is laid beside one experiment; allowed: one of " + joined(names));
   }
   report.title = reference.title;
-  read_rows(report, store, names, arguments.since_unix_ms);
+  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
   if (arguments.format == Format::kHtml) {
     report.html = read_html_detail(store, shown_runs(prepare(arguments.format, report)));
   }
@@ -90,13 +94,9 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
 
 ComparisonRow find_row(Store& store, const std::string& word) {
   const RunRecord run = find_run(store, word);
-  const std::vector<ComparisonRow> rows = store.comparison(run.experiment);
-  const auto row = std::ranges::find(rows, run.id, &ComparisonRow::run);
-  if (row != rows.end()) return *row;
-  throw ConfigError("--compare", "",
-                    fmt::format("the run {} is no longer in its experiment's table; allowed are "
-                                "those of `fsdp-run report {} --per-run --columns run,point`",
-                                run_label(run), run.experiment));
+  std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
+  name_variants(rows);
+  return *std::ranges::find(rows, run.id, &ComparisonRow::run);
 }
 
 Answer side_by_side(const ReportArguments& arguments, Store& store) {
@@ -192,6 +192,10 @@ CommandFunction add_report_command(CLI::App& command) {
   add_option(command, "--compare RUN RUN", arguments->compare,
              "Two runs side by side, by number, point or hash: what differs, and the ratio")
       ->expected(2);
+  command.add_flag_callback(
+      "--all,--variants", [arguments] { arguments->listed = Listed::kEver; },
+      "Also runs that are no longer in the list (made with --set, or before the file was edited), "
+      "named by what changed");
   add_option(command, "--since TIME", arguments->since,
              "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d");
   add_row_options(command, report.row_kind);

@@ -12,12 +12,11 @@ namespace fsdp {
 namespace {
 
 using nlohmann::json;
-using Pointers = std::vector<json::json_pointer>;
 
 // What a pair of rows may differ in.
 struct Change {
   const char* question;
-  Pointers keys;
+  JsonPointers keys;
   json::json_pointer deciding;  // of these, the one by whose value the rows are ordered
 };
 
@@ -43,14 +42,6 @@ struct Settled {
   const Series* series;
   json spec;
 };
-
-json without(json spec, const Pointers& keys) {
-  for (const json::json_pointer& key : keys) {
-    const json::json_pointer parent = key.parent_pointer();
-    if (spec.contains(key)) spec[parent].erase(key.back());
-  }
-  return spec;
-}
 
 json value_at(const json& spec, const json::json_pointer& place) {
   return spec.contains(place) ? spec.at(place) : json();

@@ -14,10 +14,6 @@ namespace {
 
 using PointNames = std::vector<std::string>;
 
-const std::string& series_name(const ComparisonRow& run) {
-  return run.series.empty() ? run.point : run.series;
-}
-
 PointNames names_of_series(const Runs& runs) {
   PointNames names;
   for (const ComparisonRow* run : runs) {
@@ -38,8 +34,11 @@ std::string power_of_ten(double value) {
 
 std::string of_steps(const LossAgreement& agreement) {
   const bool is_all = !agreement.runs.front()->losses.empty();
-  return is_all ? fmt::format("at all {} steps", agreement.step_count)
-                : "at the first and the last step";
+  const std::string steps = is_all ? fmt::format("at all {} steps", agreement.step_count)
+                                   : "at the first and the last step";
+  if (agreement.not_finite_count == 0) return steps;
+  return fmt::format("{}, of which {} {} not finite", steps, agreement.not_finite_count,
+                     agreement.not_finite_count == 1 ? "is" : "are");
 }
 
 // "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".

@@ -38,7 +38,8 @@ std::vector<Answer> answers_for(Rows rows) {
   if (std::ranges::none_of(rows, is_started)) return {};
   std::vector<Answer> answers{{"Fits", whether_they_fit(rows)},
                               {"Speed", how_fast_they_are(rows)},
-                              {"Loss", whether_losses_are_equal(rows)}};
+                              {"Loss", whether_losses_are_equal(rows)},
+                              {"Scaling", how_they_scale(rows)}};
   std::ranges::move(what_changes_bring(rows), std::back_inserter(answers));
   std::erase_if(answers, [](const Answer& answer) { return answer.text.empty(); });
   return answers;

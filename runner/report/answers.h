@@ -28,6 +28,7 @@ std::string set_up_of(Rows rows);
 std::string whether_they_fit(Rows rows);
 std::string how_fast_they_are(Rows rows);
 std::string whether_losses_are_equal(Rows rows);
+std::string how_they_scale(Rows rows);
 // What a larger batch, offload, recomputation, sharding or precision changes: of pairs of rows that
 // differ in nothing else.
 std::vector<Answer> what_changes_bring(Rows rows);

@@ -20,8 +20,8 @@ namespace {
 using enum Alignment;
 
 // These tell any two runs apart.
-constexpr std::array<std::string_view, 10> kNames = {
-    "point", "series",  "repeat", "position",        "run",
+constexpr std::array<std::string_view, 11> kNames = {
+    "point", "series",  "repeat", "position",        "run",        "current",
     "hash8", "attempt", "folder", "started_unix_ms", "reason_rank"};
 
 std::vector<Difference> differences(const ReportRow& first, const ReportRow& second) {

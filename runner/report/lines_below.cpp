@@ -70,6 +70,10 @@ std::string columns_remark(const PreparedReport& prepared) {
     texts.push_back(prepared.is_brief ? "Memory: the peak of what the rank with most allocated."
                                       : "Memory: each rank's peak over all steps, least-most.");
   }
+  if (shows(prepared, "scaling_efficiency_percent")) {
+    texts.push_back(
+        "Scaling: tokens/s a rank in % of the row with fewest ranks that differs in nothing else.");
+  }
   if (shows(prepared, "loss_last")) {
     texts.push_back(fmt::format("Loss: {}the mean over all tokens that a step trains on.",
                                 prepared.is_brief ? "of the last step, " : ""));

@@ -31,7 +31,10 @@ double relative_difference(double low, double high) {
 void compare_step(LossAgreement& agreement, int64_t step, const std::vector<LossOfRun>& losses) {
   const auto finite = std::ranges::count_if(losses, [](auto& of) { return of.loss.has_value(); });
   ++agreement.step_count;
-  if (finite == 0) return;
+  if (finite == 0) {
+    ++agreement.not_finite_count;
+    return;
+  }
   const auto [least, greatest] = std::ranges::minmax(losses, {}, &LossOfRun::loss);
   const double difference = finite < std::ssize(losses)
                                 ? std::numeric_limits<double>::infinity()

@@ -12,7 +12,8 @@ namespace fsdp {
 // precision are equal.
 struct LossAgreement {
   Runs runs;
-  size_t step_count = 0;  // that were compared
+  size_t step_count = 0;        // that were compared
+  size_t not_finite_count = 0;  // of these, where no run's loss is finite
   // The largest relative difference of a step's losses, infinite where some are not finite, and
   // what sharding, which sums in another order, may make of it.
   double difference = 0;

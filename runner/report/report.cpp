@@ -160,6 +160,7 @@ PreparedReport prepare(Format format, const Report& report) {
   put_groups(prepared.series, view.group);
   put_baselines(prepared.series, view.baseline);
   put_ratios(prepared.series);
+  put_scaling(prepared.series);
   prepared.rows = rows_of(report, prepared.series, row_kind);
   filter(prepared.rows, view.where, all);
   sort(prepared.rows, view.sort, all);

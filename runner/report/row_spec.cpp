@@ -15,6 +15,13 @@ nlohmann::json row_spec(const ComparisonRow& run) {
   }
 }
 
+nlohmann::json without(nlohmann::json spec, const JsonPointers& places) {
+  for (const nlohmann::json::json_pointer& place : places) {
+    if (spec.contains(place)) spec[place.parent_pointer()].erase(place.back());
+  }
+  return spec;
+}
+
 std::string text_of_spec(const ComparisonRow& run, const char* pointer) {
   const nlohmann::json spec = row_spec(run);
   const nlohmann::json::json_pointer place(pointer);

@@ -6,6 +6,7 @@
 #include "runner/report/member_columns.h"
 #include "runner/report/number_text.h"
 #include "runner/report/prediction_errors.h"
+#include "runner/report/ratio_columns.h"
 
 // The columns of runs and of ranks: those that follow from members, those that are computed from
 // several figures, and what people read where it is more than a column's value.
@@ -26,83 +27,6 @@ std::vector<Column> repeats_columns() {
   return {{"repeats", "repeats", "Runs of the series; for people: that finished, of all.", kRight,
            [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
            [](auto& row) { return row.series->runs.size() > 1; }}};
-}
-
-// --- ratios ---
-
-bool has_finished(const ReportRow& row) {
-  return row.is_series ? row.series->finished_count > 0 : row.run->status == RunStatus::kFinished;
-}
-
-// A row's figure divided by the baseline's, of what finished; of a series the ratio of the medians,
-// with its interval.
-template <typename T>
-std::optional<Ratio> ratio_to_baseline(const ReportRow& row,
-                                       std::optional<T> AttemptSummary::*member,
-                                       std::optional<Ratio> Series::*of_series) {
-  if (row.is_series && of_series != nullptr) return row.series->*of_series;
-  const Series* baseline = row.series->baseline;
-  if (baseline == nullptr || !has_finished(row)) return std::nullopt;
-  const std::optional<double> figure = row.run->*member;
-  const std::optional<double> other = baseline->median.*member;
-  if (!figure || !other || !std::isfinite(*figure / *other)) return std::nullopt;
-  return Ratio{.value = *figure / *other};
-}
-
-template <typename T>
-Column ratio_column(const char* name, const char* heading, const char* documentation,
-                    std::optional<T> AttemptSummary::*member,
-                    std::optional<Ratio> Series::*of_series) {
-  const auto of_row = [=](const ReportRow& row) {
-    return ratio_to_baseline(row, member, of_series);
-  };
-  return {name,
-          heading,
-          documentation,
-          kRight,
-          [=](auto& row) {
-            const std::optional<Ratio> known = of_row(row);
-            return known ? Value(known->value) : Value();
-          },
-          [=](auto& row) { return ratio(of_row(row)); }};
-}
-
-// An end of the interval of a series' ratio.
-Column end_column(const char* name, const char* documentation,
-                  std::optional<Ratio> Series::*of_series, double Interval::*end) {
-  return {name, "", documentation, kRight, [=](auto& row) {
-            const std::optional<Ratio>& known = row.series->*of_series;
-            return known && known->interval ? Value((*known->interval).*end) : Value();
-          }};
-}
-
-constexpr const char* kLowEnd =
-    "Low end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
-    "baseline, the least ratio between two; absent below 3.";
-constexpr const char* kHighEnd =
-    "High end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
-    "baseline, the greatest ratio between two; absent below 3.";
-
-std::vector<Column> ratio_columns() {
-  constexpr auto kTokensRatio = &Series::tokens_per_second_ratio;
-  constexpr auto kStepTimeRatio = &Series::step_time_ratio;
-  return {
-      ratio_column(
-          "tokens_per_second_ratio", "tokens/s\nratio",
-          "tokens_per_second / the baseline's median over its repeats; of rows that finished.",
-          &AttemptSummary::tokens_per_second, kTokensRatio),
-      end_column("tokens_per_second_ratio_low", kLowEnd, kTokensRatio, &Interval::low),
-      end_column("tokens_per_second_ratio_high", kHighEnd, kTokensRatio, &Interval::high),
-      ratio_column(
-          "step_time_ratio", "",
-          "step_time_ms_median / the baseline's median over its repeats; of rows that finished.",
-          &AttemptSummary::step_time_ms_median, kStepTimeRatio),
-      end_column("step_time_ratio_low", kLowEnd, kStepTimeRatio, &Interval::low),
-      end_column("step_time_ratio_high", kHighEnd, kStepTimeRatio, &Interval::high),
-      ratio_column("memory_allocated_ratio", "memory\nratio",
-                   "memory_allocated_bytes_max / the baseline's; of rows that finished.",
-                   &AttemptSummary::memory_allocated_bytes_max, nullptr),
-  };
 }
 
 // --- cost ---
@@ -273,6 +197,7 @@ std::vector<Column> columns_of_runs() {
   std::vector<Column> columns = member_columns(&ReportRow::run);
   insert_behind(columns, "repeat", repeats_columns());
   insert_behind(columns, "tokens_per_second", ratio_columns());
+  insert_behind(columns, "tokens_per_second_per_rank", scaling_columns());
   insert_behind(columns, "start_up_time_ms", cost_columns());
   insert_behind(columns, "step_time_ms_predicted", prediction_columns());
   for (const OwnText& own : kOwnTexts) {

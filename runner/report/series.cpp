@@ -92,12 +92,15 @@ std::string Series::status_text() const {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+const std::string& series_name(const ComparisonRow& run) {
+  return run.series.empty() ? run.point : run.series;
+}
+
 std::deque<Series> series_of(std::span<const ComparisonRow> runs) {
   std::deque<Series> all;
   std::map<std::pair<std::string_view, std::string_view>, Series*> known;
   for (const ComparisonRow& run : runs) {
-    const std::string_view name = run.series.empty() ? run.point : run.series;
-    Series*& series = known[{run.experiment, name}];
+    Series*& series = known[{run.experiment, series_name(run)}];
     if (series == nullptr) series = &all.emplace_back();
     series->runs.push_back(&run);
   }

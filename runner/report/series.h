@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/report/scaling.h"
 #include "runner/report/statistics.h"
 #include "runner/store/comparison.h"
 
@@ -26,6 +27,7 @@ struct Series {
   const Series* baseline = nullptr;  // null: none has finished
   std::optional<Ratio> tokens_per_second_ratio{};
   std::optional<Ratio> step_time_ratio{};
+  std::optional<Scaling> scaling{};  // when `put_scaling` was called
 
   // "finished"; where the repeats differ, "4 finished, 1 failed".
   std::string status_text() const;
@@ -34,6 +36,9 @@ struct Series {
 // Rows that are compared with each other.
 using Rows = std::span<const Series* const>;
 using Runs = std::vector<const ComparisonRow*>;
+
+// Of a run without a series its point.
+const std::string& series_name(const ComparisonRow& run);
 
 // In the order in which each first appears; a run without a series is one of its own. `runs`
 // outlive it.

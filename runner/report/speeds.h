@@ -18,7 +18,10 @@ double measured_steps(const ComparisonRow& run);
 // a 99 % interval of the ratio says it: of the 95 % ones that tables show every twentieth may be
 // wrong, too many for a sentence. With fewer, one that is faster must be so beyond the spread of
 // both, of its repeats or of its steps, and by more than a single run's median was seen to move
-// when the same run was started again: 5 % on GPUs, on CPUs, which the host shares, 20 %.
-Speed speed_against(const Series& row, const Series& other);
+// when the same run was started again: 5 % on GPUs, on CPUs, which the host shares, 20 %. The
+// speed may be that of a rank.
+Speed speed_against(
+    const Series& row, const Series& other,
+    std::optional<double> AttemptSummary::*tokens_per_second = &AttemptSummary::tokens_per_second);
 
 }  // namespace fsdp

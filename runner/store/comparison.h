@@ -13,10 +13,8 @@
 // The rows that reports are made of.
 namespace fsdp {
 
-// The view `comparison` with the specifications, which would fill a screen there.
-inline constexpr const char* kComparisonRows =
-    "(select c.*, r.spec from comparison c join runs r on r.id = c.run order by c.experiment, "
-    "c.position, c.family_value)";
+// Which runs of an experiment: those of its list as last planned, or of every list that it had.
+enum class Listed { kNow, kEver };
 
 struct StepLoss {
   int64_t step = 0;            // of the optimizer, from 1
@@ -29,9 +27,8 @@ struct StepLoss {
   }
 };
 
-// One line of the view `comparison`, whose columns have these names, but for the last: one run of
-// its experiment's current list and its newest attempt. It has no figures until an attempt was
-// begun.
+// One line of the view `comparison`, whose columns have these names, but for `current` and the last
+// two: one run and its newest attempt. It has no figures until an attempt was begun.
 struct ComparisonRow : AttemptSummary {
   // Where it stands in its experiment.
   std::string experiment;
@@ -41,6 +38,7 @@ struct ComparisonRow : AttemptSummary {
   std::string series;
   int64_t repeat = 0;
   int64_t run = 0;
+  bool current = true;
   std::string hash8;
   std::optional<int64_t> attempt;
   std::filesystem::path folder;
@@ -108,6 +106,8 @@ struct ComparisonRow : AttemptSummary {
     visit("series", self.series, "Name of the point without the number of the repeat.");
     visit("repeat", self.repeat, "Number of the repeat within the series, from 0.");
     visit("run", self.run, "Number of the run in the database.");
+    visit("current", self.current,
+          "1: in its experiment's list; 0: no longer, a row of `report --all`.");
     visit("hash8", self.hash8, "First digits of the run's hash.");
     visit("attempt", self.attempt, "Number of the newest attempt; absent: none was started.");
     visit("folder", self.folder, "The run's folder, in the results folder.");

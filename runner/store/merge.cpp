@@ -10,6 +10,7 @@
 #include "runner/store/migrations.h"
 #include "runner/store/results_database.h"
 #include "runner/store/results_unavailable.h"
+#include "runner/store/schema.h"
 #include "runner/store/store.h"
 #include "runner/store/table_copy.h"
 
@@ -166,8 +167,9 @@ class Merge {
     const std::string of_runs = " where run in (select id from runs where experiment = ?)";
     for (const std::string& name :
          Statement(from_, "select name from experiments").rows<std::string>()) {
-      read<ComparisonRow>(select<ComparisonRow>(kComparisonRows + of_experiment), name);
-      read<RankRow>(select<RankRow>("comparison_per_rank" + of_experiment), name);
+      read<ComparisonRow>(select<ComparisonRow>(comparison_rows(Listed::kEver) + of_experiment),
+                          name);
+      read<RankRow>(select<RankRow>(comparison_per_rank_rows(Listed::kEver) + of_experiment), name);
       read<StatusRow>(select<StatusRow>("statuses" + of_experiment), name);
       read<AttemptRecord>(select<AttemptRecord>("attempts" + of_runs), name);
       read<RunStatus>("select status from runs" + of_experiment, name);

@@ -118,12 +118,12 @@ RunSpec Store::spec(int64_t run_id) const {
       {.name = "the specification of run " + std::to_string(run_id), .folder = {}});
 }
 
-std::vector<ComparisonRow> Store::comparison(std::string_view experiment) const {
-  return rows_of<ComparisonRow>(contents_->database, kComparisonRows, experiment);
+std::vector<ComparisonRow> Store::comparison(std::string_view experiment, Listed listed) const {
+  return rows_of<ComparisonRow>(contents_->database, comparison_rows(listed), experiment);
 }
 
-std::vector<RankRow> Store::comparison_per_rank(std::string_view experiment) const {
-  return rows_of<RankRow>(contents_->database, "comparison_per_rank", experiment);
+std::vector<RankRow> Store::comparison_per_rank(std::string_view experiment, Listed listed) const {
+  return rows_of<RankRow>(contents_->database, comparison_per_rank_rows(listed), experiment);
 }
 
 std::vector<StatusRow> Store::statuses(std::string_view experiment) const {

@@ -145,36 +145,12 @@ select r.id as run, coalesce(
 from runs r;
 
 create view comparison as
-select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point,
-  r.series, r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
-  r.memory_limit_gib, e.compare,
-  r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,
-  r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
-  r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
-  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
-  a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty, a.trainer_digest,
-  k.device_name, k.device_memory_bytes, k.threads, k.parameter_count,
-  k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
-  (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
-    as other_processes, a.other_runners, a.memory_allocated_bytes_predicted,
-  a.step_time_ms_predicted,
-  (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
-    as skipped_lines,
-  {figures}
-from runs r
-join experiments e on e.name = r.experiment
-left join attempts a on a.run = r.id
-  and a.attempt = (select attempt from shown_attempts where run = r.id)
-left join summaries s on s.run = a.run and s.attempt = a.attempt
-left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0
+{comparison}
 where r.current = 1
 order by r.experiment, r.position, r.family_value;
 
 create view comparison_per_rank as
-select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
-  k.device_name, {rank_figures}
-from comparison c
-left join ranks k on k.run = c.run and k.attempt = c.attempt
+{comparison_per_rank}
 order by c.experiment, c.position, c.family_value, k.rank;
 
 create view statuses as
@@ -197,6 +173,38 @@ left join jobs j on j.id = t.job
 where r.current = 1
 order by r.experiment, r.position, r.family_value;
 )sql";
+
+// A row for each run.
+constexpr const char* kComparison =
+    R"sql(select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point,
+  r.series, r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
+  r.memory_limit_gib, e.compare,
+  r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,
+  r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
+  r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
+  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
+  a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty, a.trainer_digest,
+  k.device_name, k.device_memory_bytes, k.threads, k.parameter_count,
+  k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
+  (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
+    as other_processes, a.other_runners, a.memory_allocated_bytes_predicted,
+  a.step_time_ms_predicted,
+  (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
+    as skipped_lines,
+  {figures}
+from runs r
+join experiments e on e.name = r.experiment
+left join attempts a on a.run = r.id
+  and a.attempt = (select attempt from shown_attempts where run = r.id)
+left join summaries s on s.run = a.run and s.attempt = a.attempt
+left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0)sql";
+
+// A row for each rank of these.
+constexpr const char* kComparisonPerRank =
+    R"sql(select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
+  k.device_name, {rank_figures}
+from {comparison} c
+left join ranks k on k.run = c.run and k.attempt = c.attempt)sql";
 
 // One row for each event of a kind.
 constexpr const char* kEvents = R"sql(create table {table} (
@@ -238,7 +246,29 @@ std::string events() {
                      fmt::arg("number", event_table<Body>.number));
 }
 
+std::string comparison_of_every_run() {
+  return fmt::format(kComparison, fmt::arg("figures", field_columns<AttemptSummary>("", "s.")));
+}
+
+std::string comparison_per_rank_of(const std::string& comparison) {
+  return fmt::format(kComparisonPerRank, fmt::arg("comparison", comparison),
+                     fmt::arg("rank_figures", field_columns<RankSummary>("", "k.")));
+}
+
 }  // namespace
+
+std::string comparison_rows(Listed listed) {
+  return fmt::format(
+      "(select c.*, r.current, r.spec from {} c join runs r on r.id = c.run order by "
+      "c.experiment, c.position, c.family_value, r.current desc, c.run)",
+      listed == Listed::kNow ? "comparison" : "(" + comparison_of_every_run() + ")");
+}
+
+std::string comparison_per_rank_rows(Listed listed) {
+  if (listed == Listed::kNow) return "comparison_per_rank";
+  return fmt::format("({} order by c.experiment, c.run, k.rank)",
+                     comparison_per_rank_of("(" + comparison_of_every_run() + ")"));
+}
 
 std::string schema() {
   return fmt::format(kSchema, fmt::arg("attempt_start", columns_of<AttemptStart>()),
@@ -250,8 +280,8 @@ std::string schema() {
                      fmt::arg("job", columns_of<JobRecord>()),
                      fmt::arg("job_task", columns_of<JobTask>()),
                      fmt::arg("cut_short", cut_short_statuses()),
-                     fmt::arg("figures", field_columns<AttemptSummary>("", "s.")),
-                     fmt::arg("rank_figures", field_columns<RankSummary>("", "k.")));
+                     fmt::arg("comparison", comparison_of_every_run()),
+                     fmt::arg("comparison_per_rank", comparison_per_rank_of("comparison")));
 }
 
 }  // namespace fsdp

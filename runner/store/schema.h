@@ -3,6 +3,7 @@
 #include <string>
 
 #include "contract/record/event.h"
+#include "runner/store/comparison.h"
 
 namespace fsdp {
 
@@ -11,6 +12,12 @@ namespace fsdp {
 // specification: tests/golden/schema.sql is what comes of it, and a change there is a new version
 // (migrations.h).
 std::string schema();
+
+// What ComparisonRow and RankRow are read from, in the order of reports: the view `comparison` with
+// what would fill a screen there, and the view `comparison_per_rank`. With Listed::kEver those too
+// that are no longer in their experiment's list, which the views leave out.
+std::string comparison_rows(Listed listed);
+std::string comparison_per_rank_rows(Listed listed);
 
 // The table of the events with this body.
 struct EventTable {

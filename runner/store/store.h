@@ -232,10 +232,13 @@ class Store {
   std::vector<RankEnd> rank_ends(int64_t run_id, int attempt) const;
 
   // The views `comparison` and `comparison_per_rank`, of one experiment or (empty) of all, in
-  // order. Reads no steps: figures are kept up to date by ingest, those of a running attempt as of
-  // 1/64 of its events ago at most.
-  std::vector<ComparisonRow> comparison(std::string_view experiment) const;
-  std::vector<RankRow> comparison_per_rank(std::string_view experiment) const;
+  // order; with Listed::kEver those rows too that left their experiment's list. Reads no steps:
+  // figures are kept up to date by ingest, those of a running attempt as of 1/64 of its events ago
+  // at most.
+  std::vector<ComparisonRow> comparison(std::string_view experiment,
+                                        Listed listed = Listed::kNow) const;
+  std::vector<RankRow> comparison_per_rank(std::string_view experiment,
+                                           Listed listed = Listed::kNow) const;
 
   // Every run of the current lists of one experiment or (empty) of all, in order. Reads no steps:
   // the figures of a run that is under way are those of its last summary, if there is one.

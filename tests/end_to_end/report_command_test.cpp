@@ -71,6 +71,29 @@ TEST_CASE("report's options choose rows, columns and times") {
   CHECK(run_report(workplace, {"--compare", "first", "first"}).status == 2);
 }
 
+TEST_CASE("runs that left the list are told of, are rows on request, and are compared by name") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  REQUIRE(workplace.run({"experiment.yaml", "train.steps=7", "--only", "second"}).status == 0);
+  CHECK_THAT(run_report(workplace, {}).output,
+             Contains("not shown: 2 runs") && Contains("`fsdp-run report --all`"));
+  const std::string first = "first [train.steps=5]", second = "second [train.steps=5]";
+  for (const char* option : {"--all", "--variants"}) {
+    const Ended all =
+        run_report(workplace, {option, "--format", "csv", "--columns", "point,current,steps"});
+    CHECK(all.output == "point,current,steps\r\nfirst,1,\r\n" + first + ",0,5\r\nsecond,1,7\r\n" +
+                            second + ",0,5\r\n");
+  }
+  const std::string per_rank =
+      run_report(workplace, {"--all", "--per-rank", "--format", "csv", "--columns", "point,rank"})
+          .output;
+  CHECK_THAT(per_rank, Contains("second,1\r\n" + second + ",0\r\n"));
+  CHECK_THAT(run_report(workplace, {"--compare", "second", second}).output,
+             Contains("steps planned") && Contains("x0.71"));
+  CHECK_THAT(workplace.call({"diff", "second", second}).output,
+             Contains("train.steps  7") && Contains("  5\n"));
+}
+
 TEST_CASE("report --output leaves the earlier file alone when something is wrong") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);

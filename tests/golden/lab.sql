@@ -210,3 +210,6 @@ insert into summaries (run, attempt, steps, step_time_ms_median, step_time_ms_p2
 values (5, 1, 12, 597.5669435, 588.128337, 599.5710055, 1.67345267484663, 1.67345267484663,
   3427.2310780858984, 93965092, 93965092, 216113152, 193810432, 6.98187255859375, 6.227644920349121,
   8370, 1084.0848959999998, 80594148, 80594148, 208982016);
+
+update summaries set tokens_per_second_per_rank = tokens_per_second /
+  (select ranks from runs where id = run);

@@ -43,6 +43,19 @@ TEST_CASE("a point means the run of the current list; an older one has its numbe
   CHECK_THROWS_AS(find_run(store, "one"), ConfigError);  // two old ones, none is newer in rank
 }
 
+TEST_CASE("a run that left the list is found by the name that reports give it") {
+  const ResultsFolder results;
+  Store store(results.path());
+  Store::PlannedRun longer = planned_run("one", 1, kHashB);
+  longer.spec.train.steps = 20;
+  store.plan(experiment("lab"), in_order({planned_run("one", 1, kHashA)}));
+  store.plan(experiment("lab"), in_order({longer}));
+  const std::string name = "one [train.steps=" + std::to_string(*resolved({}).train.steps) + "]";
+  CHECK(find_run(store, name).hash == kHashA);
+  CHECK(find_run(store, "lab/" + name).hash == kHashA);
+  CHECK_THROWS_AS(find_run(store, "one [train.steps=20]"), ConfigError);  // which is called one
+}
+
 TEST_CASE("a word that names several runs or none is refused with what there is") {
   const ResultsFolder results;
   Store store(results.path());

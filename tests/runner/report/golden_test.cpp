@@ -62,7 +62,8 @@ TEST_CASE("a sweep with repeats, failures and warnings in every format") {
   check_all_formats("repeated");
 }
 
-TEST_CASE("the first five lines say what fits, how fast, in what memory, and whether losses agree") {
+TEST_CASE(
+    "the first five lines say what fits, how fast, in what memory, and whether losses agree") {
   for (const std::string name : {"lab", "batch_doubling", "offload_13b", "chess"}) {
     INFO(name);
     Report report = FixedDatabase(name).report();

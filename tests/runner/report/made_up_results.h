@@ -1,0 +1,176 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runner/report/answers.h"
+#include "tests/runner/report/report_fixture.h"
+
+// Results that are made up, of which the truth is known.
+namespace fsdp {
+
+using ComparisonRows = std::vector<ComparisonRow>;
+using nlohmann::json;
+
+inline constexpr auto kCpu = DeviceKind::kCpu;
+inline constexpr auto kCuda = DeviceKind::kCuda;
+
+// Of a run on a GPU, or on a CPU, at so many tokens per second.
+inline ComparisonRow run_at(const std::string& point, double tokens_per_second,
+                            DeviceKind device = DeviceKind::kCuda) {
+  static int64_t number = 0;
+  ComparisonRow row =
+      finished_row(++number, point, StrategyKind::kFsdp, 4, 4096 * 1000 / tokens_per_second);
+  row.device = device;
+  row.step_time_ms_p25 = *row.step_time_ms_median * 0.99;
+  row.step_time_ms_p75 = *row.step_time_ms_median * 1.01;
+  row.loss_digest = "d" + std::to_string(number);
+  row.spec = R"({"model":{"config":{"hidden_size":64}},"batch":{"size_per_rank":4,"total":16},)"
+             R"("strategy":{"kind":"fsdp","offload":"none"},"train":{"steps":100}})";
+  return row;
+}
+
+inline ComparisonRows runs_at(const std::vector<std::pair<const char*, double>>& speeds,
+                              DeviceKind device = DeviceKind::kCuda) {
+  ComparisonRows rows;
+  for (const auto& [point, speed] : speeds) rows.push_back(run_at(point, speed, device));
+  return rows;
+}
+
+// A point's repeats.
+inline void add_repeats(ComparisonRows& rows, const std::string& point,
+                        const std::vector<double>& speeds, DeviceKind device = DeviceKind::kCpu) {
+  for (size_t i = 0; i < speeds.size(); ++i) {
+    ComparisonRow row = run_at(point + " #" + std::to_string(i), speeds[i], device);
+    row.series = point;
+    rows.push_back(row);
+  }
+}
+
+inline ComparisonRows repeated(
+    const std::vector<std::pair<const char*, std::vector<double>>>& points,
+    DeviceKind device = DeviceKind::kCpu) {
+  ComparisonRows rows;
+  for (const auto& [point, speeds] : points) add_repeats(rows, point, speeds, device);
+  return rows;
+}
+
+// The rows after a change of each.
+inline ComparisonRows with(ComparisonRows rows,
+                           const std::function<void(ComparisonRows&)>& change) {
+  change(rows);
+  return rows;
+}
+
+inline ComparisonRows ended(ComparisonRows rows, size_t place, RunStatus status) {
+  rows[place].status = status;
+  rows[place].tokens_per_second.reset();
+  return rows;
+}
+
+inline ComparisonRows with_memory(ComparisonRows rows, const std::vector<int64_t>& mebibytes) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].memory_allocated_bytes_max = mebibytes[i] << 20;
+  }
+  return rows;
+}
+
+// Rows that must have equal losses, and those of their steps.
+inline ComparisonRows with_losses(ComparisonRows rows,
+                                  const std::vector<std::vector<double>>& losses) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].loss_digest = "equal";
+    for (size_t step = 0; step < losses[i].size(); ++step) {
+      rows[i].losses.push_back({.step = static_cast<int64_t>(step) + 1, .loss = losses[i][step]});
+    }
+  }
+  return rows;
+}
+
+// The first row as it is, the second with another value at `pointer`.
+inline ComparisonRows that_differ_in(const char* pointer, const json& value, double first,
+                                     double second) {
+  ComparisonRows rows = runs_at({{"plain", first}, {"changed", second}});
+  json spec = json::parse(rows[1].spec);
+  spec[json::json_pointer(pointer)] = value;
+  rows[1].spec = spec.dump();
+  return rows;
+}
+
+// Of so many ranks, at so many tokens per second of a rank, each with 4 sequences at a time.
+inline ComparisonRow on_ranks(const std::string& point, int64_t ranks, double speed_of_rank,
+                              DeviceKind device = DeviceKind::kCuda, int64_t accumulation = 1) {
+  ComparisonRow row = run_at(point, speed_of_rank * static_cast<double>(ranks), device);
+  row.tokens_per_second_per_rank = speed_of_rank;
+  row.ranks = ranks;
+  row.gradient_accumulation_steps = accumulation;
+  row.total_batch = 4 * ranks * accumulation;
+  json spec = json::parse(row.spec);
+  spec["batch"]["total"] = row.total_batch;
+  spec["strategy"]["ranks"] = ranks;
+  row.spec = spec.dump();
+  return row;
+}
+
+// Repeats on one rank and on four.
+inline ComparisonRows scaled_repeats(const std::vector<double>& of_one,
+                                     const std::vector<double>& of_four) {
+  ComparisonRows rows;
+  for (const auto& [ranks, speeds] : {std::pair(1, of_one), std::pair(4, of_four)}) {
+    for (const double speed : speeds) {
+      const std::string number = std::to_string(rows.size());
+      rows.push_back(on_ranks(number, ranks, speed, DeviceKind::kCpu));
+      rows.back().series = std::to_string(ranks);
+    }
+  }
+  return rows;
+}
+
+inline ComparisonRows doubled(const std::vector<std::pair<int64_t, RunStatus>>& values) {
+  ComparisonRows rows;
+  for (const auto& [value, status] : values) {
+    ComparisonRow row = run_at("FSDP size_per_rank=" + std::to_string(value), 1000);
+    row.series = row.point;
+    row.family = "family";
+    row.family_key = "batch.size_per_rank";
+    row.family_value = value;
+    row.status = status;
+    row.position = 0;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+inline std::string answer_of(const ComparisonRows& rows, std::string_view question) {
+  std::deque<Series> all = series_of(rows);
+  put_baselines(all, "");
+  put_ratios(all);
+  put_scaling(all);
+  std::vector<const Series*> pointers;
+  for (const Series& series : all) pointers.push_back(&series);
+  for (const Answer& answer : answers_for(pointers)) {
+    if (answer.question == question) return answer.text;
+  }
+  return "";
+}
+
+// A question about results, and the answer that is true of them.
+struct Case {
+  const char* truth;
+  ComparisonRows rows;
+  const char* question;
+  const char* answer;
+};
+
+inline void check(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    INFO(one.truth);
+    CHECK(answer_of(one.rows, one.question) == one.answer);
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,162 @@
+#include "runner/report/scaling.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runner/report/series.h"
+#include "tests/runner/report/report_fixture.h"
+
+// Which row another one is measured against when it has more ranks.
+namespace fsdp {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kSize = 4;  // sequences per rank and micro-batch
+
+// So many tokens per second and rank; of one rank `single`, else fsdp.
+ComparisonRow row_of(const std::string& point, int64_t ranks, int64_t accumulation, double speed) {
+  static int64_t number = 0;
+  const bool is_alone = ranks == 1;
+  ComparisonRow row = finished_row(
+      ++number, point, is_alone ? StrategyKind::kSingle : StrategyKind::kFsdp, ranks, 100);
+  row.gradient_accumulation_steps = accumulation;
+  row.total_batch = kSize * ranks * accumulation;
+  row.tokens_per_second_per_rank = speed;
+  row.spec = json{{"model", {{"size", 1}}},
+                  {"batch",
+                   {{"size_per_rank", kSize},
+                    {"total", row.total_batch},
+                    {"gradient_accumulation_steps", accumulation}}},
+                  {"strategy",
+                   {{"kind", is_alone ? "single" : "fsdp"}, {"offload", "none"}, {"ranks", ranks}}},
+                  {"train", {{"steps", 192 / row.total_batch}, {"seed", 0}}}}
+                 .dump();
+  return row;
+}
+
+void change(ComparisonRow& row, const char* pointer, const json& value) {
+  json spec = json::parse(row.spec);
+  spec[json::json_pointer(pointer)] = value;
+  row.spec = spec.dump();
+}
+
+using Names = std::vector<std::string>;
+
+// "weak of 1 GPU: 90", or "" of a row that scales against none.
+Names scaling_of(const std::vector<ComparisonRow>& rows) {
+  std::deque<Series> all = series_of(rows);
+  put_scaling(all);
+  Names texts;
+  for (const Series& series : all) {
+    const auto percent = scaling_efficiency_percent(series.scaling, series.median);
+    texts.push_back(series.scaling ? fmt::format("{} of {}: {:.0f}", name_of(series.scaling->kind),
+                                                 series.scaling->base->median.point, *percent)
+                                   : "");
+  }
+  return texts;
+}
+
+TEST_CASE("a row is measured against one rank with the same work a rank, or the same total batch") {
+  CHECK(scaling_of({row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)}) ==
+        Names{"base of 1 GPU: 100", "weak of 1 GPU: 90"});
+  CHECK(scaling_of({row_of("1 GPU", 1, 4, 1000), row_of("4 GPUs", 4, 1, 800)}) ==
+        Names{"base of 1 GPU: 100", "strong of 1 GPU: 80"});
+  CHECK(scaling_of({row_of("1 GPU", 1, 3, 1000), row_of("4 GPUs", 4, 1, 800)}) == Names{"", ""});
+}
+
+TEST_CASE("the base has the fewest ranks, then the same strategy, then the same total batch") {
+  CHECK(scaling_of({row_of("2", 2, 1, 950), row_of("1", 1, 1, 1000), row_of("4", 4, 1, 900)}) ==
+        Names{"weak of 1: 95", "base of 1: 100", "weak of 1: 90"});
+  CHECK(scaling_of({row_of("2", 2, 1, 1000), row_of("4", 4, 1, 900)}) ==
+        Names{"base of 2: 100", "weak of 2: 90"});
+  CHECK(scaling_of(
+            {row_of("weak", 1, 1, 1000), row_of("strong", 1, 4, 500), row_of("4", 4, 1, 400)}) ==
+        Names{"", "base of strong: 100", "strong of strong: 80"});
+  std::vector<ComparisonRow> rows{row_of("single", 1, 1, 1000), row_of("fsdp", 1, 1, 500),
+                                  row_of("4", 4, 1, 400)};
+  change(rows[1], "/strategy/kind", "fsdp");
+  CHECK(scaling_of(rows) == Names{"", "base of fsdp: 100", "weak of fsdp: 80"});
+}
+
+TEST_CASE("the strategy may be another than that of one rank, and of no others") {
+  std::vector<ComparisonRow> rows{row_of("2xFSDP", 2, 1, 1000), row_of("4xDDP", 4, 1, 900)};
+  change(rows[1], "/strategy/kind", "ddp");
+  CHECK(scaling_of(rows) == Names{"", ""});
+  rows.push_back(row_of("1 GPU", 1, 1, 1000));
+  CHECK(scaling_of(rows) == Names{"weak of 1 GPU: 100", "weak of 1 GPU: 90", "base of 1 GPU: 100"});
+}
+
+TEST_CASE("what differs in anything else is no base") {
+  for (const auto& [pointer, value] :
+       std::vector<std::pair<const char*, json>>{{"/model/size", 2},
+                                                 {"/batch/size_per_rank", 8},
+                                                 {"/strategy/offload", "optimizer"},
+                                                 {"/train/seed", 1},
+                                                 {"/precision", "bf16_true"}}) {
+    INFO(pointer);
+    std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
+    change(rows[1], pointer, value);
+    CHECK(scaling_of(rows) == Names{"", ""});
+  }
+}
+
+TEST_CASE("what is asked of a queue, and how many steps are done, is no difference") {
+  std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
+  change(rows[1], "/slurm/nodes", 2);
+  change(rows[1], "/train/steps", 77);
+  CHECK(scaling_of(rows).back() == "weak of 1 GPU: 90");
+}
+
+TEST_CASE(
+    "neither another device or experiment is a base, nor what did not finish or cannot be read") {
+  const std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
+  const Names none{"", ""};
+  std::vector<ComparisonRow> changed = rows;
+  changed[0].device_name = "another";
+  CHECK(scaling_of(changed) == none);
+  changed = rows;
+  changed[0].experiment = "another";
+  CHECK(scaling_of(changed) == none);
+  changed = rows;
+  changed[0].status = RunStatus::kOutOfMemory;
+  CHECK(scaling_of(changed) == none);
+  changed = rows;
+  changed[1].tokens_per_second_per_rank.reset();
+  CHECK(scaling_of(changed) == none);
+  for (const std::string& spec : {std::string(1'000'000, '['), std::string("[]"),
+                                  std::string(R"({"strategy":[],"batch":3})")}) {
+    changed = rows;
+    changed[0].spec = spec;
+    CHECK(scaling_of(changed) == none);
+  }
+}
+
+TEST_CASE("the column is there where rows scale, for people too") {
+  Report report;
+  report.rows = {row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
+  CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("| scaling % |"));
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("Scaling: tokens/s a rank in %"));
+  const auto json = json::parse(render(Format::kJson, report))["rows"];
+  CHECK(json[0]["scaling"] == "base");
+  CHECK(json[1]["scaling_efficiency_percent"] == 90.0);
+  CHECK(json[1]["scaling_base"] == "1 GPU");
+  CHECK(json[1]["scaling"] == "weak");
+  report.rows.pop_back();
+  CHECK_THAT(render(Format::kTable, report), !Catch::Contains("caling"));
+  report.view.wide = true;
+  CHECK_THAT(render(Format::kMarkdown, report), !Catch::Contains("caling"));
+}
+
+TEST_CASE("of repeats the medians scale, and each run against the base's median") {
+  std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 #1", 4, 1, 900),
+                                  row_of("4 #2", 4, 1, 800)};
+  rows[1].series = rows[2].series = "4";
+  CHECK(scaling_of(rows).back() == "weak of 1 GPU: 85");
+  Report report;
+  report.rows = rows;
+  const auto json = json::parse(render(Format::kJson, report))["rows"];
+  CHECK(json[2]["scaling_efficiency_percent"] == 80.0);
+}
+
+}  // namespace
+}  // namespace fsdp

@@ -1,0 +1,122 @@
+#include "runner/report/variants.h"
+
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/json.h"
+#include "runner/report/series.h"
+#include "tests/runner/report/report_fixture.h"
+
+// Names of runs that are no longer in their experiment's list.
+namespace fsdp {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// A run with these keys changed, in the list or not.
+ComparisonRow row_of(int64_t run, const std::string& point, bool current,
+                     const std::string& changes = "{}") {
+  ComparisonRow row = finished_row(run, point, StrategyKind::kFsdp, 4, 100);
+  RunSpec spec;
+  apply_overrides(spec, YAML::Load("{strategy: {kind: fsdp, ranks: 4}, batch.size_per_rank: 2}"),
+                  {});
+  apply_overrides(spec, YAML::Load(changes), {});
+  row.spec = json_text(resolved(spec));
+  row.current = current;
+  return row;
+}
+
+Names names_of(std::vector<ComparisonRow> rows) {
+  name_variants(rows);
+  Names names;
+  for (const ComparisonRow& row : rows) names.push_back(row.point);
+  return names;
+}
+
+TEST_CASE("a run that left the list is named by what changed, behind the row of its point") {
+  CHECK(names_of({row_of(1, "A", false, "{train.steps: 20}"), row_of(2, "A", true),
+                  row_of(3, "B", true)}) == Names{"A", "A [train.steps=20]", "B"});
+}
+
+TEST_CASE("keys that follow from another, or say nothing of what a run is, are no change") {
+  CHECK(names_of({row_of(1, "A", true), row_of(2, "A", false, "{batch.total: 32}")}) ==
+        Names{"A", "A [batch.total=32]"});
+  CHECK(names_of({row_of(1, "A", true, "{train.sequences: 64}"),
+                  row_of(2, "A", false, "{train.steps: 20}")}) == Names{"A", "A [train.steps=20]"});
+  CHECK(names_of({row_of(1, "A", true),
+                  row_of(2, "A", false, "{slurm.nodes: 2, data.train: games.txt}")}) ==
+        Names{"A", "A [run 2]"});
+}
+
+TEST_CASE("a key that went back to its default is named with that") {
+  CHECK(names_of({row_of(1, "A", true, "{train.seed: 7}"), row_of(2, "A", false)}) ==
+        Names{"A", "A [train.seed=1]"});
+}
+
+TEST_CASE("a key with a short form is named in full") {
+  CHECK(names_of({row_of(1, "A", true), row_of(2, "A", false, "{precision: bf16_true}")}) ==
+        Names{"A", "A [precision.kind=bf16_true]"});
+}
+
+TEST_CASE("many changes are cut, and then the run's number tells rows apart") {
+  const std::string many =
+      "{train.seed: 7, train.steps: 9, optimizer.beta2: 0.9, optimizer.beta1: 0.5}";
+  CHECK(names_of({row_of(1, "A", true), row_of(2, "A", false, many)}) ==
+        Names{"A", "A [optimizer.beta1=0.5, optimizer.beta2=0.9, train.seed=7, 1 more, run 2]"});
+}
+
+TEST_CASE("runs that read other files say so, and stay apart") {
+  std::vector<ComparisonRow> rows{row_of(1, "A", false), row_of(2, "A", false),
+                                  row_of(3, "A", true)};
+  rows[0].data_digest = "one";
+  rows[1].data_digest = "two";
+  CHECK(names_of(rows) == Names{"A", "A [other input files]", "A [other input files, run 2]"});
+}
+
+TEST_CASE("of a point that is in no list the newest run has its plain name") {
+  CHECK(names_of({row_of(1, "gone", false), row_of(2, "gone", false, "{train.seed: 7}"),
+                  row_of(3, "B", true)}) == Names{"B", "gone [train.seed=1]", "gone"});
+}
+
+TEST_CASE("repeats of a variant are one series") {
+  std::vector<ComparisonRow> rows{row_of(1, "A #1", true), row_of(2, "A #2", true),
+                                  row_of(3, "A #1", false, "{train.steps: 20}"),
+                                  row_of(4, "A #2", false, "{train.steps: 20}")};
+  for (ComparisonRow& row : rows) row.series = "A";
+  name_variants(rows);
+  CHECK(rows[2].point == "A #1 [train.steps=20]");
+  CHECK(rows[2].series == "A [train.steps=20]");
+  CHECK(rows[3].series == rows[2].series);
+  const std::deque<Series> all = series_of(rows);
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].runs.size() == 2);
+}
+
+TEST_CASE("a variant is no value of a doubled key, so that it changes no largest value") {
+  std::vector<ComparisonRow> rows{row_of(1, "A", true), row_of(2, "A", false, "{train.seed: 7}")};
+  for (ComparisonRow& row : rows) {
+    row.family = "A";
+    row.family_key = "batch.size_per_rank";
+    row.family_value = 4;
+  }
+  name_variants(rows);
+  CHECK(rows[0].family_value == 4);
+  CHECK_FALSE(rows[1].family_value);
+}
+
+TEST_CASE("rows of one point in two experiments have nothing to do with each other") {
+  std::vector<ComparisonRow> rows{row_of(1, "A", true), row_of(2, "A", false, "{train.seed: 7}"),
+                                  row_of(3, "A", true)};
+  rows[2].experiment = "other";
+  CHECK(names_of(rows) == Names{"A", "A [train.seed=7]", "A"});
+}
+
+TEST_CASE("a specification that others wrote, or that cannot be read, gets the run's number") {
+  std::vector<ComparisonRow> rows{row_of(1, "A", true), row_of(2, "A", false)};
+  for (const std::string& spec : {std::string(1'000'000, '['), std::string("{\"model\":\xff}"),
+                                  std::string("[]"), std::string(R"({"model":3})")}) {
+    rows[1].spec = spec;
+    CHECK(names_of(rows) == Names{"A", "A [run 2]"});
+  }
+}
+
+}  // namespace
+}  // namespace fsdp
