@@ -4,6 +4,7 @@
 #include <array>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "runner/commands/output.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_details.h"
+#include "runner/report/class_table.h"
 #include "runner/report/formats.h"
 #include "runner/report/published_figures.h"
 #include "runner/report/variants.h"
@@ -35,6 +37,7 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
   fsdp-run report lab --all                     with runs made with --set
+  fsdp-run report lab --class tokens/s          who measured what, after merge
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
   fsdp-run report --reference results/reference/lab_a100x4.yaml
@@ -44,6 +47,7 @@ struct ReportArguments {
   std::vector<std::string> experiments;  // names or files; none: every one in the results
   std::vector<std::string> compare;      // none, or two runs
   std::filesystem::path reference;       // empty, or a file of published figures
+  std::string class_figure;              // empty, or a column
   std::string since;
   std::optional<int64_t> since_unix_ms;
   Listed listed = Listed::kNow;
@@ -119,6 +123,19 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
   return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 
+Answer of_class(ReportArguments& arguments, Store& store) {
+  Report& report = arguments.report;
+  const std::vector<std::string> names = find_experiments(store, arguments.experiments);
+  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
+  report.row_kind = RowKind::kSeries;
+  std::set<std::string> persons;
+  for (const ExperimentRecord& experiment : store.experiments()) {
+    persons.insert(person_of(experiment.name));
+  }
+  persons.erase("");  // who ran nothing of it here
+  return {render_class(arguments.format, report, arguments.class_figure, persons), ExitCode::kOk};
+}
+
 ExitCode report_command(ReportArguments& arguments) {
   Report& report = arguments.report;
   if (report.view.columns == std::vector<std::string>{"help"}) {
@@ -135,9 +152,10 @@ ExitCode report_command(ReportArguments& arguments) {
   }
   Store store = existing_results(report.results);
   refresh_open_jobs(store, report.results);
-  const auto [text, code] = !arguments.compare.empty()     ? side_by_side(arguments, store)
-                            : !arguments.reference.empty() ? beside_reference(arguments, store)
-                                                           : comparison(arguments, store);
+  const auto [text, code] = !arguments.compare.empty()        ? side_by_side(arguments, store)
+                            : !arguments.reference.empty()    ? beside_reference(arguments, store)
+                            : !arguments.class_figure.empty() ? of_class(arguments, store)
+                                                              : comparison(arguments, store);
   write_output(arguments.output.file, text);
   return code;
 }
@@ -192,6 +210,9 @@ CommandFunction add_report_command(CLI::App& command) {
   add_option(command, "--compare RUN RUN", arguments->compare,
              "Two runs side by side, by number, point or hash: what differs, and the ratio")
       ->expected(2);
+  add_option(command, "--class COLUMN", arguments->class_figure,
+             "After merge: this figure of an experiment, a row per person and a column per point, "
+             "and who has not finished which");
   command.add_flag_callback(
       "--all,--variants", [arguments] { arguments->listed = Listed::kEver; },
       "Also runs that are no longer in the list (made with --set, or before the file was edited), "

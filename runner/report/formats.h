@@ -27,7 +27,7 @@ struct PreparedReport {
   std::deque<Series> series{};
   std::vector<Column> columns{};           // in order; those for people have a heading
   bool is_brief = false;                   // the columns
-  std::set<std::string> shown_at_first{};  // html: names of columns; a switch shows the others
+  std::set<std::string> shown_at_first{};  // html: names of columns, others on request; none: all
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order
   std::vector<Warning> warnings{};

@@ -204,6 +204,7 @@ std::string render(Format format, PreparedReport prepared) {
   if (!is_for_programs(format)) {
     std::erase_if(prepared.columns, [](const Column& column) { return column.heading.empty(); });
   }
+  if (prepared.shown_at_first.empty()) prepared.shown_at_first = names_of(prepared.columns);
   return kRender[static_cast<size_t>(format)](prepared);
 }
 
