@@ -119,16 +119,14 @@ size_t width_of(const Column& column, const std::vector<ReportRow>& rows) {
   return width;
 }
 
-// The columns of each table that a reader of the format sees whole.
-std::vector<std::vector<Column>> tables_of(Format format, const std::vector<Column>& points,
+// The columns of each table, of which none is wider than the terminal; 0: of any width.
+std::vector<std::vector<Column>> tables_of(const std::vector<Column>& points,
                                            const std::vector<ReportRow>& rows, size_t width) {
-  const size_t most = format == Format::kLatex ? kMostBriefColumns : points.size() + 1;
   std::vector<std::vector<Column>> tables{{names_column()}};
   size_t used = width_of(names_column(), rows);
   for (const Column& point : points) {
     const size_t own = kGap + width_of(point, rows);
-    const bool is_too_wide = format == Format::kTable && width > 0 && used + own > width;
-    if (tables.back().size() > 1 && (is_too_wide || tables.back().size() == most)) {
+    if (tables.back().size() > 1 && width > 0 && used + own > width) {
       tables.push_back({names_column()});
       used = width_of(names_column(), rows);
     }
@@ -199,7 +197,7 @@ std::string render_class(Format format, const Report& report, const std::string&
     rows.push_back({.run = &of_everybody, .person = &person});
   std::vector<Column> of_points;
   for (const std::string& point : points) of_points.push_back(column_of(point, column));
-  const auto tables = tables_of(format, of_points, rows, report.width);
+  const auto tables = tables_of(of_points, rows, format == Format::kTable ? report.width : 0);
 
   Report shown;
   shown.title = fmt::format("{}: {}", of_everybody.experiment, printed_heading(column));
@@ -217,7 +215,6 @@ std::string render_class(Format format, const Report& report, const std::string&
     }
     text += (i > 0 ? "\n" : "") + render(format, std::move(part));
     shown.title.clear();
-    of_everybody.experiment += '+';  // LaTeX's labels differ
   }
   return text;
 }

@@ -41,7 +41,9 @@ PreparedReport prepare(Format format, const Report& report);
 // The runs that the rows stand for, each once, in the order of the rows.
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
-// Of prepare()'s, in a file of its own: the lines below the table.
+// Of prepare()'s, in files of their own: the columns for which the terminal is wide enough, and the
+// lines below the table.
+void keep_columns_that_fit(PreparedReport& prepared);
 std::vector<std::string> lines_below(const PreparedReport& prepared);
 
 // Formats for people are given the columns that have a heading.

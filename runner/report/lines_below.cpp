@@ -177,7 +177,11 @@ std::vector<std::string> lines_below(const PreparedReport& prepared) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
-  for (const ComparisonRow* run : shown_runs(prepared)) {
+  // That a run does not fit stands in the table too.
+  std::vector<const ComparisonRow*> runs = shown_runs(prepared);
+  std::ranges::stable_partition(
+      runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
+  for (const ComparisonRow* run : runs) {
     if (!run->reason.empty()) lines.push_back(reason_line(*run, report.results));
   }
   return lines;
