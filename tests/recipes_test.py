@@ -212,13 +212,12 @@ def test_all_of_a_kind_are_named_in(members, place):
 
 # Where some figures are named besides the places of the recipe, and what for.
 USES_OF_FIGURES = {
-    "runner/report/run_columns.cpp": "columns that are computed from several figures",
     "runner/report/ratio_columns.cpp": "columns of what a row is against another",
     "runner/report/scaling.cpp": "what more ranks bring",
     "runner/report/warning*.cpp": "warnings are about them",
     "runner/report/lines_below.cpp": "lines below the table are about them",
     "runner/report/answer*.cpp": "answers are about them",
-    "runner/report/speeds.cpp": "whether one row is faster than another",
+    "runner/report/speeds.*": "whether one row is faster than another",
     "runner/report/loss_agreement.cpp": "whether losses are equal that must be",
     "runner/report/brief_columns.cpp": "the columns that tell most",
     "runner/report/prediction_errors.cpp": "compares some with what was predicted",

@@ -4,6 +4,7 @@
 #include <array>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "runner/commands/output.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_details.h"
+#include "runner/report/class_table.h"
 #include "runner/report/formats.h"
 #include "runner/report/published_figures.h"
 #include "runner/report/variants.h"
@@ -37,6 +39,7 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
   fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
   fsdp-run report lab --all                     with runs made with --set
+  fsdp-run report lab --class tokens/s          who measured what, after merge
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
   fsdp-run report --reference results/reference/lab_a100x4.yaml
@@ -46,6 +49,7 @@ struct ReportArguments {
   std::vector<std::string> experiments;  // names or files; none: every one in the results
   std::vector<std::string> compare;      // none, or two runs
   std::filesystem::path reference;       // empty, or a file of published figures
+  std::string class_figure;              // empty, or a column
   std::string since;
   std::optional<int64_t> since_unix_ms;
   PageHead head;
@@ -65,11 +69,11 @@ std::string title_of(const std::vector<std::string>& names, const Store& store) 
   return std::ranges::find(known, names.front(), &ExperimentRecord::name)->title;
 }
 
-void put_html_detail(ReportArguments& arguments, Store& store,
+void put_html_detail(Report& report, const ReportArguments& arguments, Store& store,
                      std::span<const ComparisonRow* const> runs) {
   if (arguments.format != Format::kHtml) return;
-  arguments.report.html = read_html_detail(store, runs);
-  arguments.report.html.head = arguments.head;
+  report.html = read_html_detail(store, runs);
+  report.html.head = arguments.head;
 }
 
 Answer comparison(ReportArguments& arguments, Store& store) {
@@ -78,7 +82,7 @@ Answer comparison(ReportArguments& arguments, Store& store) {
   report.title = title_of(names, store);
   read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
   PreparedReport prepared = prepare(arguments.format, report);
-  put_html_detail(arguments, store, shown_runs(prepared));  // `prepared` refers to `report`
+  put_html_detail(report, arguments, store, shown_runs(prepared));  // `prepared` refers to `report`
   return {render(arguments.format, std::move(prepared)), ExitCode::kOk};
 }
 
@@ -94,7 +98,7 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
   }
   report.title = reference.title;
   read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
-  put_html_detail(arguments, store, shown_runs(prepare(arguments.format, report)));
+  put_html_detail(report, arguments, store, shown_runs(prepare(arguments.format, report)));
   const auto [text, passed] = render_reference(arguments.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
 }
@@ -120,9 +124,7 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
       fmt::format("Columns in which the two differ. `fsdp-run diff {} {}` shows the keys that "
                   "differ.",
                   first.run, second.run));
-  if (arguments.format == Format::kHtml) {
-    report.html = read_html_detail(store, std::array{&first, &second});
-  }
+  put_html_detail(report, arguments, store, std::array{&first, &second});
   return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 
@@ -138,6 +140,20 @@ void read_head(ReportArguments& arguments) {
   }
   if (!arguments.notes.empty()) head.markdown = read_text_file(arguments.notes);
   head.written_unix_ms = now_unix_ms();
+}
+
+Answer of_class(ReportArguments& arguments, Store& store) {
+  Report& report = arguments.report;
+  const std::vector<std::string> names = find_experiments(store, arguments.experiments);
+  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
+  report.row_kind = RowKind::kSeries;
+  report.html.head = arguments.head;
+  std::set<std::string> persons;
+  for (const ExperimentRecord& experiment : store.experiments()) {
+    persons.insert(person_of(experiment.name));
+  }
+  persons.erase("");  // who ran nothing of it here
+  return {render_class(arguments.format, report, arguments.class_figure, persons), ExitCode::kOk};
 }
 
 ExitCode report_command(ReportArguments& arguments) {
@@ -157,9 +173,10 @@ ExitCode report_command(ReportArguments& arguments) {
   }
   Store store = existing_results(report.results);
   refresh_open_jobs(store, report.results);
-  const auto [text, code] = !arguments.compare.empty()     ? side_by_side(arguments, store)
-                            : !arguments.reference.empty() ? beside_reference(arguments, store)
-                                                           : comparison(arguments, store);
+  const auto [text, code] = !arguments.compare.empty()        ? side_by_side(arguments, store)
+                            : !arguments.reference.empty()    ? beside_reference(arguments, store)
+                            : !arguments.class_figure.empty() ? of_class(arguments, store)
+                                                              : comparison(arguments, store);
   write_output(arguments.output.file, text);
   return code;
 }
@@ -222,6 +239,9 @@ CommandFunction add_report_command(CLI::App& command) {
   add_option(command, "--compare RUN RUN", arguments->compare,
              "Two runs side by side, by number, point or hash: what differs, and the ratio")
       ->expected(2);
+  add_option(command, "--class COLUMN", arguments->class_figure,
+             "After merge: this figure of an experiment, a row per person and a column per point, "
+             "and who has not finished which");
   command.add_flag_callback(
       "--all,--variants", [arguments] { arguments->listed = Listed::kEver; },
       "Also runs that are no longer in the list (made with --set, or before the file was edited), "

@@ -10,8 +10,6 @@
 // figure, and none names a winner that noise may have made. Pure.
 namespace fsdp {
 
-using SeriesRows = std::vector<const Series*>;
-
 struct Answer {
   std::string question;  // "Fits"
   std::string text;      // without a full stop at its end

@@ -54,6 +54,12 @@ constexpr BriefColumn kBriefColumns[] = {
      [](const ReportRow& row) { return last(row.run->validation_loss_last); }},
     {"status", BriefWhen::kNotFinished}};
 
+// Null: it is none.
+const BriefColumn* brief_column(const Column& column) {
+  const auto* found = std::ranges::find(kBriefColumns, column.name, &BriefColumn::name);
+  return found == std::end(kBriefColumns) ? nullptr : found;
+}
+
 bool is_shown(const BriefColumn& brief, const Column& column, std::span<const ReportRow> rows) {
   switch (brief.when) {
     case BriefWhen::kAlways:
@@ -91,18 +97,23 @@ std::vector<Column> brief_columns(std::span<const ReportRow> rows, std::span<con
   for (const BriefColumn& brief : kBriefColumns) {
     Column column = *std::ranges::find(all, brief.name, &Column::name);
     if (!is_shown(brief, column, rows)) continue;
-    column = with_heading(std::move(column));
-    if (brief.heading) column.heading = brief.heading;
-    if (brief.text) column.text = brief.text;
-    columns.push_back(std::move(column));
+    columns.push_back(in_brief(std::move(column)));
   }
   keep_most_telling(columns);
   return columns;
 }
 
+Column in_brief(Column column) {
+  column = with_heading(std::move(column));
+  const BriefColumn* brief = brief_column(column);
+  if (brief != nullptr && brief->heading) column.heading = brief->heading;
+  if (brief != nullptr && brief->text) column.text = brief->text;
+  return column;
+}
+
 int goes(const Column& column) {
-  const auto brief = std::ranges::find(kBriefColumns, column.name, &BriefColumn::name);
-  return brief == std::end(kBriefColumns) ? 0 : brief->goes;
+  const BriefColumn* brief = brief_column(column);
+  return brief == nullptr ? 0 : brief->goes;
 }
 
 }  // namespace fsdp

@@ -12,6 +12,9 @@ namespace fsdp {
 inline constexpr size_t kMostBriefColumns = 8;
 std::vector<Column> brief_columns(std::span<const ReportRow> rows, std::span<const Column> all);
 
+// With the heading and the text that it has among them.
+Column in_brief(Column column);
+
 // Which one a narrow table goes without first: 1 before 2; 0: it stays.
 int goes(const Column& column);
 

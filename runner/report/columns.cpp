@@ -6,6 +6,7 @@
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
+#include "runner/report/brief_columns.h"
 #include "runner/report/member_columns.h"
 #include "runner/report/number_text.h"
 
@@ -107,8 +108,11 @@ const Column& find_column(std::span<const Column> columns, const std::string& na
     if (found != among.end()) return *found;
     std::ranges::transform(among, std::back_inserter(names), &Column::name);
   }
-  const auto headed = std::ranges::find(columns, name, printed_heading);
-  if (headed != columns.end()) return *headed;
+  for (const auto& shown : {with_heading, in_brief}) {
+    const auto headed = std::ranges::find(
+        columns, name, [&](const Column& column) { return printed_heading(shown(column)); });
+    if (headed != columns.end()) return *headed;
+  }
   throw ConfigError(option, "",
                     "there is no column '" + name +
                         "'; `fsdp-run report --columns help` lists them" + suggestion(name, names));

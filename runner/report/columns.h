@@ -21,6 +21,7 @@ std::optional<double> number_of(const Value& value);
 enum class Alignment { kLeft, kRight };
 
 struct Difference;
+struct Person;
 struct Verdict;
 
 // What one row of a report is made of.
@@ -32,6 +33,7 @@ struct ReportRow {
   const RankRow* rank = nullptr;           // of a row that is a rank
   const Difference* difference = nullptr;  // of a row that compares two runs
   const Verdict* verdict = nullptr;        // of a row beside a published figure
+  const Person* person = nullptr;          // of a row that is all that one person of a class has
 };
 
 struct Column {

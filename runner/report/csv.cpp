@@ -8,7 +8,7 @@ std::string render_csv(const PreparedReport& prepared) {
   std::string text;
   for (const Column& column : prepared.columns) {
     if (!text.empty()) text += ',';
-    text += column.name;
+    append_csv(text, column.name);
   }
   text += "\r\n";
   for (const ReportRow& row : prepared.rows) {

@@ -79,9 +79,9 @@ std::string render_differences(Format format, const Report& report) {
     prepared.rows.push_back({.run = &report.rows[0], .difference = &difference});
   }
   prepared.blocks = {{.rows = prepared.rows}};
-  std::vector<const Series*> compared;
+  SeriesRows compared;
   for (const Series& one : series) compared.push_back(&one);
-  prepared.warnings = warnings_for(compared);
+  prepared.warnings = warnings_for({compared});
   return render(format, std::move(prepared));
 }
 

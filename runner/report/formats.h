@@ -28,7 +28,7 @@ struct PreparedReport {
   std::deque<Series> series{};
   std::vector<Column> columns{};           // in order; those for people have a heading
   bool is_brief = false;                   // the columns
-  std::set<std::string> shown_at_first{};  // html: names of columns; a switch shows the others
+  std::set<std::string> shown_at_first{};  // html: names of columns, others on request; none: all
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order
   std::vector<Warning> warnings{};
@@ -49,7 +49,9 @@ PreparedReport prepare(Format format, const Report& report);
 // The runs that the rows stand for, each once, in the order of the rows.
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
-// Of prepare()'s, in a file of their own: what stands below the table.
+// Of prepare()'s, in files of their own: the columns for which the terminal is wide enough, and what
+// stands below the table.
+void keep_columns_that_fit(PreparedReport& prepared);
 std::vector<std::string> lines_below(const PreparedReport& prepared);
 std::vector<std::string> reasons_below(const PreparedReport& prepared);
 

@@ -66,16 +66,16 @@ std::string label_of(const PreparedReport& prepared) {
   return label.empty() ? "runs" : label;
 }
 
-}  // namespace
-
-// A table, and what is known of it as paragraphs.
-std::string render_latex(const PreparedReport& prepared) {
-  const std::vector<Column>& columns = prepared.columns;
-  std::string text = "% \\usepackage{booktabs}\n\\begin{table}[htb]\n\\centering\n";
+// A float of some of the columns, the `number`th of the report.
+std::string table_of(const PreparedReport& prepared, const std::vector<Column>& columns,
+                     size_t number) {
+  std::string text = "\\begin{table}[htb]\n\\centering\n";
   if (!prepared.report.title.empty()) {
-    text += "\\caption{" + escaped(prepared.report.title) + "}\n";
+    text += fmt::format("\\caption{{{}{}}}\n", escaped(prepared.report.title),
+                        number > 1 ? ", continued" : "");
   }
-  text += "\\label{tab:" + label_of(prepared) + "}\n\\begin{tabular}{";
+  text += fmt::format("\\label{{tab:{}{}}}\n\\begin{{tabular}}{{", label_of(prepared),
+                      number > 1 ? fmt::format("-{}", number) : "");
   for (const Column& column : columns) text += letter_of(column.alignment);
   text += "}\n\\toprule\n" + line_of(columns, heading);
   for (const Block& block : prepared.blocks) {
@@ -88,7 +88,32 @@ std::string render_latex(const PreparedReport& prepared) {
       text += line_of(columns, [&](auto& column) { return escaped(text_of(column, row)); });
     }
   }
-  text += "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+  return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+}
+
+// Each with the first column, and no wider than a page.
+std::vector<std::vector<Column>> columns_of_tables(const std::vector<Column>& columns) {
+  constexpr size_t kMostColumns = 8;
+  std::vector<std::vector<Column>> tables;
+  for (const Column& column : columns) {
+    if (tables.empty() || tables.back().size() == kMostColumns) {
+      tables.emplace_back();
+      if (&column != &columns.front()) tables.back().push_back(columns.front());
+    }
+    tables.back().push_back(column);
+  }
+  return tables;
+}
+
+}  // namespace
+
+// Tables, and what is known of them as paragraphs.
+std::string render_latex(const PreparedReport& prepared) {
+  std::string text = "% \\usepackage{booktabs}\n";
+  size_t number = 0;
+  for (const std::vector<Column>& columns : columns_of_tables(prepared.columns)) {
+    text += table_of(prepared, columns, ++number);
+  }
   for (const Block& block : prepared.blocks) {
     if (!block.set_up.empty()) text += '\n' + escaped(block.set_up) + "\\par\n";
     for (const auto& [question, answer] : block.answers) {

@@ -181,8 +181,12 @@ std::vector<std::string> lines_below(const PreparedReport& prepared) {
 }
 
 std::vector<std::string> reasons_below(const PreparedReport& prepared) {
+  std::vector<const ComparisonRow*> runs = shown_runs(prepared);
+  // That a run does not fit stands in the table too.
+  std::ranges::stable_partition(
+      runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
   std::vector<std::string> reasons;
-  for (const ComparisonRow* run : shown_runs(prepared)) {
+  for (const ComparisonRow* run : runs) {
     if (!run->reason.empty()) reasons.push_back(reason_line(*run, prepared.report.results));
   }
   return reasons;

@@ -134,7 +134,7 @@ void put_answers(Block& block) {
 
 // Of the rows that are shown, those that compare with one baseline at a time.
 std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
-  std::vector<std::vector<const Series*>> compared;
+  std::vector<SeriesRows> compared;
   std::map<std::pair<std::string, std::string>, size_t> place;
   std::set<const Series*> seen;
   for (const ReportRow& row : rows) {
@@ -144,11 +144,7 @@ std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
     if (is_new) compared.emplace_back();
     compared[at->second].push_back(row.series);
   }
-  std::vector<Warning> warnings;
-  for (const std::vector<const Series*>& group : compared) {
-    std::ranges::move(warnings_for(group), std::back_inserter(warnings));
-  }
-  return warnings;
+  return warnings_for(compared);
 }
 
 }  // namespace
@@ -174,6 +170,7 @@ PreparedReport prepare(Format format, const Report& report) {
   prepared.is_brief = has_brief && format != Format::kHtml;
   prepared.columns = chosen_columns(view, prepared.rows, all, prepared.is_brief);
   prepared.shown_at_first = names_of(chosen_columns(view, prepared.rows, all, has_brief));
+  if (prepared.is_brief && format == Format::kTable) keep_columns_that_fit(prepared);
   prepared.warnings = warnings_of(prepared.rows);
   prepared.lines = lines_below(prepared);
   prepared.reasons = reasons_below(prepared);
@@ -207,6 +204,7 @@ std::string render(Format format, PreparedReport prepared) {
   if (!is_for_programs(format)) {
     std::erase_if(prepared.columns, [](const Column& column) { return column.heading.empty(); });
   }
+  if (prepared.shown_at_first.empty()) prepared.shown_at_first = names_of(prepared.columns);
   return kRender[static_cast<size_t>(format)](prepared);
 }
 

@@ -38,6 +38,7 @@ struct Series {
 
 // Rows that are compared with each other.
 using Rows = std::span<const Series* const>;
+using SeriesRows = std::vector<const Series*>;
 using Runs = std::vector<const ComparisonRow*>;
 
 // Of a run without a series its point.

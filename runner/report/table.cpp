@@ -83,6 +83,12 @@ void add_answers(Lines& lines, const Block& block) {
 
 }  // namespace
 
+void keep_columns_that_fit(PreparedReport& prepared) {
+  std::vector<Column> kept;
+  for (const size_t number : table_of(prepared).shown) kept.push_back(prepared.columns[number]);
+  prepared.columns = std::move(kept);
+}
+
 std::string render_table(const PreparedReport& prepared) {
   Lines lines(prepared.report);
   const auto add = [&](const std::string& line) { lines.add(line); };

@@ -133,7 +133,8 @@ TextTable laid_out(const std::vector<TextColumn>& columns,
   for (const ShownColumn& column : shown) {
     if (column.column->least > 0) cut_cells(rows, column);
   }
-  TextTable table{.heading = heading_of(shown, heading_style), .rule = {}, .rows = {}};
+  TextTable table{.heading = heading_of(shown, heading_style), .rule = {}, .rows = {}, .shown = {}};
+  std::ranges::transform(shown, std::back_inserter(table.shown), &ShownColumn::number);
   const auto dashes = [](const ShownColumn& column) { return std::string(column.width, '-'); };
   table.rule = line_of(shown, dashes, [](auto&) { return std::string_view(); });
   for (size_t row = 0; row < rows.size(); ++row) {

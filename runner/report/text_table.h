@@ -25,6 +25,7 @@ struct TextTable {
   std::vector<std::string> heading;
   std::string rule;  // below the heading
   std::vector<std::string> rows;
+  std::vector<size_t> shown;  // numbers of the columns that are there
 
   std::vector<std::string> lines() const;  // without the rule
 };

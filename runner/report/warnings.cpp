@@ -236,12 +236,19 @@ Runs finished_runs(Rows rows) {
                      [](auto& run) { return run.status == RunStatus::kFinished; });
 }
 
-std::vector<Warning> warnings_for(std::span<const Series* const> rows) {
+std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups) {
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
-    const std::string what = check.what(rows);
-    if (what.empty()) continue;
-    warnings.push_back({.name = check.name, .text = fmt::format(fmt::runtime(check.text), what)});
+    std::vector<std::string> found;
+    for (const SeriesRows& rows : groups) {
+      const std::string what = check.what(rows);
+      const bool is_new = std::ranges::find(found, what) == found.end();
+      if (!what.empty() && is_new) found.push_back(what);
+    }
+    if (found.empty()) continue;
+    warnings.push_back(
+        {.name = check.name,
+         .text = fmt::format(fmt::runtime(check.text), fmt::format("{}", fmt::join(found, "; ")))});
   }
   return warnings;
 }

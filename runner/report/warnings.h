@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,8 @@ struct Warning {
   std::string text;  // one line: what, in which rows, and the remedy
 };
 
-// Of rows that share a baseline and are shown together.
-std::vector<Warning> warnings_for(Rows rows);
+// Of rows that are shown together, in groups that share a baseline. Each warning is there once,
+// with what it found in every group.
+std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups);
 
 }  // namespace fsdp

@@ -38,6 +38,14 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
   // The log of the rank that failed is found where it is.
   const std::string log = "class/bob/results/runs/trial/";
   CHECK_THAT(report.output, Contains(log));
+  const Ended table = workplace.call({"report", "trial", "--class", "steps"});
+  CHECK(
+      table.output.starts_with("trial: steps\n\n"
+                               "source  first  second\n"
+                               "------  -----  ------\n"
+                               "alice       5       5\n"
+                               "bob         5  failed\n\n"
+                               "bob misses 1 of 2: second (failed).\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
   CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
 }

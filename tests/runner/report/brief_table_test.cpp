@@ -87,6 +87,50 @@ TEST_CASE("no line is longer than the terminal") {
   }
 }
 
+TEST_CASE("nothing is said of columns for which the terminal is too narrow") {
+  Report report = two_rows();
+  report.rows[1].status = RunStatus::kOutOfMemory;
+  report.width = 80;
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("\nRatios are to "));
+  report.width = 40;
+  CHECK_THAT(render(Format::kTable, report),
+             !Catch::Contains("ratio") && !Catch::Contains("Ratios are to "));
+}
+
+TEST_CASE("columns are called by the headings of the brief table too") {
+  Report report = two_rows();
+  report.rows[0].memory_allocated_bytes_max = kGibibyte / 2;
+  report.view = {.columns = {"point", "memory GiB", "ratio", "step time p25 ms"},
+                 .where = {"memory GiB > 1", "ratio > 1.5"},
+                 .sort = "-memory GiB"};
+  CHECK_THAT(render(Format::kCsv, report),
+             Catch::StartsWith("point,memory_allocated_bytes_max,tokens_per_second_ratio,"
+                               "step_time_ms_p25\r\n4xFSDP,3221225472,2,98.75\r\n"));
+  report.view = {.group = "ratio"};
+  CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("#### ratio: "));
+}
+
+TEST_CASE("rows that do not fit are told of last, for the table says so") {
+  Report report = lab_report();
+  std::swap(report.rows[3], report.rows[4]);
+  const std::string text = render(Format::kTable, report);
+  const size_t failed = text.find("offload: failed: ");
+  CHECK(failed != std::string::npos);
+  CHECK(failed < text.find("does not fit: out_of_memory: "));
+}
+
+TEST_CASE("a table in LaTeX has at most eight columns, and goes on in another") {
+  Report report = lab_report();
+  report.view.wide = true;
+  const std::string text = render(Format::kLatex, report);
+  for (size_t at = text.find("{tabular}{"); at != std::string::npos;
+       at = text.find("{tabular}{", at + 1)) {
+    CHECK(text.find('}', at + 10) - (at + 10) <= 8);
+  }
+  CHECK_THAT(text, Catch::Contains("{tab:lab}") && Catch::Contains("{tab:lab-2}") &&
+                       Catch::Contains(", continued}") && Catch::Contains("status \\\\"));
+}
+
 TEST_CASE("answers stand above the table, in every format that people or programs read") {
   const Report report = two_rows();
   const std::string answer = "x2.00 of 4xDDP";

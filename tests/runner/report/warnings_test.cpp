@@ -27,9 +27,25 @@ std::vector<ComparisonRow> good_rows() {
 
 std::vector<Warning> warnings_of(const std::vector<ComparisonRow>& rows) {
   const std::deque<Series> all = series_of(rows);
-  std::vector<const Series*> pointers;
+  SeriesRows pointers;
   for (const Series& series : all) pointers.push_back(&series);
-  return warnings_for(pointers);
+  return warnings_for({pointers});
+}
+
+TEST_CASE("a warning is there once, whatever the number of groups") {
+  std::vector<ComparisonRow> rows = good_rows();
+  for (ComparisonRow& row : rows) row.steps = 3;
+  Report report;
+  report.rows = rows;
+  report.view.group = "point";
+  const std::string text = render(Format::kTable, report);
+  const std::string warning = "Warning: step times are of fewer than";
+  REQUIRE(text.find(warning) != std::string::npos);
+  CHECK(text.find(warning) == text.rfind(warning));
+  for (const ComparisonRow& row : rows) {
+    const size_t named = text.find(row.point, text.find(warning));
+    CHECK(named < text.find('\n', text.find(warning)));
+  }
 }
 
 using Change = std::function<void(std::vector<ComparisonRow>&)>;
