@@ -11,6 +11,7 @@
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
 #include "runner/report/terminal_text.h"
+#include "runner/report/text_table.h"
 
 namespace fsdp {
 
@@ -20,8 +21,6 @@ struct Person {
 };
 
 namespace {
-
-constexpr size_t kGap = 2;  // between columns of a table
 
 std::string experiment_of(const std::string& experiment) {
   return experiment.substr(experiment.rfind('/') + 1);
@@ -69,11 +68,11 @@ std::vector<std::string> points_of(std::vector<ReportRow> rows, bool is_sorted) 
   return points;
 }
 
-bool has_finished(const ReportRow& row) { return row.series->finished_count > 0; }
+bool was_measured(const ReportRow& row) { return row.series->finished_count > 0; }
 
 // That a run does not fit is a result too.
 bool has_result(const ReportRow& row) {
-  return has_finished(row) || row.run->status == RunStatus::kOutOfMemory;
+  return was_measured(row) || row.run->status == RunStatus::kOutOfMemory;
 }
 
 // Null: nobody began it.
@@ -97,12 +96,12 @@ Column column_of(const std::string& point, const Column& figure) {
           Alignment::kRight,
           [=](const ReportRow& person) {
             const ReportRow* row = row_at(person, point);
-            return row != nullptr && has_finished(*row) ? figure.value(*row) : Value();
+            return row != nullptr && was_measured(*row) ? figure.value(*row) : Value();
           },
           [=](const ReportRow& person) {
             const ReportRow* row = row_at(person, point);
             if (row == nullptr) return std::string("-");
-            return has_finished(*row) ? text_of(figure, *row) : row->series->status_text();
+            return was_measured(*row) ? text_of(figure, *row) : row->series->status_text();
           }};
 }
 
@@ -125,7 +124,7 @@ std::vector<std::vector<Column>> tables_of(const std::vector<Column>& points,
   std::vector<std::vector<Column>> tables{{names_column()}};
   size_t used = width_of(names_column(), rows);
   for (const Column& point : points) {
-    const size_t own = kGap + width_of(point, rows);
+    const size_t own = kColumnGap + width_of(point, rows);
     if (tables.back().size() > 1 && width > 0 && used + own > width) {
       tables.push_back({names_column()});
       used = width_of(names_column(), rows);
@@ -166,7 +165,7 @@ std::string line_on_devices(const std::vector<ReportRow>& rows) {
   std::map<std::string, std::set<std::string>> persons;
   for (const ReportRow& row : rows) {
     const std::string name = person_of(row.run->experiment);
-    if (has_finished(row)) persons[row.run->device_name].insert(name.empty() ? "here" : name);
+    if (was_measured(row)) persons[row.run->device_name].insert(name.empty() ? "here" : name);
   }
   if (persons.size() < 2) return "";
   std::vector<std::string> texts;

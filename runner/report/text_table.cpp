@@ -9,7 +9,6 @@
 namespace fsdp {
 namespace {
 
-constexpr size_t kGap = 2;
 
 struct ShownColumn {
   const TextColumn* column;
@@ -33,7 +32,7 @@ std::vector<std::string> split_lines(std::string_view text) {
 // Of a line whose columns are as wide as `width` says.
 template <typename Width>
 size_t line_width(const std::vector<ShownColumn>& shown, Width width) {
-  size_t columns = shown.empty() ? 0 : kGap * (shown.size() - 1);
+  size_t columns = shown.empty() ? 0 : kColumnGap * (shown.size() - 1);
   for (const ShownColumn& column : shown) columns += std::invoke(width, column);
   return columns;
 }
@@ -94,7 +93,7 @@ std::string line_of(const std::vector<ShownColumn>& shown, const Cell& cell, con
     const std::string padded = column.column->is_left ? display_left(text, column.width)
                                                       : display_right(text, column.width);
     const std::string_view escape = style(column);
-    if (&column != &shown.front()) line.append(kGap, ' ');
+    if (&column != &shown.front()) line.append(kColumnGap, ' ');
     line += escape.empty() ? padded : std::string(escape) + padded + std::string(kPlain);
   }
   line.erase(line.find_last_not_of(' ') + 1);

@@ -8,6 +8,9 @@
 
 namespace fsdp {
 
+// Spaces between two columns.
+inline constexpr size_t kColumnGap = 2;
+
 struct TextColumn {
   std::string heading{};  // of one line or several
   bool is_left = false;
