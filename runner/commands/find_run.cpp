@@ -44,7 +44,7 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
   for (const RunRecord& run : runs) points.push_back(run.point);
   throw ConfigError("", word,
                     "names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
-                    "first 8 digits of its hash" +
+                    "first 8 digits of its hash, as `fsdp-run status --all` lists them" +
                         suggestion(word, points));
 }
 

@@ -10,6 +10,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
+#include "runner/commands/queue_check.h"
 #include "runner/commands/run_sizes.h"
 #include "runner/plan/plan_cells.h"
 #include "runner/report/names.h"
@@ -251,16 +252,7 @@ std::string request_line(const Preflight& preflight) {
     return fmt::format("Slurm: one job for all runs, {}, {}", job_text(largest(requests)),
                        time_text(slurm));
   }
-  std::vector<std::pair<const Run*, int64_t>> arrays;
-  for (const Run& run : runs) {
-    const auto same = std::ranges::find_if(
-        arrays, [&](const auto& array) { return may_share_array(array.first->spec, run.spec); });
-    if (same == arrays.end()) {
-      arrays.emplace_back(&run, 1);
-    } else {
-      ++same->second;
-    }
-  }
+  const auto arrays = arrays_of(runs);
   std::vector<std::string> texts;
   for (const auto& [run, count] : arrays) {
     texts.push_back(fmt::format("{} on {}, each {}", counted(count, "task"),
