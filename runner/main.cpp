@@ -109,6 +109,7 @@ int exit_status(std::vector<std::string> arguments) {
   const bool asks_for_help = arguments.empty() || arguments[0] == "--help" ||
                              arguments[0] == "-h" || arguments[0] == "--version";
   if (arguments.empty()) arguments.push_back("--help");
+  std::string command = "fsdp-run";
   CLI::App app{"Runs an experiment's points one after another and compares them.", "fsdp-run"};
   app.formatter(std::make_shared<HelpFormatter>());
   app.get_help_ptr()->description("Print this help");
@@ -119,12 +120,14 @@ int exit_status(std::vector<std::string> arguments) {
         std::ranges::find(kCommands, arguments[0], &Command::name) == kCommands.end()) {
       refuse_mistyped_command(arguments[0]);
       arguments.insert(arguments.begin(), "run");
+    } else if (!asks_for_help) {
+      command += ' ' + arguments[0];
     }
     return static_cast<int>(command_line(app, std::move(arguments)));
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
-    std::cerr << "fsdp-run: " << message_of(error) << "; see fsdp-run --help\n";
+    std::cerr << "fsdp-run: " << message_of(error) << "; see " << command << " --help\n";
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const ConfigError& error) {
     std::cerr << "fsdp-run: " << message_of(error) << '\n' << source_excerpt(error.place());

@@ -13,7 +13,7 @@ namespace {
 int64_t unix_ns(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::error_code& error) {
-  refuse_file(file, "cannot be read: " + error.message());
+  refuse_unreadable(file, error);
 }
 
 FileState state(const std::filesystem::path& file, const struct stat& status) {

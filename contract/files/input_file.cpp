@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "contract/record/start_up.h"
 #include "contract/text/config_error.h"
+#include "contract/text/fields.h"
 #include "contract/text/foreign_json.h"
 #include "contract/text/utf8.h"
 
@@ -64,6 +67,30 @@ void MappedFile::forget(size_t offset, size_t count) const {
   }
 }
 
+namespace {
+
+// Of a path that leads nowhere: a name like the one that is missing, else how far it leads.
+std::string what_is_there(const std::filesystem::path& path) {
+  std::error_code unknown;
+  std::filesystem::path missing = std::filesystem::absolute(path, unknown).lexically_normal();
+  while (missing.has_relative_path() && !std::filesystem::exists(missing.parent_path(), unknown)) {
+    missing = missing.parent_path();
+  }
+  constexpr size_t kMostNames = 1'000;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(missing.parent_path(), unknown)) {
+    if (names.size() == kMostNames) break;
+    if (entry.path().extension() == missing.extension()) names.push_back(entry.path().filename());
+  }
+  const std::string nearest = nearest_name(missing.filename().string(), names);
+  if (!nearest.empty()) {
+    return "; did you mean '" + (missing.parent_path() / nearest).string() + "'?";
+  }
+  return "; of this path there is " + missing.parent_path().string();
+}
+
+}  // namespace
+
 std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path) {
   begin_start_up_part("reading " + path.string());
   try {
@@ -73,8 +100,14 @@ std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& pa
     }
     return file;
   } catch (const std::system_error& error) {
-    refuse_file(path, "cannot be read: " + error.code().message());
+    refuse_unreadable(path, error.code());
   }
+}
+
+void refuse_unreadable(const std::filesystem::path& path, const std::error_code& error) {
+  std::string problem = "cannot be read: " + error.message();
+  if (error == std::errc::no_such_file_or_directory) problem += what_is_there(path);
+  refuse_file(path, problem);
 }
 
 bool input_exists(const std::filesystem::path& path) {

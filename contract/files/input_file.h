@@ -46,5 +46,8 @@ nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_
                                  size_t largest_bytes);
 
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& problem);
+// Of one that is not there it is said what is.
+[[noreturn]] void refuse_unreadable(const std::filesystem::path& path,
+                                    const std::error_code& error);
 
 }  // namespace fsdp

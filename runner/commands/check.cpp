@@ -13,6 +13,7 @@
 #include "runner/commands/dry_run.h"
 #include "runner/commands/preflight.h"
 #include "runner/commands/print_report.h"
+#include "runner/commands/queue_check.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/device_fit.h"
 #include "runner/host/host.h"
@@ -104,6 +105,11 @@ ExitCode check(const CheckArguments& arguments) {
   const std::string request = request_line(preflight);
   if (!request.empty()) print("", request);
   for (const std::string& warning : preflight_warnings(preflight)) print("warning: ", warning);
+  if (choice.expand.on_cluster) {
+    const QueueCheck queue = check_queue(expansion);
+    for (const std::string& line : queue.refused) print("warning: ", line);
+    if (!queue.not_known.empty()) print("", queue.not_known);
+  }
   print_misfits(choice, expansion.runs, trainer_path(arguments.trainer), width);
   return ExitCode::kOk;
 }

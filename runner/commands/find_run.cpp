@@ -59,7 +59,7 @@ std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunR
   for (const RunRecord& run : runs) points.push_back(run.point);
   throw ConfigError("", word,
                     "names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
-                    "first 8 digits of its hash" +
+                    "first 8 digits of its hash, as `fsdp-run status --all` lists them" +
                         suggestion(word, points));
 }
 

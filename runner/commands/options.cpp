@@ -58,16 +58,24 @@ std::filesystem::path find_trainer(const std::filesystem::path& option) {
   const std::filesystem::path trainer = trainer_path(option);
   if (access(trainer.c_str(), X_OK) != 0) {
     throw std::runtime_error("the trainer " + trainer.string() +
-                             " is not there or cannot be executed; build it (target fsdp-train)");
+                             " is not there or cannot be executed; start runs with ./fsdp-run of "
+                             "the repository, which builds it");
   }
   return trainer;
 }
 
 Store existing_results(const std::filesystem::path& results) {
   if (has_results(results)) return Store(results, StoreUse::kExisting);
+  std::string hint;
+  for (const char* above : {"..", "../.."}) {
+    const std::filesystem::path other = above / results;
+    if (results.is_absolute() || !has_results(other)) continue;
+    hint = "; did you mean --results " + other.string() + "?";
+    break;
+  }
   throw ConfigError("--results", "",
                     "there is no results.sqlite in " + results.string() +
-                        "; run an experiment first, or name another folder");
+                        "; run an experiment first, or name another folder" + hint);
 }
 
 }  // namespace fsdp

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "contract/families/family.h"
 #include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
+#include "runner/commands/queue_check.h"
+#include "runner/commands/run_sizes.h"
 #include "runner/plan/plan_cells.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
@@ -31,48 +34,21 @@ std::vector<const Run*> first_repeats(const Preflight& preflight) {
   return runs;
 }
 
-int64_t accumulation(const RunSpec& spec) {
-  return spec.batch.gradient_accumulation_steps.value_or(1);
-}
-
-// --- checkpoints ---
-
-// Of the weights and the optimizer's state, at the most.
-double checkpoint_bytes(const RunSpec& spec) {
-  const double weight = spec.precision.kind == PrecisionKind::kBf16True ? 2 : 4;
-  const double state = !spec.optimizer.state_dtype                   ? weight
-                       : *spec.optimizer.state_dtype == Dtype::kFp32 ? 4
-                                                                     : 2;
-  const double states = spec.optimizer.kind == OptimizerKind::kSgd ? 1 : 2;
-  return parameter_count(model_config(spec)) * (weight + states * state);
-}
-
-// That are there at once, at the most.
-double checkpoint_count(const RunSpec& spec) {
-  const CheckpointSpec& checkpoint = spec.checkpoint;
-  double count = checkpoint.at_end ? 1 : 0;
-  if (checkpoint.every_steps && spec.train.steps) {
-    count += static_cast<double>(*spec.train.steps / *checkpoint.every_steps);
-  }
-  if (checkpoint.keep) count = std::min(count, static_cast<double>(*checkpoint.keep));
-  return count + (checkpoint.when_improved ? 1 : 0);
-}
-
-double bytes_on_disk(const RunSpec& spec) {
-  return checkpoint_count(spec) * checkpoint_bytes(spec);
-}
-
 // --- the table ---
+
+constexpr size_t kSequences = 6;
+constexpr size_t kParameters = 7;
 
 std::vector<TextColumn> preflight_columns() {
   return {{.heading = "Point", .is_left = true, .least = 12, .first_cut_to = 28},
-          {.heading = "Strategy", .is_left = true, .leaves = 3},
-          {.heading = "Ranks", .leaves = 6},
-          {.heading = "Batch", .leaves = 5},
+          {.heading = "Strategy", .is_left = true, .leaves = 5},
+          {.heading = "Ranks", .leaves = 7},
+          {.heading = "Batch", .leaves = 6},
           {.heading = "Total\nbatch"},
           {.heading = "Steps"},
-          {.heading = "Sequences", .leaves = 2},
-          {.heading = "Para-\nmeters", .leaves = 4},
+          {.heading = "Sequences", .when_known = true, .leaves = 3},
+          {.heading = "Para-\nmeters", .when_known = true, .leaves = 4},
+          {.heading = "Parameters+\ngradients+state [GiB]", .leaves = 2},
           {.heading = "Memory\n[GiB]", .when_known = true},
           {.heading = "Fits", .is_left = true, .when_known = true},
           {.heading = "Checkpoints\n[GiB]", .when_known = true, .leaves = 1}};
@@ -81,6 +57,34 @@ std::vector<TextColumn> preflight_columns() {
 std::string strategy_text(const StrategySpec& strategy) {
   return std::string(name_of(strategy.kind)) +
          (strategy.offload == Offload::kNone ? "" : "+offload");
+}
+
+std::string sequences_text(const RunSpec& spec) {
+  if (!spec.train.steps) return "-";
+  return fmt::format(
+      "{:.0f}", static_cast<double>(*spec.train.steps) * static_cast<double>(total_batch(spec)));
+}
+
+std::string parameters_text(const RunSpec& spec) {
+  return short_count(parameter_count(model_config(spec)));
+}
+
+// "0.0245+0.0245+0.0489", "0.0245+0.0245+host"
+std::string kept_text(const RunSpec& spec) {
+  const KeptBytes kept = kept_bytes(spec);
+  const Offload offload = spec.strategy.offload;
+  return fmt::format("{}+{}+{}",
+                     offload == Offload::kParameters ? "host" : gibibytes(kept.parameters),
+                     gibibytes(kept.gradients),
+                     offload == Offload::kNone ? gibibytes(kept.optimizer_state) : "host");
+}
+
+// What all runs have in common is said once, below the table; empty: they differ.
+std::string in_common(const std::vector<const Run*>& runs,
+                      std::string (*text_of)(const RunSpec& spec)) {
+  const std::string text = text_of(runs.front()->spec);
+  const auto is_so = [&](const Run* run) { return text_of(run->spec) == text; };
+  return runs.size() > 1 && std::ranges::all_of(runs, is_so) ? text : "";
 }
 
 std::vector<std::string> cells_of_run(const Run& run, const PlannedRow* planned) {
@@ -94,10 +98,9 @@ std::vector<std::string> cells_of_run(const Run& run, const PlannedRow* planned)
           fmt::format("{}x{}", spec.batch.size_per_rank, accumulation(spec)),
           std::to_string(total_batch(spec)),
           steps ? std::to_string(*steps) : "-",
-          steps ? fmt::format("{:.0f}",
-                              static_cast<double>(*steps) * static_cast<double>(total_batch(spec)))
-                : "-",
-          short_count(parameter_count(model_config(spec))),
+          sequences_text(spec),
+          parameters_text(spec),
+          kept_text(spec),
           plan ? gibibytes(static_cast<double>(plan->memory_device_bytes_max)) : "-",
           plan ? fit_text(plan->fit) : "-",
           disk > 0 ? gibibytes(disk) : "-"};
@@ -220,12 +223,22 @@ std::vector<std::string> preflight_table(const Preflight& preflight, size_t widt
     rows.push_back(
         cells_of_run(*runs[i], i < preflight.plans.size() ? &preflight.plans[i] : nullptr));
   }
+  std::string common;
+  for (const auto& [column, name, text_of] :
+       {std::tuple(kSequences, "sequences", &sequences_text),
+        std::tuple(kParameters, "parameters", &parameters_text)}) {
+    const std::string text = in_common(runs, text_of);
+    if (text.empty() || text == "-") continue;
+    for (auto& row : rows) row[column] = "-";
+    common += fmt::format("{}{} {}", common.empty() ? "Each run: " : ", ", text, name);
+  }
   const TextTable table = laid_out(preflight_columns(), std::move(rows), width);
   std::vector<std::string> lines = table.heading;
   lines.push_back(table.rule);
   lines.insert(lines.end(), table.rows.begin(), table.rows.end());
   if (runs.size() > kMostCheckedRuns)
     lines.push_back(fmt::format("and {} more", runs.size() - kMostCheckedRuns));
+  if (!common.empty()) lines.push_back(common);
   return lines;
 }
 
@@ -239,16 +252,7 @@ std::string request_line(const Preflight& preflight) {
     return fmt::format("Slurm: one job for all runs, {}, {}", job_text(largest(requests)),
                        time_text(slurm));
   }
-  std::vector<std::pair<const Run*, int64_t>> arrays;
-  for (const Run& run : runs) {
-    const auto same = std::ranges::find_if(
-        arrays, [&](const auto& array) { return may_share_array(array.first->spec, run.spec); });
-    if (same == arrays.end()) {
-      arrays.emplace_back(&run, 1);
-    } else {
-      ++same->second;
-    }
-  }
+  const auto arrays = arrays_of(runs);
   std::vector<std::string> texts;
   for (const auto& [run, count] : arrays) {
     texts.push_back(fmt::format("{} on {}, each {}", counted(count, "task"),

@@ -1,6 +1,7 @@
 #include "runner/experiment/experiment_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -144,6 +145,8 @@ std::vector<std::string> experiments_around(const std::filesystem::path& file) {
     }
   }
   std::ranges::sort(found);
+  const auto [first, last] = std::ranges::unique(found);
+  found.erase(first, last);
   return found;
 }
 
@@ -151,6 +154,8 @@ std::string hint_by_stem(const std::filesystem::path& file,
                          const std::vector<std::string>& others) {
   std::vector<std::string> stems;
   for (const std::filesystem::path other : others) stems.push_back(other.stem());
+  const std::string extension = file.extension();
+  if (!extension.empty() && extension != ".yaml" && extension != ".yml") return "";
   const std::string nearest = nearest_name(file.stem().string(), stems);
   const auto found = std::ranges::find(stems, nearest);
   return found == stems.end() ? "" : "; did you mean '" + others[found - stems.begin()] + "'?";
@@ -168,7 +173,17 @@ std::string hint_by_stem(const std::filesystem::path& file,
     }
   }
   if (hint.empty()) hint = hint_by_stem(file, around);
+  if (hint.empty() && !around.empty()) {
+    hint = fmt::format("; experiments that are: {}", fmt::join(around, ", "));
+  }
   throw ConfigError(file.string(), "", "there is no such file" + hint);
+}
+
+[[noreturn]] void refuse_folder(const std::filesystem::path& folder) {
+  const std::vector<std::string> inside = experiments_around(folder / "any");
+  throw ConfigError(folder.string(), "",
+                    "is a folder; give an experiment's file" +
+                        (inside.empty() ? "" : fmt::format(": {}", fmt::join(inside, ", "))));
 }
 
 }  // namespace
@@ -190,6 +205,7 @@ std::vector<const Exclusion*> ExperimentFile::exclusions() const {
 Experiment Experiment::load(const std::filesystem::path& file) {
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) refuse_missing(file);
+  if (std::filesystem::is_directory(file, unknown)) refuse_folder(file);
   return from_text(file, read_text_file(file));
 }
 

@@ -38,6 +38,7 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
     throw std::system_error(errno, std::generic_category(), "cannot start " + plan.program);
   }
   const std::optional<int64_t> kills_before = out_of_memory_kills();
+  const int64_t hits_before = memory_limit_hits();
   const pid_t supervisor = fork();
   if (supervisor == 0) supervise(channel[1], plan);
   const int fork_error = errno;
@@ -59,7 +60,8 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
                       .supervisor = supervisor,
                       .process_group = report.process_group,
                       .channel = channel[0],
-                      .out_of_memory_kills = kills_before});
+                      .out_of_memory_kills = kills_before,
+                      .memory_limit_hits = hits_before});
 }
 
 std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds timeout) {
@@ -87,6 +89,7 @@ EndedLaunch SupervisedLaunches::finish(const Running& running) {
   const std::optional<int64_t> kills = out_of_memory_kills();
   ended.memory_ran_out =
       kills && running.out_of_memory_kills && *kills > *running.out_of_memory_kills;
+  ended.limit_was_hit = memory_limit_hits() > running.memory_limit_hits;
   const bool reported =
       recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;
   close(running.channel);
@@ -137,10 +140,11 @@ LaunchResult launch_result(const EndedLaunch& ended) {
     case LaunchOutcome::kFailed:
       result.reason = describe(rank, ended.report->wait_status);
       if (ended.memory_ran_out && ended.report->wait_status == SIGKILL) {
-        result.reason +=
-            ": meanwhile the kernel ended a process because memory ran out, the host's or its "
-            "job's; "
-            "a smaller model or batch, or fewer ranks on the host, take less";
+        result.reason += fmt::format(
+            ": meanwhile the kernel ended a process because {}; a smaller model or batch, or fewer "
+            "ranks on the host, take less",
+            ended.limit_was_hit ? "the memory limit of its job or container (cgroup) was reached"
+                                : "the host's memory ran out");
       }
       break;
   }

@@ -18,6 +18,9 @@ struct EndedLaunch {
   std::optional<EndReport> report;  // absent: its supervisor was killed
   // Whether the kernel ended a process of the host meanwhile because memory ran out.
   bool memory_ran_out = false;
+  // Whether memory came to the limit of a cgroup meanwhile, that of this process's job or
+  // container.
+  bool limit_was_hit = false;
 };
 
 // The launches under way, each with a supervisor of its own. They die with the process that made
@@ -45,7 +48,8 @@ class SupervisedLaunches {
     int supervisor = 0;     // its process id
     int process_group = 0;  // of the ranks
     int channel = -1;
-    std::optional<int64_t> out_of_memory_kills{};  // before it began
+    std::optional<int64_t> out_of_memory_kills{};  // before it began, as the next
+    int64_t memory_limit_hits = 0;
   };
 
   static EndedLaunch finish(const Running& running);

@@ -189,7 +189,7 @@ std::vector<Remark> remarks(const std::string& point, std::span<const Event> eve
                                    evaluation_text(*evaluation))});
     } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
       found.push_back({fmt::format("{}: step {}  checkpoint {}  {}  {} s", point, checkpoint->step,
-                                   checkpoint->path, memory_text(checkpoint->size_bytes),
+                                   checkpoint->path, gibibytes_text(checkpoint->size_bytes),
                                    decimals(checkpoint->write_time_ms / 1000, 1))});
     }
   }

@@ -203,6 +203,25 @@ std::vector<TaskState> read_scontrol_jobs(std::string_view output) {
   return tasks;
 }
 
+std::vector<Partition> read_partitions(std::string_view output) {
+  std::vector<Partition> partitions;
+  for (const std::string_view line : lines_of(output)) {
+    auto pairs = pairs_of(line);
+    if (!pairs.contains("PartitionName")) refuse("scontrol show partition", line);
+    Partition& partition = partitions.emplace_back();
+    partition.name = pairs["PartitionName"];
+    partition.is_default = pairs["Default"] == "YES";
+    partition.state = pairs["State"];
+    partition.time_limit = pairs["MaxTime"];
+    for (const char* name : {"MaxNodes", "TotalNodes"}) {
+      if (!is_number(pairs[name])) continue;
+      const int64_t nodes = to_number(pairs[name]);
+      partition.most_nodes = std::min(partition.most_nodes.value_or(nodes), nodes);
+    }
+  }
+  return partitions;
+}
+
 SlurmConfig read_config(std::string_view output) {
   SlurmConfig config;
   bool found = false;

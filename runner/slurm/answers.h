@@ -19,6 +19,8 @@ inline constexpr const char* kSacctFormat = "--format=JobID,State,NodeList";
 std::vector<TaskState> read_squeue(std::string_view output);
 // Lines of sacct --parsable2 --noheader.
 std::vector<TaskState> read_sacct(std::string_view output);
+// Lines of scontrol --oneliner show partition.
+std::vector<Partition> read_partitions(std::string_view output);
 // Lines of scontrol --oneliner show job.
 std::vector<TaskState> read_scontrol_jobs(std::string_view output);
 

@@ -67,6 +67,11 @@ std::string problem_of(const std::string& program, const ProgramResult& result) 
   return fmt::format("{}: exited with status {}", program, result.exit_status);
 }
 
+std::string with_remedy(const std::string& complaint) {
+  const std::string remedy = remedy_for(complaint);
+  return remedy.empty() ? complaint : complaint + "; " + remedy;
+}
+
 [[noreturn]] void throw_problem(const std::string& program, const ProgramResult& result) {
   const std::string problem = problem_of(program, result);
   if (says_unavailable(problem)) throw QueueUnavailable(problem);
@@ -97,6 +102,10 @@ std::string SlurmQueue::answer(const std::vector<std::string>& words) {
   return result.output;
 }
 
+std::vector<Partition> SlurmQueue::partitions() {
+  return read_partitions(answer({"scontrol", "--oneliner", "show", "partition"}));
+}
+
 const SlurmConfig& SlurmQueue::config() {
   if (!config_) config_ = read_config(answer({"scontrol", "show", "config"}));
   return *config_;
@@ -112,9 +121,18 @@ std::string SlurmQueue::submit(const std::filesystem::path& script) {
   if (complaint.empty() || !was_refused || says_unavailable(complaint)) {
     throw QueueUnavailable(problem_of("sbatch", result));
   }
-  const std::string remedy = remedy_for(complaint);
-  throw QueueRefused("sbatch refuses the job: " + complaint + (remedy.empty() ? "" : "; " + remedy),
-                     false);
+  throw QueueRefused("sbatch refuses the job: " + with_remedy(complaint), false);
+}
+
+std::optional<std::string> SlurmQueue::refusal(const std::filesystem::path& script) {
+  const ProgramResult result = call({"sbatch", "--test-only", script.string()},
+                                    submission_environment(read_text_file(script)));
+  if (result.exit_status == 0) return std::nullopt;
+  const std::string complaint = plain_complaint(result.error);
+  if (complaint.empty() || says_unavailable(complaint)) {
+    throw QueueUnavailable(problem_of("sbatch", result));
+  }
+  return with_remedy(complaint);
 }
 
 std::optional<std::string> SlurmQueue::find_submission(const std::string& token) {

@@ -19,6 +19,15 @@ struct SlurmConfig {
   bool has_accounting = false;  // sacct knows ended jobs
 };
 
+// What `scontrol show partition` tells of one.
+struct Partition {
+  std::string name;
+  bool is_default = false;
+  std::string state{};                  // UP, DOWN, DRAIN, INACTIVE
+  std::string time_limit{};             // "1-00:00:00", "UNLIMITED"
+  std::optional<int64_t> most_nodes{};  // of a job; absent: not known
+};
+
 // A cluster of Slurm, as its programs on PATH tell: sbatch, squeue, sacct, scontrol, scancel.
 // Throws ConfigError where one is not there. They are not interrupted by the terminal's Ctrl-C, and
 // each has a time limit.
@@ -34,6 +43,12 @@ class SlurmQueue : public Queue {
   // where there is one, else from scontrol.
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;
   void cancel(std::span<const std::string> jobs_or_tasks) override;
+
+  // Why submit() would refuse the script, as far as Slurm says it beforehand; absent: it would not.
+  // Nothing is submitted. Throws QueueUnavailable.
+  std::optional<std::string> refusal(const std::filesystem::path& script);
+
+  std::vector<Partition> partitions();
 
   const SlurmConfig& config();
   // Ends a job and lets it wait to be started again. Throws QueueUnavailable, or

@@ -11,6 +11,7 @@ struct Mistake {
   const char* what;
   std::vector<std::string> words;
   std::vector<const char*> told;
+  int status = 2;
 };
 
 const std::vector<Mistake>& mistakes() {
@@ -19,6 +20,14 @@ const std::vector<Mistake>& mistakes() {
       {"a file without its extension",
        {"check", "experiment"},
        {"did you mean 'experiment.yaml'?"}},
+      {"a folder instead of a file",
+       {"check", "experiments"},
+       {"experiments: is a folder; give an experiment's file: experiments/lab.yaml"}},
+      {"a file that nothing is like",
+       {"check", "README.md"},
+       {"there is no such file; experiments that are: brace.yaml, colon.yaml, experiment.yaml, "
+        "experiments/lab.yaml, tab.yaml"}},
+      {"a file forgotten", {"check"}, {"FILE is required; see fsdp-run check --help"}},
       {"a key misspelled",
        {"check", "experiment.yaml", "batch.size_per_rnk=2"},
        {"'batch.size_per_rnk': unknown key", "did you mean 'size_per_rank'?"}},
@@ -41,11 +50,14 @@ const std::vector<Mistake>& mistakes() {
        {"check", "experiment.yaml", "device=cuda"},
        {"3 ranks need 3 GPUs, but there are 0", "allowed: device: cpu"}},
       {"data that are not there",
-       {"check", "experiment.yaml", "data.train=games.csv"},
-       {"games.csv: cannot be read: No such file or directory"}},
+       {"check", "experiment.yaml", "data.train=data/moves.csv"},
+       {"moves.csv: cannot be read: No such file or directory; of this path there is "}},
+      {"data whose name is misspelled",
+       {"check", "experiment.yaml", "data.train=gmaes.csv"},
+       {"gmaes.csv: cannot be read", "did you mean '", "/games.csv'?"}},
       {"a model that is not there",
        {"check", "experiment.yaml", "--set", "model.source=../llama"},
-       {"llama/config.json: cannot be read: No such file or directory"}},
+       {"llama/config.json: cannot be read: No such file or directory; of this path there is "}},
       {"a batch that does not divide",
        {"check", "experiment.yaml", "--set", "batch.total=7"},
        {"does not divide into micro-batches", "the nearest that do: 12"}},
@@ -62,6 +74,28 @@ const std::vector<Mistake>& mistakes() {
       {"a report before any run",
        {"report"},
        {"there is no results.sqlite in results; run an experiment first"}},
+      {"a point without results",
+       {"logs", "third", "--results", "held"},
+       {"'third': names no run", "as `fsdp-run status --all` lists them"}},
+      {"an experiment that has no results",
+       {"report", "trail", "--results", "held"},
+       {"in the results, which hold: trial; did you mean 'trial'?"}},
+      {"a column misspelled",
+       {"report", "--columns", "strategi", "--results", "held"},
+       {"there is no column 'strategi'; `fsdp-run report --columns help` lists them"}},
+      {"a brace not closed",
+       {"check", "brace.yaml"},
+       {"brace.yaml:2:7: not well-formed YAML: this '{' is not closed"}},
+      {"a colon without its space",
+       {"check", "colon.yaml"},
+       {"colon.yaml:2:8: 'train.steps:5' has no ':' behind it; allowed: KEY: VALUE"}},
+      {"two points of one name",
+       {"check", "twice.yaml"},
+       {"twice.yaml:4:12: 'name': 'a' is already the name of the point at twice.yaml:3:12"}},
+      {"a trainer that is not built",
+       {"experiment.yaml", "--trainer", "none"},
+       {"is not there or cannot be executed; start runs with ./fsdp-run of the repository"},
+       1},
       {"a GPU whose memory is not said",
        {"plan", "experiment.yaml", "--gpu", "a100", "--trainer", STUB_TRAINER_PROGRAM},
        {"allowed: a100-80", "did you mean 'a100-80'?"}},
@@ -74,17 +108,32 @@ TEST_CASE("plausible mistakes of a student end in one message that names the rem
   std::filesystem::create_directory(workplace / "experiments");
   std::filesystem::copy(workplace / "experiment.yaml", workplace / "experiments/lab.yaml");
   std::ofstream(workplace / "tab.yaml") << "experiment: a\nbase:\n\tdata: {kind: chess}\n";
-  REQUIRE(mistakes().size() >= 15);
-  for (const auto& [what, words, told] : mistakes()) {
+  std::ofstream(workplace / "brace.yaml") << "experiment: a\nbase: {train.steps: 5\n";
+  std::ofstream(workplace / "colon.yaml") << "experiment: a\nbase: {train.steps:5}\n";
+  std::ofstream(workplace / "twice.yaml")
+      << "experiment: a\npoints:\n  - {name: a}\n  - {name: a}\n";
+  std::ofstream(workplace / "games.csv") << "";
+  REQUIRE(workplace.run({"experiments/lab.yaml", "--results", "held"}).status == 0);
+  REQUIRE(mistakes().size() >= 28);
+  for (const auto& [what, words, told, status] : mistakes()) {
     INFO(what);
     std::vector<std::string> command{FSDP_RUN_PROGRAM};
     command.insert(command.end(), words.begin(), words.end());
     const Ended ended = Program(workplace / "", command).wait();
-    CHECK(ended.status == 2);
+    CHECK(ended.status == status);
     CHECK_THAT(ended.errors, Catch::StartsWith("fsdp-run: "));
     CHECK(ended.errors.find("fsdp-run: ", 1) == std::string::npos);
     for (const char* text : told) CHECK_THAT(ended.errors, Catch::Contains(text));
   }
+}
+
+TEST_CASE("results that are a folder further up are named") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  std::filesystem::create_directory(workplace / "notes");
+  const Ended ended = Program(workplace / "notes", {FSDP_RUN_PROGRAM, "report"}).wait();
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Catch::Contains("did you mean --results ../results?"));
 }
 
 }  // namespace

@@ -358,7 +358,7 @@ TEST_CASE("what ranks report while they run is said as it comes, once") {
       "short: warning: train.max_steps cuts the run short\n"
       "short: step 2  validation loss 3.0000  accuracy 12.5 %\n"
       "short: step 4  validation loss 1.5000  accuracy 12.5 %\n"
-      "short: step 4  checkpoint checkpoints/step-4  3.0 MiB  1.5 s\n"
+      "short: step 4  checkpoint checkpoints/step-4  0.00293 GiB  1.5 s\n"
       "short: finished, 4/4  ";
   CHECK_THAT(ended.errors, Contains(lines));
   CHECK_THAT(ended.output, Contains("validation") && Contains("  1.5000\n"));

@@ -122,3 +122,27 @@ def test_status_of_what_runs_and_waits(cluster, workplace, tmp_path):
     gate.touch()
     assert work.call(*work.with_stub("--follow")).returncode == 0
     assert work.attempts() == {"runs": ["finished"], "waits": ["finished"]}
+
+
+@pytest.mark.parametrize("impossible, words", [
+    ("partition: nowhere", "Slurm would refuse the job of never: "),
+    ("mem: 64G", "Slurm would refuse the job of never: "),
+    ("partition: short, time: 5", "never start: it asks for 5, and partition short gives a job"),
+    ("partition: closed", "never start: partition closed is DOWN; set another slurm.partition"),
+    ("nodes: 9", "never start: it asks for 9 nodes, and partition main gives a job at most 3"),
+])
+def test_check_says_what_the_cluster_would_refuse_and_submits_nothing(cluster, workplace, impossible,
+                                                                      words):
+    ranks = 9 if "nodes" in impossible else 1
+    work = workplace(cluster, experiment(
+        [f"{{name: never, strategy: {{kind: ddp, ranks: {ranks}}}}}"], BASE, impossible))
+    told = " ".join(work.call("check", work.file, "--launcher", "slurm").stdout.split())
+    assert words in told, told
+    assert not work.results.exists()
+
+
+def test_check_has_nothing_against_jobs_that_the_cluster_takes(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: a}", "{name: b, train.seed: 2}"], BASE))
+    told = work.call("check", work.file, "--launcher", "slurm").stdout
+    assert "Slurm: 2 jobs in 1 array" in told, told
+    assert "refuse" not in told, told

@@ -236,5 +236,40 @@ TEST_CASE("Only reasons that waiting does not end are reasons to act") {
                                .reason = "BadConstraints"}) == std::nullopt);
 }
 
+TEST_CASE("partitions are told with the limits of a job in them") {
+  const FakeSlurm fake;
+  SlurmQueue queue;
+  fake.let("scontrol",
+           "echo 'PartitionName=main AllowGroups=ALL Default=YES MaxNodes=4 MaxTime=1-00:00:00 "
+           "State=UP TotalCPUs=64 TotalNodes=2'\n"
+           "echo 'PartitionName=night Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED State=DOWN "
+           "TotalNodes=8'");
+  const std::vector<Partition> partitions = queue.partitions();
+  REQUIRE(partitions.size() == 2);
+  CHECK(partitions[0].name == "main");
+  CHECK(partitions[0].is_default);
+  CHECK(partitions[0].most_nodes == 2);
+  CHECK(partitions[0].time_limit == "1-00:00:00");
+  CHECK_FALSE(partitions[1].is_default);
+  CHECK(partitions[1].state == "DOWN");
+  CHECK(partitions[1].most_nodes == 8);
+  fake.let("scontrol", "echo 'No partitions in the system'");
+  CHECK_THROWS_AS(queue.partitions(), QueueUnavailable);
+}
+
+TEST_CASE("a script is tried without being submitted") {
+  const FakeSlurm fake;
+  SlurmQueue queue;
+  const auto script = fake.folder().write("script.sh", "#!/bin/bash\n");
+  fake.let("sbatch", "echo 'sbatch: Job 3 to start at 2026-11-24T20:00:00' >&2");
+  CHECK_FALSE(queue.refusal(script));
+  CHECK(fake.arguments("sbatch") == Strings{"--test-only", script.string()});
+  fake.let("sbatch", failing("allocation failure: Requested node configuration is not available"));
+  CHECK_THAT(queue.refusal(script).value(), Catch::Contains("no node has all of slurm.gpus_per"));
+  fake.let("sbatch",
+           failing("sbatch: error: Unable to contact slurm controller (connect failure)"));
+  CHECK_THROWS_AS(queue.refusal(script), QueueUnavailable);
+}
+
 }  // namespace
 }  // namespace fsdp
