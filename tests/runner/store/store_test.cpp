@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -89,6 +90,13 @@ TEST_CASE("planning again keeps what was recorded and renews the current list") 
   CHECK(rows[1].hash8 == "another ");
   CHECK_FALSE(rows[1].attempt);
   CHECK(store.comparison("another experiment").empty());
+
+  const auto ever = store.comparison("lab", Listed::kEver);
+  REQUIRE(ever.size() == 4);
+  CHECK(std::ranges::count(ever, false, &ComparisonRow::current) == 1);
+  CHECK(std::ranges::find(ever, false, &ComparisonRow::current)->run == before[1].id);
+  CHECK(store.comparison_per_rank("lab").size() == 3);
+  CHECK(store.comparison_per_rank("lab", Listed::kEver).size() == 4);
 }
 
 TEST_CASE("the file that an experiment was last planned from is known") {
