@@ -23,9 +23,7 @@ std::string series_status(const Series& series) {
 std::string limit_of(const SeriesRows& rows) {
   std::string limit;
   for (const Series* series : rows) {
-    const ComparisonRow& run = series->median;
-    std::optional<double> bytes = run.device_memory_bytes;
-    if (run.memory_limit_gib > 0) bytes = run.memory_limit_gib * kBytesPerGibibyte;
+    const std::optional<double> bytes = series->median.memory_limit_bytes();
     const std::string own = bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "";
     if (series != rows.front() && own != limit) return "";
     limit = own;

@@ -17,15 +17,9 @@ struct BriefColumn {
   std::string (*text)(const ReportRow&) = nullptr;  // null: the usual one
 };
 
-// What does not fit takes more than there was.
-std::string memory_or_limit(const ReportRow& row) {
-  const ComparisonRow& run = *row.run;
-  if (run.status != RunStatus::kOutOfMemory || row.series->finished_count > 0) {
-    return gibibytes(run.memory_allocated_bytes_max);
-  }
-  std::optional<double> limit = run.device_memory_bytes;
-  if (run.memory_limit_gib > 0) limit = run.memory_limit_gib * kBytesPerGibibyte;
-  return limit ? "> " + gibibytes(limit) : "-";
+std::string most_memory(const ReportRow& row) {
+  const std::string limit = too_little_memory(row);
+  return limit.empty() ? gibibytes(row.run->memory_allocated_bytes_max) : limit;
 }
 
 std::string short_speed(const ReportRow& row) {
@@ -43,7 +37,7 @@ constexpr BriefColumn kBriefColumns[] = {
     {"strategy", BriefWhen::kDiffers, 4},
     {"ranks", BriefWhen::kDiffers, 1},
     {"batch_size_per_rank", BriefWhen::kDiffers, 5},
-    {"memory_allocated_bytes_max", BriefWhen::kAlways, 0, "memory\nGiB", memory_or_limit},
+    {"memory_allocated_bytes_max", BriefWhen::kAlways, 0, "memory\nGiB", most_memory},
     {"mfu_percent", BriefWhen::kUsual, 3},
     {"tokens_per_second", BriefWhen::kAlways, 0, nullptr, short_speed},
     {"tokens_per_second_ratio", BriefWhen::kSeveralRows, 6, "ratio"},

@@ -123,6 +123,13 @@ Column with_heading(Column column) {
   return column;
 }
 
+std::string too_little_memory(const ReportRow& row) {
+  const ComparisonRow& run = *row.run;
+  if (run.status != RunStatus::kOutOfMemory || row.series->finished_count > 0) return "";
+  const std::optional<double> limit = run.memory_limit_bytes();
+  return limit ? "> " + gibibytes(limit) : "-";
+}
+
 std::string columns_reference() {
   std::string text =
       "Columns, in the order of csv and json, which have them all. Tables for people show those\n"

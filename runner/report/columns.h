@@ -67,6 +67,9 @@ Column with_heading(Column column);
 // A cell for people: the value in the unit that the heading has, a total time as "2 h 03 min".
 std::string text_of(const Column& column, const ReportRow& row);
 
+// Of a row that did not fit what did not suffice, in GiB, "> 80.0", or "-"; empty: it fits.
+std::string too_little_memory(const ReportRow& row);
+
 // A page that says what each column is.
 std::string columns_reference();
 

@@ -168,6 +168,8 @@ constexpr OwnText kOwnTexts[] = {
     {"total_batch", nullptr, is_about_throughput},
     {"memory_allocated_bytes_max",
      [](auto& row) {
+       const std::string limit = too_little_memory(row);
+       if (!limit.empty()) return limit;
        return gibibytes(row.run->memory_allocated_bytes_min, row.run->memory_allocated_bytes_max);
      }},
     {"memory_reserved_bytes_max",

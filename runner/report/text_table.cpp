@@ -9,7 +9,6 @@
 namespace fsdp {
 namespace {
 
-
 struct ShownColumn {
   const TextColumn* column;
   size_t number;

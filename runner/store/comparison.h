@@ -96,6 +96,12 @@ struct ComparisonRow : AttemptSummary {
   std::string spec;                // as JSON
   std::vector<StepLoss> losses{};  // no column: of each step, where other runs must have equal ones
 
+  // What it may take of its device; absent: not known.
+  std::optional<double> memory_limit_bytes() const {
+    if (memory_limit_gib > 0) return memory_limit_gib * 0x1p30;
+    return device_memory_bytes;
+  }
+
   template <typename Self, typename Visitor>
   static void visit_place(Self& self, Visitor& visit) {
     visit("experiment", self.experiment, "Name of the experiment.");
