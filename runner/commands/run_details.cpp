@@ -93,7 +93,7 @@ HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> 
     if (experiments.contains(experiment.name)) html.experiments.push_back(std::move(experiment));
   }
   for (const std::string& experiment : experiments) {
-    for (RankRow& rank : store.comparison_per_rank(experiment)) {
+    for (RankRow& rank : store.comparison_per_rank(experiment, Listed::kEver)) {
       const auto found = place.find(rank.run);
       if (found != place.end() && rank.rank) {
         html.runs[found->second].ranks.push_back(std::move(rank));

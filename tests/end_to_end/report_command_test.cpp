@@ -88,6 +88,9 @@ TEST_CASE("runs that left the list are told of, are rows on request, and are com
       run_report(workplace, {"--all", "--per-rank", "--format", "csv", "--columns", "point,rank"})
           .output;
   CHECK_THAT(per_rank, Contains("second,1\r\n" + second + ",0\r\n"));
+  CHECK_THAT(
+      run_report(workplace, {"--all", "--where", "point = " + second, "--format", "html"}).output,
+      Contains("\"ranks\":[{"));
   CHECK_THAT(run_report(workplace, {"--compare", "second", second}).output,
              Contains("steps planned") && Contains("x0.71"));
   CHECK_THAT(workplace.call({"diff", "second", second}).output,
