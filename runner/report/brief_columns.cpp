@@ -54,6 +54,14 @@ const BriefColumn* brief_column(const Column& column) {
   return found == std::end(kBriefColumns) ? nullptr : found;
 }
 
+// Of a table of ranks, which has all of its usual columns where there is room.
+constexpr std::pair<std::string_view, int> kRankColumnsGo[] = {
+    {"memory_reserved_bytes_forward", 1},
+    {"steps", 2},
+    {"memory_allocated_bytes_forward", 3},
+    {"device", 5},
+    {"memory_reserved_bytes_max", 6}};
+
 bool is_shown(const BriefColumn& brief, const Column& column, std::span<const ReportRow> rows) {
   switch (brief.when) {
     case BriefWhen::kAlways:
@@ -106,8 +114,10 @@ Column in_brief(Column column) {
 }
 
 int goes(const Column& column) {
-  const BriefColumn* brief = brief_column(column);
-  return brief == nullptr ? 0 : brief->goes;
+  if (const BriefColumn* brief = brief_column(column)) return brief->goes;
+  const auto of_rank =
+      std::ranges::find(kRankColumnsGo, column.name, &std::pair<std::string_view, int>::first);
+  return of_rank == std::end(kRankColumnsGo) ? 0 : of_rank->second;
 }
 
 }  // namespace fsdp

@@ -28,6 +28,7 @@ struct PreparedReport {
   std::deque<Series> series{};
   std::vector<Column> columns{};           // in order; those for people have a heading
   bool is_brief = false;                   // the columns
+  bool fits_terminal = false;              // the table: columns that are too many were left out
   std::set<std::string> shown_at_first{};  // html: names of columns, others on request; none: all
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order

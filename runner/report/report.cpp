@@ -170,7 +170,10 @@ PreparedReport prepare(Format format, const Report& report) {
   prepared.is_brief = has_brief && format != Format::kHtml;
   prepared.columns = chosen_columns(view, prepared.rows, all, prepared.is_brief);
   prepared.shown_at_first = names_of(chosen_columns(view, prepared.rows, all, has_brief));
-  if (prepared.is_brief && format == Format::kTable) keep_columns_that_fit(prepared);
+  prepared.fits_terminal =
+      format == Format::kTable &&
+      (prepared.is_brief || (row_kind == RowKind::kRank && !view.wide && has_usual_columns(view)));
+  if (prepared.fits_terminal) keep_columns_that_fit(prepared);
   prepared.warnings = warnings_of(prepared.rows);
   prepared.lines = lines_below(prepared);
   prepared.reasons = reasons_below(prepared);

@@ -13,9 +13,9 @@ constexpr size_t kAnyWidth = 1'000'000;
 constexpr size_t kNarrowestPoint = 12;
 constexpr size_t kWidePoint = 28;  // what more there is of a name goes before any column does
 
-TextColumn text_column(const Column& column, bool is_brief) {
+TextColumn text_column(const Column& column, bool fits_terminal) {
   TextColumn text{.heading = column.heading, .is_left = column.alignment == Alignment::kLeft};
-  if (!is_brief) return text;
+  if (!fits_terminal) return text;
   text.leaves = goes(column);
   if (column.name == "point") {
     text.least = kNarrowestPoint;
@@ -29,7 +29,7 @@ TextTable table_of(const PreparedReport& prepared) {
   std::vector<TextColumn> columns;
   std::vector<std::vector<std::string>> rows(prepared.rows.size());
   for (const Column& column : prepared.columns) {
-    columns.push_back(text_column(column, prepared.is_brief));
+    columns.push_back(text_column(column, prepared.fits_terminal));
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(text_of(column, prepared.rows[i]));
   }
   const auto style = [&](size_t row, size_t column) {
@@ -37,7 +37,7 @@ TextTable table_of(const PreparedReport& prepared) {
                ? colour_of(prepared.rows[row].run->status)
                : std::string_view();
   };
-  return laid_out(columns, std::move(rows), prepared.is_brief ? prepared.report.width : 0, style,
+  return laid_out(columns, std::move(rows), prepared.fits_terminal ? prepared.report.width : 0, style,
                   colour ? kBold : "");
 }
 
@@ -84,6 +84,7 @@ void add_answers(Lines& lines, const Block& block) {
 }  // namespace
 
 void keep_columns_that_fit(PreparedReport& prepared) {
+  std::erase_if(prepared.columns, [](const Column& column) { return column.heading.empty(); });
   std::vector<Column> kept;
   for (const size_t number : table_of(prepared).shown) kept.push_back(prepared.columns[number]);
   prepared.columns = std::move(kept);

@@ -78,11 +78,14 @@ TEST_CASE("no line is longer than the terminal") {
   }
   report.rows[3].reason.clear();  // whose log's path is one word
   report.rows[4].reason.clear();
-  for (const size_t width : {60, 80, 120, 200}) {
-    report.width = width;
-    for (const std::string& line : lines_of(render(Format::kTable, report))) {
-      INFO(line);
-      CHECK(display_width(line) <= width);
+  for (const RowKind kind : {RowKind::kSeries, RowKind::kRun, RowKind::kRank}) {
+    report.row_kind = kind;
+    for (const size_t width : {60, 80, 120, 200}) {
+      report.width = width;
+      for (const std::string& line : lines_of(render(Format::kTable, report))) {
+        INFO(line);
+        CHECK(display_width(line) <= width);
+      }
     }
   }
 }
