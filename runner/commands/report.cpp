@@ -139,7 +139,6 @@ void read_head(ReportArguments& arguments) {
     throw ConfigError(given, "", "is for a page; add --format html or --output FILE.html");
   }
   if (!arguments.notes.empty()) head.markdown = read_text_file(arguments.notes);
-  head.written_unix_ms = now_unix_ms();
 }
 
 Answer of_class(ReportArguments& arguments, Store& store) {

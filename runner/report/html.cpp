@@ -128,8 +128,7 @@ JsonObject head_data(const Report& report) {
   const PageHead& head = report.html.head;
   return JsonObject()
       .add("question", head.title.empty() ? std::string() : report.title)
-      .add("author", head.author)
-      .add("written_unix_ms", head.written_unix_ms);
+      .add("author", head.author);
 }
 
 // What html/report.js reads.

@@ -59,7 +59,6 @@ struct PageHead {
   std::string title{};     // empty: the experiment's
   std::string author{};    // with the course, or what else belongs to the name
   std::string markdown{};  // notes
-  int64_t written_unix_ms = 0;
 };
 
 struct HtmlDetail {

@@ -25,11 +25,9 @@ function measuredText(report, runs) {
 }
 
 // Whose page it is, and which question it answers where its title is another.
-function showHead({question, author, written_unix_ms: written}) {
-  const byline = [author, written > 0 ? `written ${utcTime(written)}` : ""].filter((text) => text !== "");
-  document.getElementById("measured").before(
-    ...(question === "" ? [] : [element("p", {class: "byline"}, question)]),
-    ...(byline.length === 0 ? [] : [element("p", {class: "byline"}, byline.join(", "))]));
+function showHead({question, author}) {
+  document.getElementById("measured").before(...[question, author].filter((text) => text !== "")
+    .map((text) => element("p", {class: "byline"}, text)));
 }
 
 function list(className, lines) {
