@@ -16,6 +16,7 @@ function measuredText(report, runs) {
   const hosts = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.host)));
   const devices = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.device_name)));
   const counted = report.runs_total === 1 ? "1 run" : `${report.runs_total} runs`;
+  if (report.runs_total === 0) return "";
   if (starts.length === 0) return `${counted}; nothing was measured yet.`;
   const first = utcTime(Math.min(...starts));
   const last = utcTime(Math.max(...starts));
