@@ -198,6 +198,17 @@ def test_each_run_says_where_its_figures_come_from(page, results):
     assert experiment.locator("pre").text_content() == FILE_TEXT
 
 
+def test_it_says_how_to_run_it_again(page):
+    section = page.locator("#reproduce")
+    assert section.locator("code").text_content() == "./fsdp-run experiment.yaml"
+    text = section.text_content()
+    assert "0123abcd with changes that are not committed" in text and "fsdp-run 0.1.0" in text
+    with page.expect_download() as download:
+        section.get_by_role("button", name="Save experiment.yaml").click()
+    assert download.value.suggested_filename == "experiment.yaml"
+    assert download.value.path().read_text() == FILE_TEXT
+
+
 def test_it_says_when_and_where_it_was_measured(page, results):
     text = page.locator("#measured").text_content()
     year = results.rows("select strftime('%Y-%m-%d', min(started_unix_ms) / 1000, 'unixepoch') d "

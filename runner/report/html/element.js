@@ -44,3 +44,9 @@ function formatted(value) {
 function utcTime(unixMs) {
   return new Date(unixMs).toISOString().slice(0, 16).replace("T", " ") + " UTC";
 }
+
+function saveFile(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], {type}));
+  element("a", {href: address, download: name}).click();
+  URL.revokeObjectURL(address);
+}

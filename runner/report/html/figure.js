@@ -16,17 +16,12 @@ function standaloneSvg(figure) {
     .replace(/var\((--[\w-]+)\)/g, (_, name) => light.getPropertyValue(name).trim());
 }
 
-function saveSvg(figure, number) {
-  const address = URL.createObjectURL(new Blob([standaloneSvg(figure)], {type: "image/svg+xml"}));
-  element("a", {href: address, download: `figure-${number}-${figure.id}.svg`}).click();
-  URL.revokeObjectURL(address);
-}
-
 function showFigure(figure, drawn) {
   const number = drawn.length + 1;
   const captionId = `figure-${figure.id}`;
   const save = element("button", {type: "button", class: "save"}, "Save as SVG");
-  save.addEventListener("click", () => saveSvg(figure, number));
+  save.addEventListener("click", () =>
+    saveFile(`figure-${number}-${figure.id}.svg`, "image/svg+xml", standaloneSvg(figure)));
   const box = element("div", {class: "drawing", role: "img", "aria-label":
     `${figure.title}. ${figure.note} The data follow as a table.`});
   drawn.push({...figure, box});

@@ -24,12 +24,6 @@ function versionsOf(runs) {
     .filter(([, version]) => version !== "").map(([name, version]) => `${name} ${version}`).join(", ");
 }
 
-function saveText(name, text) {
-  const address = URL.createObjectURL(new Blob([text], {type: "text/yaml"}));
-  element("a", {href: address, download: name}).click();
-  URL.revokeObjectURL(address);
-}
-
 // A button for each file as it was for these runs; where it was changed between runs, there are several.
 function fileButtons({experiments, experiment_texts: texts}, runs) {
   return experiments.flatMap(({name, file}) => {
@@ -38,7 +32,7 @@ function fileButtons({experiments, experiment_texts: texts}, runs) {
     return [...digests].filter((digest) => texts[digest]).map((digest, index, all) => {
       const label = `Save ${file}` + (all.length > 1 ? ` (${index + 1} of ${all.length})` : "");
       const button = element("button", {type: "button", class: "save"}, label);
-      button.addEventListener("click", () => saveText(file, texts[digest]));
+      button.addEventListener("click", () => saveFile(file, "text/yaml", texts[digest]));
       return button;
     });
   });
