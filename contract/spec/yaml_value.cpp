@@ -109,8 +109,7 @@ std::string read_text_file(const std::filesystem::path& file) {
     if (text.size() > kLargestTextFileBytes) {
       throw ConfigError(file.string(), "",
                         "is larger than allowed: at most " +
-                            std::to_string(kLargestTextFileBytes >> 20) +
-                            " MiB");
+                            std::to_string(kLargestTextFileBytes >> 20) + " MiB");
     }
   }
   return text;

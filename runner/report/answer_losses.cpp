@@ -15,11 +15,9 @@ namespace {
 using PointNames = std::vector<std::string>;
 
 const std::string& name_in_answers(const ComparisonRow* run, Rows rows) {
-  return (*std::ranges::find_if(rows,
-                                [&](const Series* series) {
-                                  return std::ranges::find(series->runs, run) != series->runs.end();
-                                }))
-      ->name;
+  const auto row =
+      std::ranges::find_if(rows, [&](const Series* series) { return series->has(run); });
+  return (*row)->name;
 }
 
 PointNames names_of_series(const Runs& runs, Rows rows) {

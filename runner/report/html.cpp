@@ -26,8 +26,7 @@ JsonObject curve_data(const Curve& curve) {
 
 // As answers call its series, and the number of the repeat.
 std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
-  const auto series = std::ranges::find_if(
-      all, [&](const Series& one) { return std::ranges::find(one.runs, &run) != one.runs.end(); });
+  const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
   if (series == all.end()) return run.point;
   return run.point.substr(series->median.point.size() - series->name.size());
 }

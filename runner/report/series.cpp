@@ -92,6 +92,10 @@ void put_names(const std::vector<Series*>& all) {
 
 }  // namespace
 
+bool Series::has(const ComparisonRow* run) const {
+  return std::ranges::find(runs, run) != runs.end();
+}
+
 std::string Series::status_text() const {
   std::vector<RunStatus> known;
   std::vector<std::string> texts;

@@ -32,6 +32,7 @@ struct Series {
   std::optional<Ratio> step_time_ratio{};
   std::optional<Scaling> scaling{};  // when `put_scaling` was called
 
+  bool has(const ComparisonRow* run) const;
   // "finished"; where the repeats differ, "4 finished, 1 failed".
   std::string status_text() const;
 };

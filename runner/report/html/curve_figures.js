@@ -4,7 +4,7 @@ const POINTS_WITH_MARKERS = 30;
 const MOST_NAMED = 4;
 const SAME_PART = 0.003; // of what all curves span: as near as a line is wide
 
-// As many curves before each lie where it does.
+// Of each curve those before it that lie where it does.
 function curvesBelow(curves) {
   const values = curves.flatMap(({points}) => points.map(({y}) => y)).filter((y) => y !== null);
   const near = SAME_PART * (Math.max(...values) - Math.min(...values));
@@ -17,14 +17,12 @@ function curvesBelow(curves) {
 }
 
 // Those that coincide are drawn from wide to narrow, so that each is seen.
-function withWidths(curves) {
-  const below = curvesBelow(curves);
+function withWidths(curves, below) {
   const above = curves.map((curve) => below.filter((others) => others.includes(curve)).length);
   return curves.map((curve, index) => ({...curve, width: LINE_WIDTH + 3 * Math.min(3, above[index])}));
 }
 
-function coincidenceNote(curves) {
-  const below = curvesBelow(curves);
+function coincidenceNote(curves, below) {
   const groups = curves.filter((curve, index) => below[index].length === 0)
     .map((first) => [first, ...curves.filter((curve, index) => below[index][0] === first)])
     .filter((group) => group.length > 1);
@@ -37,13 +35,14 @@ function coincidenceNote(curves) {
 // curves: [{label, measured, points, style}] of values against `x.title`.
 function curvesFigure(about, curves, x, y) {
   const thinned = curves.filter(({points, measured}) => points.length < measured);
-  const series = withWidths(curves).map((curve) => ({
+  const below = curvesBelow(curves);
+  const series = withWidths(curves, below).map((curve) => ({
     ...curve, line: true, markers: curve.points.length <= POINTS_WITH_MARKERS,
     style: {...seriesStyle(curve.style), ...(curve.width > LINE_WIDTH ? {dash: ""} : {})},
   }));
   return {
     ...about,
-    note: [about.note, coincidenceNote(curves), ...thinned.map(({label, points, measured}) =>
+    note: [about.note, coincidenceNote(curves, below), ...thinned.map(({label, points, measured}) =>
       `${label}: ${points.length} of ${measured} points are drawn.`)].join(" ").trim(),
     head: ["curve", x.title, y.title],
     rows: curves.flatMap(({label, points}) => points.map((point) => [label, point.x, point.y])),

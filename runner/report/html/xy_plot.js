@@ -1,10 +1,11 @@
 // Draws {height, x, y, series, limits, beyond}: values against values.
-//   x, y     {title, scale: "log" or absent, ticks: values or absent, text: of a tick, least, most}
+//   x, y     {title, scale: "log" or absent, ticks: values or absent, text: of a tick, least, most,
+//            whole: ticks at whole numbers only}
 //   series   {label, style: seriesStyle(), points: [{x, y, text}], line, area, markers, width, cross}
 //            y is null where nothing was measured; `area` fills from the point's y0 up to its y;
 //            `cross` marks what did not fit, on the axis
 //   limits   [{x, label}], vertical lines
-//   beyond   [{label, style, text}]: crosses in a strip at the right, for what has no place on x
+//   beyond   [{label, text}]: crosses in a strip at the right, for what has no place on x
 //   named    points have their series' label beside them where there is room, else in the legend
 
 const BEYOND_WIDTH = 96;
