@@ -28,7 +28,9 @@ JsonObject curve_data(const Curve& curve) {
 std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
   const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
   if (series == all.end()) return run.point;
-  return run.point.substr(series->median.point.size() - series->name.size());
+  const std::string& whole = series->median.point;
+  const std::string left_out = whole.substr(0, whole.size() - series->name.size());
+  return run.point.starts_with(left_out) ? run.point.substr(left_out.size()) : run.point;
 }
 
 JsonObject run_data(const ComparisonRow& run, const RunDetail& detail, const std::string& name) {

@@ -158,6 +158,23 @@ TEST_CASE("a reader's notes are Markdown, and can neither run nor load anything"
   CHECK(head["question"] == kMarkup);
 }
 
+TEST_CASE("figures call runs by what their points do not share, whatever a database holds") {
+  Report report;
+  for (const int64_t run : {1, 2, 3}) {
+    report.rows.push_back(
+        finished_row(run, "sweep batch=" + std::to_string(run), StrategyKind::kFsdp, 4, 100));
+    report.html.runs.emplace_back().run = run;
+  }
+  const auto name_of = [&](size_t run) {
+    return data_of(render(Format::kHtml, report))["runs"].at(run)["name"];
+  };
+  CHECK(name_of(0) == "batch=1");
+  report.rows[2].series = report.rows[1].series;
+  report.rows[2].point = "x";  // not its series' name
+  CHECK(name_of(0) == "batch=1");
+  CHECK(name_of(2) == "x");
+}
+
 TEST_CASE("the best values of a page's table are those that noise cannot have made") {
   Report report;
   for (const int64_t run : {1, 2, 3}) {
