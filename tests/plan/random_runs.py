@@ -15,7 +15,7 @@ def write_articles(file: Path, draw: random.Random) -> Path:
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
         rows.writerow(["headline", "title", "text"])
-        for _ in range(150):
+        for _ in range(600):
             rows.writerow([" ".join(draw.choices(words, k=draw.randint(1, 9))), "none",
                            " ".join(draw.choices(words, k=draw.randint(1, 40)))])
     return file
@@ -63,6 +63,9 @@ def data(draw: random.Random, is_pairs: bool, articles: Path) -> dict:
         return {"kind": "wikihow", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
                 "prefix": "play: ", "input_length": draw.choice([16, 64]),
                 "target_length": draw.choice([8, 20]), "rows": rows}
+    if draw.random() < 0.5:  # rows of very different lengths, and packed ones of few to many documents
+        return {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
+                "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
     return {"kind": "chess", "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
 
 
