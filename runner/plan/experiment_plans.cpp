@@ -8,7 +8,7 @@
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/plan/largest_value.h"
+#include "runner/experiment/largest_value.h"
 
 namespace fsdp {
 namespace {
@@ -113,12 +113,12 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
     }
   };
   std::optional<PlannedRow> largest;
-  const auto fits_at = [&](int64_t value) -> std::optional<bool> {
+  const auto fits_at = [&](int64_t value) -> std::optional<ValueFit> {
     PlannedRow row = row_of(value);
     if (!row.plan) return std::nullopt;
-    if (row.plan->fit == Fit::kDoesNotFit) return false;
-    largest = std::move(row);
-    return true;
+    const ValueFit fit = value_fit(*row.plan, row.spec, key);
+    if (fit == ValueFit::kFits) largest = std::move(row);
+    return fit;
   };
   largest_value(static_cast<int64_t>(range_of_key(key).maximum), fits_at);
   return largest ? std::move(*largest) : row_of(1);

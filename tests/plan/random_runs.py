@@ -1,5 +1,6 @@
 """Specifications at random, of every kind that decides memory."""
 
+import copy
 import csv
 import random
 from pathlib import Path
@@ -98,6 +99,17 @@ def optimizer(draw: random.Random, offload: str) -> dict:
     if draw.random() < 0.2 and chosen["kind"].startswith("adam"):
         chosen |= {"state_dtype": "bf16", "rounding": draw.choice(["nearest", "stochastic"])}
     return chosen
+
+
+def with_value(spec: dict, key: str, value: int) -> dict:
+    """A copy with another value of one key, such as data.sequence_length."""
+    changed = copy.deepcopy(spec)
+    *sections, name = key.split(".")
+    section = changed
+    for part in sections:
+        section = section[part]
+    section[name] = value
+    return changed
 
 
 def random_spec(draw: random.Random, articles: Path) -> dict:

@@ -1,0 +1,83 @@
+"""The largest value that a search finds is the one that a look at every value finds: `--max` by plans, and a
+doubled key with `refine` by runs. A quarter as many as --runs says."""
+
+import copy
+import json
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from planning import plans, request_of
+from random_runs import random_spec, with_value, write_articles
+
+MEMORY_GIB = 2**30
+
+
+@pytest.fixture
+def count(request) -> int:
+    return max(1, request.config.getoption("--runs") // 4)
+
+
+@pytest.fixture
+def fsdp_run(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+
+    def run(*words: str, program: Path = trainer) -> str:
+        done = subprocess.run([runner, *words, *([] if "prepare" in words else ["--trainer", program])], cwd=tmp_path,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def searched_key(spec: dict, draw: random.Random) -> str:
+    keys = ["batch.size_per_rank"] * 2
+    keys += ["data.input_length", "data.target_length"] if spec["data"]["kind"] == "wikihow" else ["data.sequence_length"]
+    if "evaluation" in spec:
+        keys.append("evaluation.size_per_rank")
+    return draw.choice(keys)
+
+
+def write_experiment(folder: Path, name: str, base: dict, sweep: dict) -> str:
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump({"experiment": name, "base": base, "sweep": sweep}))
+    return f"{name}.yaml"
+
+
+def limited(spec: dict, peak_bytes: int, draw: random.Random) -> dict:
+    """With a limit near the peak, on either side."""
+    return spec | {"memory_limit_gib": peak_bytes * draw.uniform(0.97, 1.05) / MEMORY_GIB}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, count, device, tmp_path):
+    draw = random.Random(seed)
+    print(f"seed {seed}")
+    articles = write_articles(tmp_path / "articles.csv", draw)
+    wrong, compared, capability = [], 0, 80 if device == "cuda" else 0
+    words = ["--gpu", "a100-80"] if device == "cuda" else []
+    while compared < count:
+        spec = random_spec(draw, articles) | {"device": device}
+        key = searched_key(spec, draw)
+        some_value = draw.randint(1, 30)
+        file = write_experiment(tmp_path, "all", spec, {"product": {key: list(range(1, 3 * some_value + 20))}})
+        fsdp_run("prepare", file)
+        [plan] = plans(trainer, [request_of(with_value(spec, key, some_value), tmp_path / "results",
+                                            compute_capability=capability)])
+        spec = limited(spec, plan["memory_reserved_bytes_max"], draw)
+        values = range(1, 3 * some_value + 20)
+        file = write_experiment(tmp_path, "all", spec, {"product": {key: list(values)}})
+        rows = json.loads(fsdp_run("plan", file, "--format", "json", *words))
+        fitting = [value for value, row in zip(values, rows, strict=True) if row["fits"]]
+        if not fitting or fitting[-1] == values[-1]:
+            continue  # nothing to find, or more than what is looked at
+        compared += 1
+        file = write_experiment(tmp_path, "one", spec, {"product": {"train.seed": [spec["train"]["seed"]]}})
+        [largest] = json.loads(fsdp_run("plan", file, "--format", "json", "--max", key, *words))
+        found = int(largest["point"].split("=")[-1]) if largest["fits"] else None
+        if found != fitting[-1]:
+            wrong.append((key, fitting[-5:], found, spec))
+    assert not wrong, wrong
