@@ -10,13 +10,13 @@ CHESS = ROOT / "experiments/data/chess"
 VOCABULARY = 1024
 
 
-def write_articles(file: Path, draw: random.Random) -> Path:
+def write_articles(file: Path, draw: random.Random, count: int = 600) -> Path:
     """From a word to many."""
     words = ["e4", "Nf3", "d5", "O-O", "Qxf7#", "1.", "2.", "Bb5", "1-0"]
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
         rows.writerow(["headline", "title", "text"])
-        for _ in range(600):
+        for _ in range(count):
             rows.writerow([" ".join(draw.choices(words, k=draw.randint(1, 9))), "none",
                            " ".join(draw.choices(words, k=draw.randint(1, 40)))])
     return file
