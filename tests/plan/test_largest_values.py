@@ -1,8 +1,9 @@
 """The largest value that a search finds is the one that a look at every value finds: `--max` by plans, and a
-doubled key with `refine` by runs. A quarter as many as --runs says."""
+doubled key with `refine` by runs. Of plans a quarter as many as --runs says, of sweeps an eighth."""
 
 import json
 import random
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -24,8 +25,8 @@ def fsdp_run(request, trainer, tmp_path):
     runner = request.config.getoption("--runner").resolve()
 
     def run(*words: str, program: Path = trainer) -> str:
-        done = subprocess.run([runner, *words, *([] if "prepare" in words else ["--trainer", program])], cwd=tmp_path,
-                              capture_output=True, text=True)
+        options = [] if words[0] in ("prepare", "report") else ["--trainer", program]
+        done = subprocess.run([runner, *words, *options], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -79,4 +80,51 @@ def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, cou
         found = int(largest["point"].split("=")[-1]) if largest["fits"] else None
         if found != fitting[-1]:
             wrong.append((key, fitting[-5:], found, spec))
+    assert not wrong, wrong
+
+
+@pytest.fixture
+def trainer_that_cannot_plan(trainer, tmp_path):
+    program = tmp_path / "trainer"
+    program.write_text(f'#!/bin/sh\ncase "$1" in --plan) exit 2 ;; esac\nexec {trainer} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def statuses(results: Path) -> dict[int, str]:
+    """By the value of the doubled key."""
+    with sqlite3.connect(results / "results.sqlite") as database:
+        return dict(database.execute("SELECT family_value, status FROM comparison WHERE family_value IS NOT NULL"))
+
+
+def test_a_refined_sweep_finds_what_a_run_of_every_value_finds(
+        trainer, trainer_that_cannot_plan, fsdp_run, seed, count, tmp_path):
+    draw = random.Random(seed)
+    print(f"seed {seed}")
+    articles = write_articles(tmp_path / "articles.csv", draw)
+    wrong, compared, last = [], 0, 10
+    while compared < max(1, count // 2):
+        spec = random_spec(draw, articles)
+        if spec["strategy"]["ranks"] > 2:
+            continue
+        spec["batch"]["gradient_accumulation_steps"] = min(2, spec["batch"]["gradient_accumulation_steps"])
+        key = draw.choice(["batch.size_per_rank", *(["evaluation.size_per_rank"] if "evaluation" in spec else [])])
+        [plan] = plans(trainer, [request_of(with_value(spec, key, draw.randint(1, 7)), tmp_path)])
+        spec = limited(spec, plan["memory_requested_bytes_max"], draw)
+        found = {}
+        sweep = {"double": {key: {"from": 1, "to": last, "refine": True}}}
+        for name, program in [("planned", trainer), ("searched", trainer_that_cannot_plan)]:
+            results = tmp_path / f"{name}-{compared}"
+            fsdp_run(write_experiment(tmp_path, name, spec, sweep), "--results", str(results), program=program)
+            found[name] = max((value for value, status in statuses(results).items() if status == "finished"), default=0)
+        all_file = write_experiment(tmp_path, "every", spec, {"product": {key: list(range(1, last + 1))}})
+        fsdp_run(all_file, "--results", str(tmp_path / f"every-{compared}"))
+        rows = json.loads(fsdp_run("report", "every", "--format", "json", "--results",
+                                   str(tmp_path / f"every-{compared}")))["rows"]
+        name = key.replace(".", "_")
+        found["every"] = max((row[name] for row in rows if row["status"] == "finished"), default=0)
+        assert all(row["status"] in ("finished", "out_of_memory") for row in rows), (rows, spec)
+        compared += 1
+        if len(set(found.values())) > 1:
+            wrong.append((key, found, spec))
     assert not wrong, wrong
