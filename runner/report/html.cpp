@@ -5,6 +5,7 @@
 #include "runner/report/html_assets.h"
 #include "runner/report/html_page.h"
 #include "runner/report/notes_html.h"
+#include "runner/report/speeds.h"
 
 namespace fsdp {
 namespace {
@@ -145,14 +146,18 @@ std::string page_data(const PreparedReport& prepared) {
     const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
     runs.push_back(run_data(*row, detail, name_of_run(*row, prepared.series)));
   }
+  SeriesRows all_rows;
   for (const Series& series : prepared.series) {
+    all_rows.push_back(&series);
     if (series.scaling) scaling.push_back(scaling_data(series));
   }
   std::ranges::transform(report.html.experiments, std::back_inserter(experiments), experiment_data);
   JsonObject texts;
   for (const auto& [digest, text] : report.html.experiment_texts) texts.add(digest, text);
+  const SpeedComparison speeds(all_rows);
   return JsonObject()
       .add("head", head_data(report))
+      .add("speed", JsonObject().add("figure", speeds.column_name()).add("unit", speeds.unit()))
       .add("results", report.results)
       .add("experiments", experiments)
       .add("scaling", scaling)
