@@ -57,7 +57,8 @@ struct Pair {
 std::optional<double> change_of(const Pair& pair, auto figure) {
   const std::optional<double> one = pair.changed->median.*figure;
   const std::optional<double> other = pair.plain->median.*figure;
-  const bool is_known = one && other && *other > 0 && std::isfinite(*one / *other);
+  const bool is_known =
+      one && other && *one > 0 && *other > 0 && std::isfinite(*one) && std::isfinite(*other);
   return is_known ? std::optional(*one / *other) : std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "runner/report/answers.h"
 #include "runner/report/names.h"
@@ -16,22 +17,32 @@ std::string model_of(const ComparisonRow& run) {
   return spec.contains("model") ? spec.at("model").dump() : "";
 }
 
+// What the rows' runs have, "" for what is not known of a run.
 template <typename Of>
-bool is_same_for_all(const SeriesRows& rows, Of of) {
-  const std::string first = of(*rows.front()->runs.front());
-  return std::ranges::all_of(rows, [&](const Series* series) {
-    return std::ranges::all_of(series->runs,
-                               [&](const ComparisonRow* run) { return of(*run) == first; });
-  });
+std::set<std::string> values_of(const SeriesRows& rows, Of of) {
+  std::set<std::string> values;
+  for (const Series* series : rows) {
+    for (const ComparisonRow* run : series->runs) {
+      if (run->status == RunStatus::kFinished) values.insert(of(*run));
+    }
+  }
+  return values;
 }
 
 // Why nobody can say which is fastest; empty: one can.
 std::string not_comparable(const SeriesRows& rows) {
-  if (!is_same_for_all(rows, [](auto& run) { return run.device_name; })) {
-    return "run on different devices, so none is called fastest";
-  }
-  if (!is_same_for_all(rows, model_of)) return "of different models, so none is called fastest";
-  return "";
+  const auto reason = [](std::set<std::string> values, const char* different,
+                         const char* unknown) -> std::string {
+    if (values.size() < 2) return "";
+    return fmt::format("{}, so none is called fastest",
+                       values.erase("") > 0 && values.size() < 2 ? unknown : different);
+  };
+  const std::string devices =
+      reason(values_of(rows, [](const ComparisonRow& run) { return run.device_name; }),
+             "run on different devices", "run on devices that are not all known");
+  if (!devices.empty()) return devices;
+  return reason(values_of(rows, model_of), "of different models",
+                "of models that are not all known");
 }
 
 std::string range_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {

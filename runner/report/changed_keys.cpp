@@ -5,6 +5,7 @@
 
 #include "contract/spec/run_spec_keys.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "runner/report/row_spec.h"
 
 namespace fsdp {
 namespace {
@@ -33,6 +34,7 @@ Keys keys_beyond(Effect least, const ComparisonRow& run) {
     return std::ranges::none_of(
         unnamed, [&](const std::string& other) { return is_at_or_below(key, other); });
   };
+  if (row_spec(run).is_null()) return {};  // YAML takes an empty text for defaults
   try {
     Keys keys;
     const RunSpec spec = run_spec_from_yaml(run.spec, {.name = "a specification", .folder = {}});

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "runner/store/quantile.h"
 
 namespace fsdp {
 namespace {
@@ -72,10 +75,13 @@ std::optional<Estimate> estimate_of(const Series& row, SpeedFigure figure) {
 
 // The part of a row's tokens that fills nothing up; absent: not known.
 std::optional<double> fill_of(const Series& row) {
-  const std::optional<double>& all = row.median.tokens_per_second;
-  const std::optional<double>& unpadded = row.median.unpadded_tokens_per_second;
-  if (!unpadded || !(*unpadded > 0) || !std::isfinite(*unpadded)) return std::nullopt;
-  return *unpadded / *all;
+  std::vector<double> fills;
+  for (const ComparisonRow* run : row.runs) {
+    const double fill = run->unpadded_tokens_per_second.value_or(0) /
+                        run->tokens_per_second.value_or(std::numeric_limits<double>::infinity());
+    if (run->status == RunStatus::kFinished && fill > 0 && fill <= 1) fills.push_back(fill);
+  }
+  return fills.empty() ? std::nullopt : std::optional(median(std::move(fills)));
 }
 
 bool differ_in_fill(const SeriesRows& rows) {
