@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 from tests.hostile import artefacts  # noqa: E402
 from tests.hostile.case import Case, Programs  # noqa: E402
 
-KINDS = ("databases", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts", "experiments",
+KINDS = ("databases", "merged_rows", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts", "experiments",
          "arguments", "environment")
 
 
