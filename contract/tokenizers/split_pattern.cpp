@@ -140,7 +140,7 @@ void SplitPattern::Scratch::charge(int64_t nanoseconds) {
   nanoseconds_left_ -= nanoseconds;
   if (nanoseconds_left_ < 0) {
     throw std::runtime_error(
-        "its regular expression takes too long: it tries too many ways to match one text");
+        "its regular expression cannot be matched with the text: it tries too many ways");
   }
 }
 

@@ -438,8 +438,10 @@ TEST_CASE("a split pattern has a limit for a text, not for each match") {
          {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
           {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
     const auto tokenizer = file.open();
-    CHECK_THAT(refusal([&] { encoded(*tokenizer, word); }),
-               Contains("tokenizer.json: its regular expression takes too long"));
+    CHECK_THAT(
+        refusal([&] { encoded(*tokenizer, word); }),
+        Contains(
+            "tokenizer.json: its regular expression cannot be matched with the text: it tries"));
     CHECK(encoded(*tokenizer, "abab!").size() > 0);
   }
 }
