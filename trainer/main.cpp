@@ -1,4 +1,5 @@
 #include <c10/util/Exception.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -163,6 +164,7 @@ int main(int argc, char** argv) {
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   if (is_plan) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // answers are for the program that started this one
     fsdp::answer_plan_requests(std::cin, std::cout);
     return static_cast<int>(ExitCode::kOk);
   }

@@ -16,6 +16,15 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
   throw ConfigError(file.string() + ":" + std::to_string(line), "", problem);
 }
 
+// Columns without a name, of which there may be several, are never read.
+void check_columns(const std::filesystem::path& file, int64_t line,
+                   std::vector<std::string> columns) {
+  std::ranges::sort(columns);
+  std::erase(columns, "");
+  const auto twice = std::ranges::adjacent_find(columns);
+  if (twice != columns.end()) refuse_line(file, line, "has the column '" + *twice + "' twice");
+}
+
 RecordFormat format_of(const std::filesystem::path& path, std::string_view text) {
   const std::string extension = path.extension();
   if (extension == ".csv") return RecordFormat::kCsv;
@@ -63,6 +72,7 @@ void RecordFile::begin() {
     }
     const std::string problem = split_csv_record(header.bytes, header_);
     if (!problem.empty()) refuse_line(path_, header.line, problem);
+    check_columns(path_, header.line, header_);
   } else if (format_ == RecordFormat::kJsonArray) {
     skip_white_space();
     take(1);

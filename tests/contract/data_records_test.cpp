@@ -69,6 +69,28 @@ TEST_CASE("games are read from any CSV with their columns") {
   CHECK(texts_of(file, "Site") == Texts{"Riga, \"old\"\ntown", ""});
 }
 
+TEST_CASE("a record or a header with a name twice is refused with its line") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& name, const std::string& text) {
+    return refusal([&] { texts_of(folder.write(name, text), "text"); });
+  };
+  CHECK_THAT(message("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a\", \"te\\u0078t\": \"b\"}"),
+             Contains("a.jsonl:2: has 'text' twice"));
+  CHECK_THAT(message("a.json", "[\n{\"b\": 1, \"text\": \"a\", \"b\": 1}]"),
+             Contains("a.json:2: has 'b' twice"));
+  CHECK_THAT(message("a.csv", "text,b,text\na,b,c\n"),
+             Contains("a.csv:1: has the column 'text' twice"));
+  CHECK(texts_of(folder.write("b.csv", "text,,\na,b,c\n"), "text") == Texts{"a"});
+  RecordFile records("turns.jsonl",
+                     R"({"messages": [{"role": "user", "role": "system", "content": "a"}]})");
+  RawRecord raw;
+  REQUIRE(records.next(raw));
+  Record record(records);
+  record.parse(raw);
+  CHECK_THAT(refusal([&] { record.turns("messages"); }),
+             Contains("turns.jsonl:1: has a turn in 'messages' with 'role' twice"));
+}
+
 TEST_CASE("a file that does not hold records is refused with its line") {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& name, const std::string& text) {

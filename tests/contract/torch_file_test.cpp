@@ -55,6 +55,18 @@ TEST_CASE("tensors of a file of torch.save are found without a copy") {
   CHECK(a.bytes.data() < a.file->bytes().data() + a.file->bytes().size());
 }
 
+TEST_CASE("a pickle of many values in few bytes is refused before it takes much memory") {
+  const std::string begin = "\x80\x02";
+  for (const char opcode : {'}', '(', 'N', ')'}) {  // an empty dictionary, a mark, None, a tuple
+    CAPTURE(opcode);
+    CHECK_THAT(refusal_of_pickle(begin + std::string(1'000'000, opcode) + "."),
+               Contains("damaged at byte"));
+  }
+  std::string tuples = begin + "N";
+  for (int i = 0; i < 1'000'000; ++i) tuples += '\x85';  // a tuple of the last value
+  CHECK_THAT(refusal_of_pickle(tuples + "."), Contains("damaged at byte"));
+}
+
 TEST_CASE("tensors of torch.save share a storage, or are a part of one") {
   const std::string pickle =
       "\x80\x02" + pickled_global("collections", "OrderedDict") + ")Rq\x01(" +

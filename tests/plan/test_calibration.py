@@ -2,7 +2,9 @@
 tests/benchmark/predicted_step_times.py."""
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -101,3 +103,27 @@ def test_an_offloaded_optimizer_is_timed_on_the_host_alone(fsdp_run, tmp_path):
     for time in json.loads(file.read_text())["times"]:
         widths.setdefault(time["work"], set()).add(time["width"])
     assert widths["optimizer"] == widths["conversion"]
+
+
+def test_a_calibration_that_is_a_pipe_is_not_waited_for(fsdp_run, tmp_path):
+    assert fsdp_run("calibrate", "--only", "one").returncode == 0
+    file, = tmp_path.glob("results/calibrations/*/*libtorch*.json")
+    file.unlink()
+    os.mkfifo(file)
+    done = fsdp_run("plan", "--only", "one")
+    assert done.returncode == 0, done.stderr
+    assert "step times are not known" in done.stdout and file.name in done.stdout
+
+
+def test_a_planner_ends_with_the_program_that_started_it(trainer):
+    """Also if its standard input stays open."""
+    requests, held = os.pipe()
+    starts = f"import subprocess, time; subprocess.Popen([{str(trainer)!r}, '--plan']); time.sleep(1000)"
+    parent = subprocess.Popen([sys.executable, "-c", starts], stdin=requests, stdout=subprocess.PIPE)
+    os.write(held, b"no request\n")
+    assert b"error" in parent.stdout.readline()
+    parent.kill()
+    assert parent.stdout.read() == b""
+    parent.wait()
+    os.close(requests)
+    os.close(held)

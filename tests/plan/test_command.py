@@ -32,6 +32,16 @@ def rows(plan):
     return read
 
 
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_small_stack_suffices(request, trainer, tmp_path, command):
+    runner = request.config.getoption("--runner").resolve()
+    limit = "ulimit -s 128 && exec \"$@\""
+    done = subprocess.run(["bash", "-c", limit, "bash", runner, command, LAB, "--trainer", trainer],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode >= 0 and "no answer" not in done.stderr
+    assert "4xFSDP" in done.stdout, done.stderr
+
+
 def test_every_point_of_a_profile_is_planned_for_its_gpus(rows):
     planned = {row["point"]: row for row in rows("--profile", "a100x4")}
     assert set(planned) >= {"1 GPU", "4xDDP", "4xFSDP"}

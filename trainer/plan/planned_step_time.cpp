@@ -3,11 +3,10 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "contract/devices/device_table.h"
 #include "contract/families/flops.h"
+#include "contract/files/input_file.h"
 #include "contract/plan/calibration.h"
 #include "contract/spec/hardware_flops.h"
 #include "contract/text/foreign_json.h"
@@ -24,11 +23,9 @@ constexpr size_t kMostMicroBatches = 64;
 
 // Empty: there is none.
 std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return std::nullopt;
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!input_exists(file)) return std::nullopt;
   Calibration calibration;
-  JsonFields(file.string()).read("", parse_foreign_json(text), calibration);
+  JsonFields(file.string()).read("", parse_foreign_json(map_input_file(file)->text()), calibration);
   return calibration;
 }
 
