@@ -195,6 +195,47 @@ TEST_CASE("another number of processes than ranks is refused") {
   CHECK_FALSE(std::filesystem::exists(folder / "attempt-1"));
 }
 
+TEST_CASE("a launcher's environment that is wrong is refused by the variable's name") {
+  struct Wrong {
+    const char* variable;
+    Variables environment;
+  };
+  const LoneRun folder;
+  const Variables whole = as_torchrun(0, 2, "29999");
+  std::vector<Wrong> all;
+  const auto without = [&](const char* variable) {
+    all.push_back({variable, whole});
+    all.back().environment.erase(variable);
+  };
+  const auto with = [&](const char* variable, const std::string& value) {
+    all.push_back({variable, whole});
+    all.back().environment[variable] = value;
+  };
+  for (const char* variable : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
+    without(variable);
+  }
+  for (const char* variable : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"}) {
+    for (const char* value : {"-1", "x", "1.0", "99999999999999999999"}) with(variable, value);
+  }
+  with("RANK", "2");
+  with("LOCAL_RANK", "2");
+  with("WORLD_SIZE", "0");
+  with("MASTER_PORT", "65536");
+  with("LOCAL_WORLD_SIZE", "3");
+  with("LOCAL_WORLD_SIZE", "0");
+  all.push_back({"OMPI_COMM_WORLD_RANK", {{"OMPI_COMM_WORLD_SIZE", "2"}}});
+  all.push_back({"PMI_RANK", {{"PMI_SIZE", "2"}}});
+  all.push_back({"SLURM_NTASKS", {{"SLURM_PROCID", "0"}}});
+  all.push_back({"SLURM_PROCID", {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "2"}}});
+  for (const auto& [variable, environment] : all) {
+    const Ended ended = folder.start(environment)->wait();
+    INFO(variable << ": " << ended.errors);
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.errors,
+               Contains("fsdp-train: environment: '" + std::string(variable) + "': "));
+  }
+}
+
 TEST_CASE("a rank that is asked to stop stops all of them after the same step") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   const LoneRun folder("1000000");

@@ -73,7 +73,8 @@ void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& worl
 
 RankRun::Rank RankRun::start() {
   hold_stop_signals();
-  Rank rank{.world = read_world_environment()};
+  Rank rank;
+  rank.world = read_world_environment();
   const WorldEnvironment& world = rank.world;
   if (attempt_ != 0) open_events(world.rank);
   begin_start_up_part("reading " + spec_file_.string());

@@ -34,10 +34,10 @@ class RankRun {
 
  private:
   struct Rank {
-    RunSpec spec{};
+    RunSpec spec;
     WorldEnvironment world;
     at::Device device = at::kCPU;
-    std::string bound_cpus{};
+    std::string bound_cpus;
   };
   // Up to where the ranks have met and know their devices.
   Rank start();
