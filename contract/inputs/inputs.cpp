@@ -63,27 +63,28 @@ ModelConfig model_config(const RunSpec& spec) {
   return with_key("model.source", [&] { return read_hugging_face_config(spec.model.source); });
 }
 
-std::vector<path> input_files(const RunSpec& spec) {
+std::vector<InputFile> input_files(const RunSpec& spec) {
   require_fetched(spec);
-  std::vector<path> files;
+  std::vector<InputFile> inputs;
+  const auto add = [&](const std::string& key, const auto& list_files) {
+    for (path& file : with_key(key, list_files)) inputs.push_back({key, std::move(file)});
+  };
   if (const path& source = spec.model.source; !source.empty()) {
-    files = with_key("model.source", [&] { return weight_files(source); });
-    files.insert(files.begin(), source / "config.json");
+    inputs.push_back({"model.source", source / "config.json"});
+    add("model.source", [&] { return weight_files(source); });
   }
-  files.push_back(training_file(spec.data));
+  inputs.push_back({"data.train", training_file(spec.data)});
   if (needs_tokenizer(spec.data.kind)) {
     const path tokenizer = tokenizer_of(spec);
-    for (path& file : with_key("data.tokenizer", [&] { return tokenizer_files(tokenizer); })) {
-      files.push_back(std::move(file));
-    }
+    add("data.tokenizer", [&] { return tokenizer_files(tokenizer); });
   }
-  if (!spec.evaluation.data.empty()) files.push_back(validation_file(spec.evaluation.data));
+  if (!spec.evaluation.data.empty()) {
+    inputs.push_back({"evaluation.data", validation_file(spec.evaluation.data)});
+  }
   if (const path& checkpoint = spec.resume.path; !checkpoint.empty()) {
-    for (path& file : with_key("resume", [&] { return checkpoint_files(checkpoint); })) {
-      files.push_back(std::move(file));
-    }
+    add("resume", [&] { return checkpoint_files(checkpoint); });
   }
-  return files;
+  return inputs;
 }
 
 namespace {

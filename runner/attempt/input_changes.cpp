@@ -103,7 +103,7 @@ std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
   std::vector<Input> inputs;
   std::vector<path> files;
   try {
-    files = input_files(spec);
+    for (const auto& [key, file] : input_files(spec)) files.push_back(file);
   } catch (const ConfigError& error) {
     inputs.push_back({.file = error.place(), .problem = error.problem()});
     files = {spec.data.train, spec.data.tokenizer, spec.evaluation.data};
@@ -140,7 +140,7 @@ std::string current_digest(Store& store, const path& file) {
 std::vector<FileState> input_states(const RunSpec& spec) {
   std::vector<FileState> states;
   try {
-    for (const path& file : input_files(spec)) states.push_back(state_of(file));
+    for (const auto& [key, file] : input_files(spec)) states.push_back(state_of(file));
   } catch (const ConfigError&) {  // changed_input() says so
   }
   return states;

@@ -178,7 +178,7 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
   for (const auto& [key, value] : keys) text += visible_line("  " + key + ": " + value) + '\n';
   text += fmt::format("and of the contents of its input files (digest {}):\n",
                       visible_line(run.data_digest));
-  for (const auto& file : input_files(store.spec(run.id))) {
+  for (const auto& [key, file] : input_files(store.spec(run.id))) {
     text += visible_line("  " + file.string()) + '\n';
   }
   std::optional<RunRecord> nearest;

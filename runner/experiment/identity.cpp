@@ -29,7 +29,7 @@ void forget(Section& section, Effect most) {
 
 std::string digests_of_inputs(const RunSpec& spec, const FileDigest& digest) {
   std::string digests;
-  for (const std::filesystem::path& file : input_files(spec)) digests += digest(file) + '\n';
+  for (const auto& [key, file] : input_files(spec)) digests += digest(file) + '\n';
   return digests;
 }
 

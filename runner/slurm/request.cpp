@@ -92,7 +92,7 @@ bool may_share_array(const RunSpec& a, const RunSpec& b) {
 
 std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
   std::set<std::filesystem::path> folders;
-  for (const std::filesystem::path& file : input_files(spec)) {
+  for (const auto& [key, file] : input_files(spec)) {
     folders.insert(std::filesystem::absolute(file).parent_path());
   }
   return {folders.begin(), folders.end()};

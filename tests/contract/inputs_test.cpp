@@ -142,9 +142,10 @@ TEST_CASE("inputs that fit are accepted and listed") {
   const TokenRun run;
   CHECK_NOTHROW(check_inputs(run.spec));
   const auto& folder = run.folder.path();
-  CHECK(input_files(run.spec) == std::vector<std::filesystem::path>{folder / "config.json",
-                                                                    folder / "model.safetensors",
-                                                                    folder / "tokens.npy"});
+  CHECK(input_files(run.spec) ==
+        std::vector<InputFile>{{"model.source", folder / "config.json"},
+                               {"model.source", folder / "model.safetensors"},
+                               {"data.train", folder / "tokens.npy"}});
 }
 
 TEST_CASE("a checkpoint that does not fit its config.json is refused") {
@@ -241,13 +242,13 @@ TEST_CASE("chess uses the shipped games and tokenizer unless others are named") 
   REQUIRE(spec.data.kind == DataKind::kChess);
   const auto files = input_files(spec);
   REQUIRE(files.size() == 2);
-  CHECK(files[0].filename() == "games.csv");
-  CHECK(files[1].filename() == "tokenizer.model");
+  CHECK(files[0].file.filename() == "games.csv");
+  CHECK(files[1].file.filename() == "tokenizer.model");
   CHECK_NOTHROW(check_inputs(spec));
 
   const TemporaryFolder folder;
   spec.data.train = folder.write("few.csv", "Moves,Termination,Result\n1. e4,DRAW,1/2-1/2\n");
-  CHECK(input_files(spec)[0] == spec.data.train);
+  CHECK(input_files(spec)[0] == InputFile{"data.train", spec.data.train});
   CHECK_THAT(refusal([&] { check_inputs(spec); }), Contains("has 1 rows"));
 }
 
@@ -316,8 +317,8 @@ TEST_CASE("a folder of tokens has a training and a validation file") {
   const auto validation = folder.write("val.bin", tokens);
   CHECK_NOTHROW(check_inputs(run.spec));
   const auto files = input_files(run.spec);
-  CHECK(std::ranges::find(files, train) != files.end());
-  CHECK(std::ranges::find(files, validation) != files.end());
+  CHECK(std::ranges::find(files, train, &InputFile::file) != files.end());
+  CHECK(std::ranges::find(files, validation, &InputFile::file) != files.end());
 }
 
 TEST_CASE("what a run resumes from is a checkpoint") {

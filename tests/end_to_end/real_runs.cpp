@@ -118,6 +118,14 @@ std::string free_port() {
   }
 }
 
+Variables as_torchrun(int rank, int ranks, const std::string& port) {
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(ranks)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", port}};
+}
+
 void write_tokens(const std::filesystem::path& file, int rows, int columns, int token) {
   std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (" +
                        std::to_string(rows) + ", " + std::to_string(columns) + "), }";

@@ -32,6 +32,9 @@ bool nobody_left_in(const Workplace& workplace);
 // A TCP port of 127.0.0.1 that nobody listens on now.
 std::string free_port();
 
+// The environment that torchrun gives a rank.
+Variables as_torchrun(int rank, int ranks, const std::string& port);
+
 // An array [rows, columns] of the int32 `token` in NumPy's format.
 void write_tokens(const std::filesystem::path& file, int rows, int columns, int token);
 

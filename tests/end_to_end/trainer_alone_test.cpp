@@ -36,14 +36,6 @@ class LoneRun : public Workplace {
   }
 };
 
-Variables as_torchrun(int rank, int ranks, const std::string& port) {
-  return {{"RANK", std::to_string(rank)},
-          {"LOCAL_RANK", std::to_string(rank)},
-          {"WORLD_SIZE", std::to_string(ranks)},
-          {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", port}};
-}
-
 Variables as_srun(int rank, int ranks, const std::string& port) {
   return {
       {"SLURM_PROCID", std::to_string(rank)},  {"SLURM_LOCALID", std::to_string(rank)},

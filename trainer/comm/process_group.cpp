@@ -96,13 +96,15 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
     Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout,
                       ", or never came to " + place + remedy);
     const auto watched = watchdog.watch(membership.describe("rendezvous", kNoUnit));
-    membership.store = meet_at_store(world, options.rendezvous_timeout);
+    membership.store = meet_at_store(world, device, options.rendezvous_timeout);
     membership.store->setTimeout(membership.transport_timeout);
 #ifdef FSDP_CUDA
     if (cuda) return make_nccl_group(std::move(membership), device);
 #endif
     auto backend = make_gloo_backend(membership, options.rendezvous_timeout);
     return std::make_unique<ExchangeGroup>(std::move(membership), std::move(backend));
+  } catch (const ConfigError&) {
+    throw;
   } catch (const std::exception& error) {
     throw CommunicationError("rank " + std::to_string(world.rank) + " of " +
                              std::to_string(world.world_size) + " did not meet the others at " +

@@ -85,7 +85,8 @@ struct ProcessGroupOptions {
 
 // Meets the other ranks at the master's address: NCCL on a CUDA device (made current here), gloo on
 // the CPU, no communication for a single rank. Throws CommunicationError when the ranks do not
-// meet, ConfigError for CUDA in a build without it. With more than one rank the process ignores
+// meet, ConfigError on every rank if they are of different worlds (see same_world.h), and for CUDA
+// in a build without it. With more than one rank the process ignores
 // SIGPIPE from then on, as Python does.
 std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, at::Device device,
                                                  const ProcessGroupOptions& options = {});

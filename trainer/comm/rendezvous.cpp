@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "trainer/comm/same_world.h"
 #include "trainer/comm/sign_post.h"
 
 namespace fsdp {
@@ -24,6 +25,7 @@ c10d::TCPStoreOptions store_options(const WorldEnvironment& world, int port, mil
   options.isServer = world.rank == 0 && world.store_prefix.empty();
   options.numWorkers = world.world_size;
   options.timeout = timeout;
+  options.waitWorkers = false;  // require_same_world() waits, and knows who is missing
   return options;
 }
 
@@ -40,16 +42,6 @@ std::vector<int> ports(const WorldEnvironment& world) {
 // What rank 0 tells of a start, before the port of its store.
 std::string sign(const WorldEnvironment& world) {
   return "fsdp-train start " + world.start_name + " meets at port ";
-}
-
-StorePointer serve_behind_sign(const WorldEnvironment& world, milliseconds timeout) {
-  constexpr int kAnyFreePort = 0;
-  c10d::TCPStoreOptions options = store_options(world, kAnyFreePort, timeout);
-  options.waitWorkers = false;
-  StorePointer store = store_at(world, options);
-  const SignPost sign_post(ports(world), sign(world) + std::to_string(store->getPort()));
-  store->waitForWorkers();
-  return store;
 }
 
 // Nullopt where another program listens, another start's rank 0, or nobody yet.
@@ -79,13 +71,25 @@ int find_sign(const WorldEnvironment& world, milliseconds timeout) {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, milliseconds timeout) {
-  const bool has_signs = !world.start_name.empty();
-  if (has_signs && world.rank == 0) return serve_behind_sign(world, timeout);
-  const int port = has_signs ? find_sign(world, timeout) : world.master_port;
-  StorePointer store = store_at(world, store_options(world, port, timeout));
-  if (world.store_prefix.empty()) return store;
-  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
+c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at::Device device,
+                                              milliseconds timeout) {
+  constexpr int kAnyFreePort = 0;
+  std::optional<SignPost> sign_post;  // stands until all have come
+  StorePointer served;
+  if (world.start_name.empty()) {
+    served = store_at(world, store_options(world, world.master_port, timeout));
+  } else if (world.rank == 0) {
+    served = store_at(world, store_options(world, kAnyFreePort, timeout));
+    sign_post.emplace(ports(world), sign(world) + std::to_string(served->getPort()));
+  } else {
+    served = store_at(world, store_options(world, find_sign(world, timeout), timeout));
+  }
+  c10::intrusive_ptr<c10d::Store> store = std::move(served);
+  if (!world.store_prefix.empty()) {
+    store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
+  }
+  require_same_world(world, device, *store, timeout);
+  return store;
 }
 
 std::string meeting_place(const WorldEnvironment& world) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
@@ -11,9 +12,9 @@
 namespace fsdp {
 
 // The store through which the ranks of one start find each other, once all of them have come to it.
-// Rank 0 serves it, but for a start whose launcher does. Throws std::exception when that takes
-// longer than `timeout`.
-c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world,
+// Rank 0 serves it, but for a start whose launcher does. Throws ConfigError on every rank if they
+// are of different worlds (see same_world.h), std::exception when that takes longer than `timeout`.
+c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at::Device device,
                                               std::chrono::milliseconds timeout);
 
 // Where that is, for a message: address and port or ports.

@@ -1,5 +1,6 @@
 #include "trainer/train/resume.h"
 
+#include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
@@ -7,37 +8,41 @@
 #include "contract/text/config_error.h"
 #include "contract/tokenizers/tokenizer.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
+#include "trainer/comm/verdict.h"
 
 namespace fsdp {
 namespace {
 
 using std::filesystem::path;
 
-// What the ranks together find wrong with a checkpoint; empty: nothing. The same on every rank.
-std::string find_damage(const path& folder, ProcessGroup& world) {
-  std::string damage;
+constexpr const char* kWhole = "whole: ";
+
+// What this rank finds wrong with a checkpoint; else that it is whole, with the digest of its
+// trainer.json, which holds the checksums of all its files.
+std::string look_at(const path& folder, const ProcessGroup& world) {
   try {
     check_contents(folder, read_trainer_state(folder), world.rank(), world.size());
+    return kWhole + file_digest(folder / kTrainerStateName);
   } catch (const ConfigError& error) {
-    damage = error.what();
+    return error.what();
   }
-  const auto key_of = [&](int rank) {
-    return "damage/" + folder.filename().string() + "/" + std::to_string(rank);
-  };
-  world.leave(key_of(world.rank()), damage);
-  pause_start_up();
-  for (int rank = 0; world.rank() == 0 && rank < world.size(); ++rank) {
-    const std::string found = world.take(key_of(rank));
-    if (damage.empty()) damage = found;
-  }
-  return world.agree("damage", damage);
 }
 
-// Rank 0, which hosts what the ranks meet through, does not end before all know why.
-[[noreturn]] void refuse_together(const std::string& place, const std::string& problem,
-                                  ProcessGroup& world) {
-  world.barrier();
-  throw ConfigError(place, "resume", problem);
+// What the ranks together find wrong with a checkpoint; empty: nothing. The same on every rank,
+// each of which may end at once if there is something. `subject` is the same on all ranks, on each
+// of which `folder` may have another path.
+std::string find_damage(const path& folder, const std::string& subject, ProcessGroup& world) {
+  const std::string seen = look_at(folder, world);
+  pause_start_up();
+  return verdict_on(subject, seen, world, [&](const std::vector<std::string>& all) -> std::string {
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      if (!all[rank].starts_with(kWhole)) return all[rank];
+      if (all[rank] == all[0]) continue;
+      return folder.string() + ": is another checkpoint on rank " + std::to_string(rank) +
+             " than on rank 0; give both the same folder";
+    }
+    return "";
+  });
 }
 
 Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
@@ -49,12 +54,13 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
     const path folder = world.agree("resume", i < folders.size() ? folders[i].string() : "");
     if (folder.empty() && damages.empty()) return {};
     if (folder.empty()) {
-      refuse_together(paths.checkpoints().string(),
-                      "auto finds no checkpoint that is as it was written: " + damages +
-                          "; put one back, or move the folder away to begin anew",
-                      world);
+      world.barrier();  // rank 0, which hosts the store, ends after all know that there is none
+      throw ConfigError(paths.checkpoints().string(), "resume",
+                        "auto finds no checkpoint that is as it was written: " + damages +
+                            "; put one back, or move the folder away to begin anew");
     }
-    const std::string damage = find_damage(folder, world);
+    const std::string damage =
+        find_damage(folder, "damage of " + folder.filename().string(), world);
     if (damage.empty()) {
       Resumed resumed{.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
       if (!damages.empty()) {
@@ -68,8 +74,8 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
 }
 
 Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
-  if (const std::string damage = find_damage(folder, world); !damage.empty()) {
-    refuse_together("", damage, world);
+  if (const std::string damage = find_damage(folder, "damage", world); !damage.empty()) {
+    throw ConfigError("", "resume", damage);
   }
   return {.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
 }

@@ -19,6 +19,7 @@
 #include "trainer/comm/environment.h"
 #include "trainer/train/determinism.h"
 #include "trainer/train/device.h"
+#include "trainer/train/same_run.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/trainer.h"
 
@@ -84,6 +85,7 @@ RankRun::Rank RankRun::start() {
   watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
   check_inputs_of_rank(spec);
+  const std::vector<InputFile> files = compared_files(spec);
 
   if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");
@@ -96,6 +98,7 @@ RankRun::Rank RankRun::start() {
   set_memory_limit(spec, rank.device);
   pause_start_up();
   meet_other_ranks(spec, world, rank.device);
+  require_same_run(spec, attempt_, files, *group_);
   refuse_shared_gpu(*group_, rank.device);
   backend_ = make_backend(rank.device, spec.kernels);
   return rank;

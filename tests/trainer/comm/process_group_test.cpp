@@ -118,6 +118,39 @@ TEST_CASE("a job whose port another program has took the run with it") {
   CHECK(rank_1.get() == "of rank 0");
 }
 
+TEST_CASE("ranks of different worlds are refused on all of them") {
+  const auto world = [port = free_port()](int rank, int size) {
+    return WorldEnvironment{rank, size, rank, size, "127.0.0.1", port};
+  };
+  const auto start = [](const WorldEnvironment& of_rank) -> std::string {
+    try {
+      const auto group = make_process_group(of_rank, at::kCPU);
+      group->barrier();
+      return "met";
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  };
+  // What all of these ranks say.
+  const auto start_all = [&](const std::vector<WorldEnvironment>& ranks) {
+    std::vector<std::future<std::string>> starting;
+    for (const WorldEnvironment& rank : ranks) {
+      starting.push_back(std::async(std::launch::async, start, rank));
+    }
+    const std::string said = starting[0].get();
+    for (size_t rank = 1; rank < ranks.size(); ++rank) CHECK(starting[rank].get() == said);
+    return said;
+  };
+  CHECK(start_all({world(0, 2), world(1, 2)}) == "met");
+  CHECK_THAT(start_all({world(0, 2), world(1, 3)}),
+             Contains("environment: 'WORLD_SIZE': rank 1 was started as one of 3 ranks, rank 0 as "
+                      "one of 2"));
+  CHECK_THAT(start_all({world(0, 3), world(1, 2)}),
+             Contains("rank 1 was started as one of 2 ranks, rank 0 as one of 3"));
+  CHECK_THAT(start_all({world(0, 3), world(1, 3), world(1, 3)}),
+             Contains("environment: 'RANK': two processes were started as rank 1 of 3"));
+}
+
 #ifndef FSDP_CUDA
 TEST_CASE("a CUDA group in a CPU build says what to do") {
   CHECK_THROWS_AS(make_process_group({}, at::Device(at::kCUDA, 0)), ConfigError);
