@@ -1,10 +1,13 @@
 #include "contract/files/hub_cache.h"
 
-#include <algorithm>
+#include <sys/stat.h>
+
 #include <cstdlib>
+#include <exception>
 #include <string_view>
 
 #include "contract/files/input_file.h"
+#include "contract/record/digest.h"
 
 namespace fsdp {
 namespace {
@@ -51,11 +54,11 @@ CachedRepository::CachedRepository(path cache, const HubName& name) {
   locks_ = cache / ".locks" / folder;
 }
 
-path CachedRepository::whole(const std::string& commit, std::string folder) const {
-  for (size_t at = 0; (at = folder.find('/', at)) != std::string::npos;) {
-    folder.replace(at, 1, "%2F");
-  }
-  return folder_ / "whole" / commit / folder;
+path CachedRepository::listing(const std::string& commit, const std::string& folder,
+                               bool is_recursive) const {
+  // A folder's path may be longer than the name of a file.
+  const std::string name = text_digest((is_recursive ? "below " : "in ") + folder);
+  return folder_ / "listings" / commit / name;
 }
 
 std::optional<std::string> CachedRepository::commit_of(const std::string& revision) const {
@@ -69,17 +72,26 @@ std::optional<std::string> CachedRepository::commit_of(const std::string& revisi
   return named.is_commit() ? std::optional(commit) : std::nullopt;
 }
 
-std::optional<path> cached_path(const HubName& name) {
-  const CachedRepository repository(hub_cache_folder(), name);
-  const auto commit =
-      name.is_commit() ? std::optional(name.revision) : repository.commit_of(name.revision);
-  if (!commit || is_there(repository.unfinished(*commit))) return std::nullopt;
-  const path place =
-      name.path.empty() ? repository.snapshot(*commit) : repository.snapshot(*commit) / name.path;
-  std::error_code unknown;
-  const bool is_part = !name.path.empty() && std::filesystem::is_directory(place, unknown) &&
-                       !is_there(repository.whole(*commit, name.path));
-  return is_there(place) && !is_part ? std::optional(place) : std::nullopt;
+std::optional<HubListing> CachedRepository::read_listing(const std::string& commit,
+                                                         const std::string& folder,
+                                                         bool is_recursive) const {
+  try {
+    const MappedFile file(listing(commit, folder, is_recursive));
+    HubListing listing = parse_listing(file.text());
+    if (listing.folder == folder && listing.is_recursive == is_recursive) return listing;
+  } catch (const std::exception&) {  // a fetch writes the record anew
+  }
+  return std::nullopt;
+}
+
+bool CachedRepository::has(const std::string& commit, const ListedFile& file) const {
+  const path place = snapshot(commit) / file.path;
+  std::error_code no_link;
+  const path target = std::filesystem::read_symlink(place, no_link);
+  if (!no_link && target.filename() != file.hash.text) return false;
+  struct stat found {};
+  return stat(place.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+         found.st_size == file.size_bytes;
 }
 
 }  // namespace fsdp

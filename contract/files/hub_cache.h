@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "contract/files/hub_listing.h"
 #include "contract/text/hub_name.h"
 
 // The cache of Hugging Face's Python libraries, which this project shares with them. Nothing here
@@ -19,9 +20,8 @@ std::filesystem::path hub_cache_folder();
 //
 //   models--organization--name/blobs/<hash>               contents
 //                              refs/<revision>            the commit that it was last
-//                              snapshots/<commit>/<path>  a link to a blob
-//                              unfinished/<commit>        this project's: links are being made
-//                              whole/<commit>/<folder>    this project's: all of a folder is there
+//                              snapshots/<commit>/<path>  a link to a blob, or a file
+//                              listings/<commit>/<digest> this project's: what the hub lists
 //   .locks/models--organization--name/<hash>.lock
 class CachedRepository {
  public:
@@ -35,23 +35,25 @@ class CachedRepository {
   std::filesystem::path snapshot(const std::string& commit) const {
     return folder_ / "snapshots" / commit;
   }
-  std::filesystem::path unfinished(const std::string& commit) const {
-    return folder_ / "unfinished" / commit;
-  }
-  std::filesystem::path whole(const std::string& commit, std::string folder) const;
+  std::filesystem::path listing(const std::string& commit, const std::string& folder,
+                                bool is_recursive) const;
   std::filesystem::path lock(const std::string& hash) const { return locks_ / (hash + ".lock"); }
 
   // The commit that `revision` was last; absent: never fetched. Throws ConfigError if the
   // file that says so cannot be read.
   std::optional<std::string> commit_of(const std::string& revision) const;
 
+  // What the hub listed of the commit when this project last asked; absent: it never asked, or the
+  // record is damaged.
+  std::optional<HubListing> read_listing(const std::string& commit, const std::string& folder,
+                                         bool is_recursive) const;
+  // True if the snapshot has the file, with the contents or, where it is no link, the size that the
+  // hub lists.
+  bool has(const std::string& commit, const ListedFile& file) const;
+
  private:
   std::filesystem::path folder_;
   std::filesystem::path locks_;
 };
-
-// The file or folder that `name` stands for, in a snapshot; absent: it is not there, or a fetch
-// ended before all of its links were made, or of a folder only some files were fetched.
-std::optional<std::filesystem::path> cached_path(const HubName& name);
 
 }  // namespace fsdp

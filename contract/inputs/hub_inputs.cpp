@@ -1,11 +1,11 @@
 #include "contract/inputs/hub_inputs.h"
 
 #include <algorithm>
-#include <exception>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "contract/files/hub_cache.h"
 #include "contract/files/input_file.h"
+#include "contract/inputs/wanted_files.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -22,33 +22,28 @@ void visit_inputs(Spec& spec, const Visit& visit) {
   visit("evaluation.data", spec.evaluation.data);
 }
 
-bool is_hub_name(const path& member) { return member.native().starts_with(kHubScheme); }
-
-// Whether every file that an index of weights names is there; false where it is no index.
-bool has_shards(const path& index) {
-  try {
-    const nlohmann::json parsed = parse_json_object(index, map_input_file(index)->text());
-    return std::ranges::all_of(parsed.at("weight_map"), [&](const nlohmann::json& shard) {
-      return std::filesystem::exists(index.parent_path() / shard.get<std::string>());
-    });
-  } catch (const std::exception&) {
-    return false;
-  }
+std::string named(const HubName& name) {
+  return name.repository_text() + (name.path.empty() ? "" : "/" + name.path);
 }
 
-// Hugging Face's libraries put files into a snapshot one by one, so that it may have a tokenizer
-// and no model.
-bool has_model(const path& folder) {
-  std::error_code unknown;
-  const auto has = [&](const path& name) {
-    return std::filesystem::exists(folder / name, unknown);
-  };
-  if (!has("config.json")) return false;
-  for (const std::string whole : {"model.safetensors", "pytorch_model.bin"}) {
-    const std::string index = whole + ".index.json";
-    if (has(whole) || (has(index) && has_shards(folder / index))) return true;
-  }
-  return false;
+bool is_hub_name(const path& member) { return member.native().starts_with(kHubScheme); }
+
+[[noreturn]] void refuse_absent(const HubName& name) {
+  const bool may_be_local = name.path.empty() && !name.is_dataset;
+  throw ConfigError("", "",
+                    named(name) + " is not in " + hub_cache_folder().string() +
+                        ", where files of a Hugging Face hub are kept" +
+                        (may_be_local ? ", and there is no folder of this name" : "") +
+                        "; fetch it: fsdp-run fetch EXPERIMENT (on a login node, where compute "
+                        "nodes have no internet), or set HF_HOME to where it is");
+}
+
+path cached_input(const HubInput& input) {
+  const CachedRepository repository(hub_cache_folder(), input.name);
+  if (input.name.is_commit()) return cached_input(input, input.name.revision);
+  const auto commit = repository.commit_of(input.name.revision);
+  if (!commit) refuse_absent(input.name);
+  return cached_input(input, *commit);
 }
 
 }  // namespace
@@ -61,24 +56,60 @@ std::vector<HubInput> hub_inputs(const RunSpec& spec) {
   return inputs;
 }
 
+path cached_input(const HubInput& input, const std::string& commit) {
+  const HubName& name = input.name;
+  const CachedRepository repository(hub_cache_folder(), name);
+  const path snapshot = repository.snapshot(commit);
+  const path place = name.path.empty() ? snapshot : snapshot / name.path;
+  std::error_code unknown;
+  if (!std::filesystem::exists(place, unknown)) refuse_absent(name);
+  const auto require = [&](const ListedFile& file) {
+    if (repository.has(commit, file)) return;
+    throw ConfigError("", "",
+                      named(name) + " is not in " + hub_cache_folder().string() +
+                          " as a whole: " + (snapshot / file.path).string() +
+                          " is missing, or is not what the hub lists; fetch the rest: fsdp-run "
+                          "fetch EXPERIMENT");
+  };
+  HubFiles files;
+  files.list = [&](const std::string& folder, bool is_recursive) {
+    auto listing = repository.read_listing(commit, folder, is_recursive);
+    if (listing) return std::move(listing->files);
+    throw ConfigError(
+        "", "",
+        named(name) + " is in " + hub_cache_folder().string() +
+            ", but the hub's list of its files is not, so some may be missing; fsdp-run fetch "
+            "EXPERIMENT asks for the list, and brings only what is missing; or give the path " +
+            place.string());
+  };
+  files.read = [&](const ListedFile& file) {
+    require(file);
+    return std::string(map_input_file(snapshot / file.path)->text());
+  };
+  std::ranges::for_each(wanted_files(input, files), require);
+  return place;
+}
+
 void take_from_cache(RunSpec& spec) {
-  visit_inputs(spec, [&](const std::string& key, path& member) {
+  visit_inputs(spec, [&](const char* key, path& member) {
     if (!is_hub_name(member)) return;
-    const auto cached = cached_path(parse_hub_name(member.native()));
-    if (cached && (key != "model.source" || has_model(*cached))) member = *cached;
+    HubInput input;
+    input.key = key;
+    input.name = parse_hub_name(member.native());
+    try {
+      member = cached_input(input);
+    } catch (const ConfigError&) {  // require_fetched says why
+    }
   });
 }
 
 void require_fetched(const RunSpec& spec) {
-  for (const auto& [key, name, place] : hub_inputs(spec)) {
-    const bool may_be_local = name.path.empty() && !name.is_dataset;
-    throw ConfigError(
-        place, key,
-        name.repository_text() + (name.path.empty() ? "" : "/" + name.path) + " is not in " +
-            hub_cache_folder().string() + ", where files of a Hugging Face hub are kept" +
-            (may_be_local ? ", and there is no folder of this name" : "") +
-            "; fetch it: fsdp-run fetch EXPERIMENT (on a login node, where compute nodes have no "
-            "internet), or set HF_HOME to where it is");
+  for (const HubInput& input : hub_inputs(spec)) {
+    try {
+      cached_input(input);
+    } catch (const ConfigError& error) {
+      throw ConfigError(error.place(), input.key, error.problem());
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@
 namespace fsdp {
 
 struct HubInput {
-  std::string key;  // "model.source"
-  HubName name;
+  std::string key{};  // "model.source"
+  HubName name{};
   std::string place{};  // where it was given; empty: not known
 
   bool operator==(const HubInput&) const = default;
@@ -21,11 +22,15 @@ struct HubInput {
 // Those that stand in `spec` by such a name.
 std::vector<HubInput> hub_inputs(const RunSpec& spec);
 
-// Puts the file or folder of the cache in the place of each name that has one; a name stays where
-// the cache lacks it.
+// The file or folder of the cache that `input` is at `commit`. It is taken only if every file that
+// a fetch would bring is there, by what the hub listed. Throws ConfigError, which says what to do.
+std::filesystem::path cached_input(const HubInput& input, const std::string& commit);
+
+// Puts the file or folder of the cache in the place of each name that has a whole one; else the
+// name stays.
 void take_from_cache(RunSpec& spec);
 
-// Throws ConfigError when a name has stayed.
+// Throws ConfigError if a name has stayed.
 void require_fetched(const RunSpec& spec);
 
 }  // namespace fsdp

@@ -4,20 +4,18 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
-#include <iterator>
-#include <map>
 #include <set>
 #include <stdexcept>
 #include <thread>
 
 #include "contract/files/hub_cache.h"
+#include "contract/files/input_file.h"
+#include "contract/inputs/wanted_files.h"
 #include "contract/text/config_error.h"
 #include "runner/fetch/blob.h"
 #include "runner/fetch/hub.h"
 #include "runner/fetch/lock_file.h"
 #include "runner/fetch/snapshot.h"
-#include "runner/fetch/wanted_files.h"
 #include "runner/progress/run_progress.h"
 
 namespace fsdp {
@@ -27,14 +25,6 @@ using std::filesystem::path;
 
 constexpr size_t kSideBySide = 4;
 constexpr int64_t kSpareBytes = 16 << 20;  // for links and what else is written meanwhile
-
-// One repository at one commit, and what is wanted of it.
-struct Plan {
-  HubName name;  // without a path
-  std::string commit;
-  std::vector<ListedFile> files{};
-  std::vector<std::string> folders{};  // that are wanted whole
-};
 
 class Fetch {
  public:
@@ -46,21 +36,21 @@ class Fetch {
     for (const HubInput& input : inputs) add_plan(input);
     get_missing();
     std::vector<FetchedRepository> fetched;
-    for (const Plan& plan : plans_) {
+    for (const FetchedCommit& plan : plans_) {
       const CachedRepository place = cached(plan);
-      make_visible(place, plan.name.revision, plan.commit, plan.files, plan.folders,
-                   [&] { http_.wait(kLockWaitS); });
+      make_visible(place, plan, [&] { http_.wait(kLockWaitS); });
       fetched.push_back(
           {plan.name, place.snapshot(plan.commit), static_cast<int>(plan.files.size()), 0});
       for (const ListedFile& file : plan.files) fetched.back().bytes += file.size_bytes;
     }
+    for (const HubInput& input : inputs) check_is_taken(input);
     return fetched;
   }
 
  private:
-  CachedRepository cached(const Plan& plan) const { return {cache_, plan.name}; }
+  CachedRepository cached(const FetchedCommit& plan) const { return {cache_, plan.name}; }
 
-  RemoteFile remote_file(const Plan& plan, const ListedFile& file) {
+  RemoteFile remote_file(const FetchedCommit& plan, const ListedFile& file) {
     const CachedRepository place = cached(plan);
     return {.url = hub_.url(plan.name, plan.commit, file.path),
             .name = plan.name.repository_text() + '/' + file.path,
@@ -70,28 +60,44 @@ class Fetch {
             .lock = place.lock(file.hash.text)};
   }
 
-  bool is_there(const Plan& plan, const ListedFile& file) {
-    return is_in_snapshot(cached(plan), plan.commit, file) || is_whole(remote_file(plan, file));
+  bool is_there(const FetchedCommit& plan, const ListedFile& file) {
+    return cached(plan).has(plan.commit, file) || is_whole(remote_file(plan, file));
+  }
+
+  // Of the input's repository and revision.
+  FetchedCommit& plan_of(const HubInput& input) {
+    HubName repository = input.name;
+    repository.path.clear();
+    const auto found = std::ranges::find(plans_, repository, &FetchedCommit::name);
+    if (found != plans_.end()) return *found;
+    std::string commit = hub_.commit_of(repository);
+    FetchedCommit& plan = plans_.emplace_back();
+    plan.name = std::move(repository);
+    plan.commit = std::move(commit);
+    return plan;
+  }
+
+  // Asks the hub once for each folder.
+  const std::vector<ListedFile>& list(FetchedCommit& plan, const std::string& folder,
+                                      bool is_recursive) {
+    for (const HubListing& listing : plan.listings) {
+      if (listing.folder == folder && listing.is_recursive == is_recursive) return listing.files;
+    }
+    std::vector<ListedFile> files = hub_.files(plan.name, plan.commit, folder, is_recursive);
+    return plan.listings.emplace_back(folder, is_recursive, std::move(files)).files;
   }
 
   void add_plan(const HubInput& input) {
-    HubName repository = input.name;
-    repository.path.clear();
-    auto plan = std::ranges::find(plans_, repository, &Plan::name);
     try {
-      if (plan == plans_.end()) {
-        plans_.push_back({repository, hub_.commit_of(repository)});
-        plan = std::prev(plans_.end());
-      }
-      const auto read = [&](const ListedFile& file) { return contents_of(*plan, file); };
-      std::vector<ListedFile> wanted = wanted_files(input, plan->commit, hub_, read);
-      const std::string& path_of_input = input.name.path;
-      if (!path_of_input.empty() && wanted.front().path != path_of_input) {
-        plan->folders.push_back(path_of_input);
-      }
-      for (ListedFile& file : wanted) {
-        if (std::ranges::find(plan->files, file.path, &ListedFile::path) == plan->files.end()) {
-          plan->files.push_back(std::move(file));
+      FetchedCommit& plan = plan_of(input);
+      HubFiles files;
+      files.list = [&](const std::string& folder, bool is_recursive) {
+        return list(plan, folder, is_recursive);
+      };
+      files.read = [&](const ListedFile& file) { return contents_of(plan, file); };
+      for (ListedFile& file : wanted_files(input, files)) {
+        if (std::ranges::find(plan.files, file.path, &ListedFile::path) == plan.files.end()) {
+          plan.files.push_back(std::move(file));
         }
       }
     } catch (const ConfigError& error) {
@@ -99,23 +105,31 @@ class Fetch {
     }
   }
 
+  // Throws if a run would not take what was fetched.
+  void check_is_taken(const HubInput& input) {
+    try {
+      cached_input(input, plan_of(input).commit);
+    } catch (const ConfigError& error) {
+      throw ConfigError(input.place, input.key, error.problem());
+    }
+  }
+
   // Of a small file, which is fetched at once.
-  std::string contents_of(const Plan& plan, const ListedFile& file) {
+  std::string contents_of(const FetchedCommit& plan, const ListedFile& file) {
     path place = cached(plan).snapshot(plan.commit) / file.path;
-    if (!is_in_snapshot(cached(plan), plan.commit, file)) {
+    if (!cached(plan).has(plan.commit, file)) {
       const RemoteFile remote = remote_file(plan, file);
       std::atomic<int64_t> done_bytes = 0;
       fetch_blob(remote, http_, first_wait_s_, done_bytes);
       place = remote.blob;
     }
-    std::ifstream stream(place, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+    return std::string(map_input_file(place)->text());
   }
 
   std::vector<RemoteFile> missing_files() {
     std::vector<RemoteFile> missing;
     std::set<path> blobs;
-    for (const Plan& plan : plans_) {
+    for (const FetchedCommit& plan : plans_) {
       for (const ListedFile& file : plan.files) {
         if (is_there(plan, file)) continue;
         if (RemoteFile remote = remote_file(plan, file); blobs.insert(remote.blob).second) {
@@ -185,7 +199,7 @@ class Fetch {
   const path cache_ = hub_cache_folder();
   HttpClient http_{endpoint_, stop_};
   Hub hub_{endpoint_, http_, first_wait_s_};
-  std::vector<Plan> plans_;
+  std::vector<FetchedCommit> plans_;
 };
 
 }  // namespace

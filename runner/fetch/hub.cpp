@@ -19,9 +19,6 @@ using nlohmann::json;
 
 constexpr int kMostTriesOfHub = 6;
 constexpr int kMostPages = 1000;
-constexpr int64_t kLargestFileBytes = int64_t{1} << 50;
-constexpr size_t kSha256Digits = 64;
-constexpr size_t kSha1Digits = 40;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -85,34 +82,6 @@ std::string token_text(const Endpoint& endpoint) {
       fmt::format("{}: {}; {}. It may be private, or ask for its conditions to be agreed to at {}, "
                   "or not exist at all; a token that may read it comes from {}/settings/tokens",
                   name.repository_text(), error.what(), token_text(endpoint), page, endpoint.url));
-}
-
-ContentHash hash_of(const json& entry) {
-  if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
-    return {true, lfs->value("oid", "")};
-  }
-  return {false, entry.value("oid", "")};
-}
-
-// Throws json::exception where it is none, and std::runtime_error, which begins with `hub`, where
-// it is none that can be taken.
-ListedFile listed_file(const json& entry, const std::string& hub) {
-  const json& size = entry.at("size");
-  ListedFile file{.path = entry.at("path").get<std::string>(),
-                  .size_bytes = size.is_number_integer() ? size.get<int64_t>() : -1,
-                  .hash = hash_of(entry)};
-  if (!is_harmless_path(file.path)) {
-    throw std::runtime_error(hub + " lists the file name '" +
-                             visible_line(shortened(file.path, 200)) +
-                             "', which leads out of a repository or cannot be shown");
-  }
-  if (file.size_bytes < 0 || file.size_bytes > kLargestFileBytes) {
-    throw std::runtime_error(hub + " lists " + file.path + " with a size that no file has");
-  }
-  if (!is_hexadecimal(file.hash.text, file.hash.is_sha256 ? kSha256Digits : kSha1Digits)) {
-    throw std::runtime_error(hub + " lists " + file.path + " without a hash");
-  }
-  return file;
 }
 
 // Where a list goes on: the address in <> of a header Link whose rel is next; empty: nowhere.

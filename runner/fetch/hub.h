@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "contract/files/hub_listing.h"
 #include "contract/text/hub_name.h"
-#include "runner/fetch/content_hash.h"
 #include "runner/fetch/http.h"
 
 // What a Hugging Face hub says of its repositories. Errors are ConfigErrors (place and key empty)
@@ -15,13 +14,6 @@ namespace fsdp {
 // HF_ENDPOINT, else https://huggingface.co, and the token of HF_TOKEN or the file that
 // `hf auth login` writes. Throws ConfigError when one of them cannot be used.
 Endpoint endpoint_from_environment(double patience_s);
-
-// One file of a repository.
-struct ListedFile {
-  std::string path;
-  int64_t size_bytes = 0;
-  ContentHash hash;
-};
 
 class Hub {
  public:

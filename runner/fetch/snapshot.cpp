@@ -1,7 +1,5 @@
 #include "runner/fetch/snapshot.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +15,9 @@ namespace {
 
 using std::filesystem::path;
 
-// A name beside `place` that no other process takes.
+// A name beside `place` that no other process takes, and that is no longer than names may be.
 path temporary_name(const path& place) {
-  return place.string() + ".tmp-" + std::to_string(getpid());
+  return place.parent_path() / (".tmp-" + std::to_string(getpid()));
 }
 
 void rename_over(const path& temporary, const path& place) {
@@ -38,52 +36,40 @@ void write_file(const path& place, const std::string& text) {
   rename_over(temporary, place);
 }
 
+// `place` may be in a folder that is itself a link.
 void make_link(const path& place, const path& target) {
   make_folder(place.parent_path());
   const path temporary = temporary_name(place);
   std::error_code error;
+  const path folder = std::filesystem::relative(target.parent_path(), place.parent_path(), error);
+  if (error) refuse_place(place, error.value());
   std::filesystem::remove(temporary, error);
-  std::filesystem::create_symlink(target.lexically_relative(place.parent_path()), temporary, error);
+  std::filesystem::create_symlink(folder / target.filename(), temporary, error);
   if (error) refuse_place(temporary, error.value());
   rename_over(temporary, place);
 }
 
 }  // namespace
 
-bool is_in_snapshot(const CachedRepository& repository, const std::string& commit,
-                    const ListedFile& file) {
-  const path place = repository.snapshot(commit) / file.path;
-  std::error_code no_link;
-  const path target = std::filesystem::read_symlink(place, no_link);
-  if (!no_link && target.filename() != file.hash.text) return false;
-  struct stat found {};
-  return stat(place.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
-         found.st_size == file.size_bytes;
-}
-
-void make_visible(const CachedRepository& repository, const std::string& revision,
-                  const std::string& commit, const std::vector<ListedFile>& files,
-                  const std::vector<std::string>& folders, const std::function<void()>& wait) {
-  const path unfinished = repository.unfinished(commit);
-  const bool is_complete =
-      !std::filesystem::exists(unfinished) && std::ranges::all_of(files, [&](const auto& file) {
-        return is_in_snapshot(repository, commit, file);
-      });
-  if (!is_complete) {  // one that lacks nothing may be where nothing can be written
+void make_visible(const CachedRepository& repository, const FetchedCommit& fetched,
+                  const std::function<void()>& wait) {
+  const std::string& commit = fetched.commit;
+  const auto is_missing = [&](const ListedFile& file) { return !repository.has(commit, file); };
+  if (std::ranges::any_of(fetched.files, is_missing)) {  // else it may be where nobody may write
     const LockFile lock(repository.lock(commit), wait);
-    write_file(unfinished, "");
-    for (const ListedFile& file : files) {
-      if (is_in_snapshot(repository, commit, file)) continue;
-      make_link(repository.snapshot(commit) / file.path, repository.blob(file.hash.text));
+    for (const ListedFile& file : fetched.files) {
+      if (is_missing(file)) {
+        make_link(repository.snapshot(commit) / file.path, repository.blob(file.hash.text));
+      }
     }
-    std::error_code error;
-    std::filesystem::remove(unfinished, error);
-    if (error) refuse_place(unfinished, error.value());
   }
-  for (const std::string& folder : folders) {
-    const path whole = repository.whole(commit, folder);
-    if (!std::filesystem::exists(whole)) write_file(whole, "");
+  for (const HubListing& listing : fetched.listings) {
+    const auto& [folder, is_recursive, files] = listing;
+    if (repository.read_listing(commit, folder, is_recursive) != listing) {
+      write_file(repository.listing(commit, folder, is_recursive), listing_text(listing));
+    }
   }
+  const std::string& revision = fetched.name.revision;
   if (revision != commit && repository.commit_of(revision) != commit) {
     write_file(repository.ref(revision), commit);
   }

@@ -1,27 +1,27 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "contract/files/hub_cache.h"
-#include "runner/fetch/hub.h"
+#include "contract/files/hub_listing.h"
+#include "contract/text/hub_name.h"
 
 namespace fsdp {
 
-// Whether the snapshot has the file, of the right size; Hugging Face's libraries may keep a file
-// there itself instead of a link.
-bool is_in_snapshot(const CachedRepository& repository, const std::string& commit,
-                    const ListedFile& file);
+// What a fetch has found of a commit.
+struct FetchedCommit {
+  HubName name{};  // without a path
+  std::string commit{};
+  std::vector<ListedFile> files{};     // that are wanted
+  std::vector<HubListing> listings{};  // that say so
+};
 
-// Makes the snapshot of `commit` have `files`, whose blobs are whole and which are all files of
-// `folders`, and `revision` be it. While
-// the links are not all there, the snapshot counts as absent (see cached_path). `wait`
-// is called while another fetch does the same. Throws std::runtime_error when the cache cannot be
-// written.
-void make_visible(const CachedRepository& repository, const std::string& revision,
-                  const std::string& commit, const std::vector<ListedFile>& files,
-                  const std::vector<std::string>& folders, const std::function<void()>& wait);
+// Makes the snapshot have the files, whose blobs are whole, then keeps the listings, and at last
+// makes the name's revision be the commit. `wait` is called while another fetch does the same.
+// Throws std::runtime_error if the cache cannot be written.
+void make_visible(const CachedRepository& repository, const FetchedCommit& fetched,
+                  const std::function<void()>& wait);
 
 }  // namespace fsdp

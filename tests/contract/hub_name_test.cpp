@@ -8,6 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "contract/files/hub_cache.h"
 #include "contract/inputs/hub_inputs.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
@@ -72,7 +73,7 @@ TEST_CASE("a name that the key cannot have is refused with what it can") {
   }
 }
 
-TEST_CASE("a name becomes the files of the cache when all are there") {
+TEST_CASE("a name becomes the files of the cache when all that the hub lists are there") {
   const TemporaryFolder folder;
   setenv("HF_HUB_CACHE", folder.path().c_str(), 1);
   RunSpec spec;
@@ -82,26 +83,39 @@ TEST_CASE("a name becomes the files of the cache when all are there") {
     take_from_cache(copy);
     return copy.model.source;
   };
-  const auto repository = folder.path() / "models--org--name";
-  const auto snapshot = repository / "snapshots" / kCommit;
+  const CachedRepository repository(folder.path(), parse_hub_name("hf://org/name"));
+  const auto snapshot = repository.snapshot(kCommit);
   std::filesystem::create_directories(snapshot);
   std::ofstream(snapshot / "model.safetensors") << "weights";
   std::ofstream(snapshot / "config.json") << "{}";
-  CHECK(taken() == "hf://org/name");  // no revision is known
-  std::filesystem::create_directories(repository / "refs");
-  std::ofstream(repository / "refs/main") << kCommit;
-  CHECK(taken() == snapshot);
-  std::filesystem::create_directories(repository / "unfinished");
-  std::ofstream(repository / "unfinished" / kCommit) << "";
-  CHECK(taken() == "hf://org/name");
   CHECK_THROWS_WITH(require_fetched(spec), Catch::Contains("'model.source': org/name is not in " +
                                                            folder.path().string()) &&
                                                Catch::Contains("fsdp-run fetch EXPERIMENT"));
-  std::ofstream(repository / "refs/main") << "../../../etc";
+  std::filesystem::create_directories(repository.ref("main").parent_path());
+  std::ofstream(repository.ref("main")) << kCommit;
   CHECK(taken() == "hf://org/name");
-  std::filesystem::remove(repository / "refs/main");
-  REQUIRE(mkfifo((repository / "refs/main").c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(taken(), Catch::Contains("refs/main: cannot be read"));  // nor waited for
+  CHECK_THROWS_WITH(require_fetched(spec), Catch::Contains("the hub's list of its files is not"));
+  HubListing listing;
+  for (const auto& [name, size_bytes] :
+       {std::pair("config.json", 2), std::pair("model.safetensors", 7),
+        std::pair("README.md", 9)}) {
+    listing.files.push_back({name, size_bytes, {true, std::string(64, 'a')}});
+  }
+  const auto record = repository.listing(kCommit, "", false);
+  std::filesystem::create_directories(record.parent_path());
+  std::ofstream(record) << listing_text(listing);
+  CHECK(repository.read_listing(kCommit, "", false) == listing);
+  CHECK(taken() == snapshot);
+  listing.files.push_back({"tokenizer_config.json", 2, {false, std::string(40, 'b')}});
+  std::ofstream(record) << listing_text(listing);
+  CHECK(taken() == "hf://org/name");
+  CHECK_THROWS_WITH(require_fetched(spec), Catch::Contains("tokenizer_config.json is missing"));
+  std::ofstream(repository.ref("main")) << "../../../etc";
+  CHECK(taken() == "hf://org/name");
+  std::filesystem::remove(repository.ref("main"));
+  REQUIRE(mkfifo(repository.ref("main").c_str(), 0600) == 0);
+  CHECK(taken() == "hf://org/name");  // which is not waited for
+  CHECK_THROWS_WITH(require_fetched(spec), Catch::Contains("refs/main: 'model.source': cannot be"));
   unsetenv("HF_HUB_CACHE");
 }
 

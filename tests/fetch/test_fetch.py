@@ -29,10 +29,8 @@ def test_only_what_is_needed_is_fetched(workplace):
 
 def test_a_second_fetch_gets_nothing_again(workplace):
     workplace.fetch()
-    workplace.hub.requests.clear()
-    ended = workplace.fetch()
-    assert ended.returncode == 0, ended.stderr
-    assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
+    gets_nothing_again(workplace)
+    assert len(workplace.hub.requests) == 2  # the commit, and the list of its files
 
 
 def test_weights_of_a_single_file_and_of_torch(workplace):
@@ -87,9 +85,63 @@ def test_a_file_of_a_folder_is_not_the_folder(workplace):
     workplace.write(**{"data.train": TRAIN})
     assert workplace.fetch().returncode == 0
     workplace.write(**{"data.train": "hf://datasets/org/games/data"})
-    assert "'data.train': datasets/org/games/data is not in" in workplace.run().stderr
+    refused(workplace, f"'data.train': datasets/org/games/data is in {workplace.cache}, but the hub's list")
     assert workplace.fetch().returncode == 0
-    assert "is not in" not in workplace.run().stderr  # but what a kind of data says of a folder
+    ended = workplace.run()
+    assert "is a folder without one of the files" in ended.stderr  # what a kind of data says of it
+
+
+def test_a_file_of_a_repository_is_not_the_repository(workplace):
+    """A tokenizer without its settings gave other tokens."""
+    workplace.write(None, **{"data.tokenizer": f"hf://{MODEL}/tokenizer.model"})
+    assert workplace.fetch().returncode == 0
+    for keys, missing in (({"data.tokenizer": f"hf://{MODEL}", "source": None}, "config.json"),
+                          ({"source": MODEL}, "model.safetensors.index.json")):
+        workplace.write(**keys)
+        refused(workplace, f"{MODEL} is not in {workplace.cache} as a whole", f"{missing} is missing")
+    workplace.write(None, **{"data.tokenizer": f"hf://{MODEL}"})
+    assert workplace.fetch().returncode == 0
+    (workplace.snapshot() / "tokenizer_config.json").unlink()
+    refused(workplace, "'data.tokenizer'", "tokenizer_config.json is missing")
+
+
+def test_a_fetch_of_one_file_does_not_end_another_fetch(workplace):
+    assert workplace.fetch().returncode == 0
+    (workplace.snapshot() / "generation_config.json").unlink()  # where the other fetch was killed
+    workplace.write(None, **{"data.tokenizer": f"hf://{MODEL}/tokenizer.model"})
+    assert workplace.fetch().returncode == 0
+    workplace.write()
+    refused(workplace, "generation_config.json is missing")
+
+
+def refused(workplace, *texts):
+    ended = workplace.run()
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    for text in (*texts, "fsdp-run fetch EXPERIMENT"):
+        assert text in ended.stderr, ended.stderr
+
+
+def test_folders_of_like_names_are_told_apart(workplace):
+    games = workplace.hub.repositories["datasets/org/games"].files["data/train.csv"]
+    workplace.hub.repositories["datasets/org/alike"] = Repository(
+        {f"{folder}/{name}.csv": games for folder in ("a/b", "a%2Fb") for name in "xy"})
+    for whole, part in (("a/b", "a%2Fb"), ("a%2Fb", "a/b")):
+        shutil.rmtree(workplace.cache, ignore_errors=True)
+        for path in (whole, f"{part}/x.csv"):
+            workplace.write(None, **{"data.train": f"hf://datasets/org/alike/{path}"})
+            assert workplace.fetch().returncode == 0
+        workplace.write(None, **{"data.train": f"hf://datasets/org/alike/{part}"})
+        refused(workplace, "but the hub's list of its files is not")
+
+
+def test_long_paths(workplace):
+    folder = "/".join(["f" * 240] * 3)
+    files = {f"{folder}/{'n' * 240}{number}.csv": b"x" * number for number in (1, 2)}
+    workplace.hub.repositories["datasets/org/long"] = Repository(files)
+    workplace.write(None, **{"data.train": f"hf://datasets/org/long/{folder}"})
+    ended = workplace.fetch()
+    assert ended.returncode == 0, ended.stderr
+    workplace.check_snapshot(files, "datasets/org/long")
 
 
 def test_a_model_without_one_of_its_shards_is_not_taken(workplace):
@@ -131,14 +183,81 @@ def test_a_local_folder_of_that_name_is_taken(workplace):
     assert workplace.hub.requests == []
 
 
-def test_a_snapshot_whose_links_are_not_all_made_is_not_taken(workplace):
+def gets_nothing_again(workplace):
+    workplace.hub.requests.clear()
+    ended = workplace.fetch()
+    assert ended.returncode == 0, ended.stderr
+    assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
+
+
+@pytest.mark.parametrize("path", ["tokenizer_config.json", "model.safetensors.index.json"])
+def test_a_snapshot_whose_links_are_not_all_made_is_not_taken(workplace, path):
     workplace.fetch()
-    marker = workplace.repository() / "unfinished" / workplace.hub.repositories[MODEL].commit
-    marker.touch()
-    assert "is not in" in workplace.run().stderr
-    assert workplace.fetch().returncode == 0
-    assert not marker.exists()
+    (workplace.snapshot() / path).unlink()
+    refused(workplace, f"{MODEL} is not in {workplace.cache} as a whole", f"{path} is missing")
+    gets_nothing_again(workplace)
+    workplace.check_snapshot(WANTED)
     assert workplace.run().returncode == 0
+
+
+def test_a_file_of_another_size_is_not_taken(workplace):
+    workplace.fetch()
+    shard = workplace.snapshot() / "model-00002-of-00002.safetensors"
+    with open(shard, "r+b") as file:
+        file.truncate(1000)
+    refused(workplace, "model-00002-of-00002.safetensors is missing, or is not what the hub lists")
+    assert workplace.fetch().returncode == 0
+    workplace.check_snapshot(WANTED)
+
+
+@pytest.mark.parametrize("damage", [
+    b"", b"{", b"[" * 100_000, b"[]", b"{}", b'{"folder": "other", "is_recursive": false, "files": []}',
+    b'{"folder": "", "is_recursive": false, "files": [{"path": "../../evil", "size": 1, "oid": "a"}]}', "pipe", None],
+    ids=["empty", "cut", "deep", "list", "object", "other", "harm", "pipe", "gone"])
+def test_a_list_that_is_damaged_is_asked_for_again(workplace, damage):
+    workplace.fetch()
+    [listing] = workplace.repository().glob("listings/*/*")
+    listing.unlink()
+    if damage == "pipe":
+        os.mkfifo(listing)
+    elif damage is not None:
+        listing.write_bytes(damage)
+    refused(workplace, f"{MODEL} is in {workplace.cache}, but the hub's list of its files is not",
+            f"or give the path {workplace.snapshot()}")
+    gets_nothing_again(workplace)
+    assert workplace.run().returncode == 0
+
+
+@pytest.mark.parametrize("part", ["snapshots/*", "snapshots", "blobs", ""], ids=["snapshot", "snapshots", "blobs", "all"])
+def test_a_cache_whose_folders_are_links(workplace, part):
+    """Links of a snapshot that lay elsewhere led nowhere, and the fetch ended as if they did not."""
+    assert workplace.fetch().returncode == 0
+    [folder] = workplace.repository().glob(part) if part else [workplace.repository()]
+    elsewhere = workplace.folder / "a/b/c/d" / folder.name
+    elsewhere.parent.mkdir(parents=True)
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    for link in workplace.snapshot().rglob("*.json"):
+        link.unlink()
+    gets_nothing_again(workplace)
+    workplace.check_snapshot(WANTED)
+    assert workplace.run().returncode == 0
+
+
+@pytest.mark.parametrize("part", ["refs/main", "blob", "snapshots/*/config.json"])
+def test_a_pipe_in_the_cache_is_not_waited_for(workplace, part):
+    workplace.fetch()
+    place = ((workplace.snapshot() / "config.json").resolve() if part == "blob" else
+             next(workplace.repository().glob(part)))
+    place.unlink()
+    os.mkfifo(place)
+    ended = workplace.run()
+    named = "config.json is missing" if part == "blob" else str(place)
+    assert ended.returncode == 2 and named in ended.stderr, ended.stderr
+    fetched = workplace.fetch()
+    assert fetched.returncode == (2 if part == "refs/main" else 0), fetched.stderr
+    if part != "refs/main":
+        workplace.check_snapshot(WANTED)
 
 
 def in_python(workplace, code, **environment):
@@ -183,17 +302,16 @@ def test_what_hugging_faces_library_has_fetched_is_taken(workplace):
 from huggingface_hub import snapshot_download
 snapshot_download("{MODEL}", allow_patterns={sorted(WANTED)})""")
     workplace.check_snapshot(WANTED)
+    refused(workplace, f"{MODEL} is in {workplace.cache}, but the hub's list of its files is not")
+    gets_nothing_again(workplace)
     assert workplace.run().returncode == 0
-    workplace.hub.requests.clear()
-    assert workplace.fetch().returncode == 0
-    assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
 
 
 def test_one_file_of_hugging_faces_library_is_no_model(workplace):
     in_python(workplace, f"""
 from huggingface_hub import hf_hub_download
 hf_hub_download("{MODEL}", "config.json")""")
-    assert "is not in" in workplace.run().stderr
+    refused(workplace, f"{MODEL} is in {workplace.cache}, but the hub's list of its files is not")
     assert workplace.fetch().returncode == 0
     workplace.check_snapshot(WANTED)
 

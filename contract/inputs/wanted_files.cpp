@@ -1,4 +1,4 @@
-#include "runner/fetch/wanted_files.h"
+#include "contract/inputs/wanted_files.h"
 
 #include <algorithm>
 #include <array>
@@ -50,13 +50,13 @@ std::set<std::string> shards_of(const std::string& index) {
 }
 
 // The file that `input` names, or all in the folder.
-Files named_files(const HubInput& input, const std::string& commit, Hub& hub) {
+Files named_files(const HubInput& input, const HubFiles& hub) {
   const HubName& name = input.name;
   const size_t slash = name.path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : name.path.substr(0, slash);
-  const Files beside = hub.files(name, commit, folder, false);
+  const Files beside = hub.list(folder, false);
   if (const ListedFile* file = find(beside, name.path)) return {*file};
-  Files below = hub.files(name, commit, name.path, true);
+  Files below = hub.list(name.path, true);
   std::erase_if(below,
                 [&](const ListedFile& file) { return !file.path.starts_with(name.path + '/'); });
   if (!below.empty()) return below;
@@ -70,8 +70,7 @@ Files named_files(const HubInput& input, const std::string& commit, Hub& hub) {
           suggestion(name.path, paths));
 }
 
-void take_weights(const HubInput& input, const Files& files,
-                  const std::function<std::string(const ListedFile&)>& read, Files& taken) {
+void take_weights(const HubInput& input, const Files& files, const HubFiles& hub, Files& taken) {
   for (const auto& [whole, index_name] : kWeights) {
     if (const ListedFile* file = find(files, whole)) {
       taken.push_back(*file);
@@ -88,7 +87,7 @@ void take_weights(const HubInput& input, const Files& files,
     }
     std::set<std::string> shards;
     try {
-      shards = shards_of(read(*index));
+      shards = shards_of(hub.read(*index));
     } catch (const nlohmann::json::exception&) {
       throw ConfigError(
           "", input.key,
@@ -114,10 +113,9 @@ void take_weights(const HubInput& input, const Files& files,
 
 }  // namespace
 
-std::vector<ListedFile> wanted_files(const HubInput& input, const std::string& commit, Hub& hub,
-                                     const std::function<std::string(const ListedFile&)>& read) {
-  if (!input.name.path.empty()) return named_files(input, commit, hub);
-  const Files files = hub.files(input.name, commit, "", false);
+std::vector<ListedFile> wanted_files(const HubInput& input, const HubFiles& hub) {
+  if (!input.name.path.empty()) return named_files(input, hub);
+  const Files files = hub.list("", false);
   Files taken;
   take(files, "config.json", taken);
   for (const std::string_view path : kTokenizerFiles) take(files, path, taken);
@@ -134,7 +132,7 @@ std::vector<ListedFile> wanted_files(const HubInput& input, const std::string& c
         input.name.repository_text() + " has no config.json, so it is no model of transformers");
   }
   take(files, "generation_config.json", taken);
-  take_weights(input, files, read, taken);
+  take_weights(input, files, hub, taken);
   return taken;
 }
 

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What a hub says of the files of a repository's commit.
+namespace fsdp {
+
+// What a hub says of a file's contents: SHA-256 of large files (those in Git LFS), and git's name
+// for others, which is SHA-1 of "blob <size>\0" and the contents.
+struct ContentHash {
+  bool is_sha256 = false;
+  std::string text{};  // hexadecimal
+
+  bool operator==(const ContentHash&) const = default;
+  std::string kind() const { return is_sha256 ? "sha256" : "git's sha1"; }
+};
+
+// One file of a repository.
+struct ListedFile {
+  std::string path{};
+  int64_t size_bytes = 0;
+  ContentHash hash{};
+
+  bool operator==(const ListedFile&) const = default;
+};
+
+// Reads one file of a hub's list. Its path is harmless, its hash hexadecimal. Throws
+// nlohmann::json::exception if `entry` has another form, and std::runtime_error, which begins with
+// `hub`, if such a file cannot be.
+ListedFile listed_file(const nlohmann::json& entry, const std::string& hub);
+
+// The files that a hub listed in `folder` of a commit, empty: the repository's own; with those in
+// folders below it if `is_recursive`.
+struct HubListing {
+  std::string folder{};
+  bool is_recursive = false;
+  std::vector<ListedFile> files{};
+
+  bool operator==(const HubListing&) const = default;
+};
+
+// As JSON, where each file has the form that a hub gives it.
+std::string listing_text(const HubListing& listing);
+
+// Reads what listing_text wrote. Throws std::exception if `text` is something else.
+HubListing parse_listing(std::string_view text);
+
+}  // namespace fsdp
