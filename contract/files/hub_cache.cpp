@@ -62,9 +62,8 @@ std::optional<std::string> CachedRepository::commit_of(const std::string& revisi
   const path file = ref(revision);
   std::error_code unknown;
   if (!is_there(file) || std::filesystem::is_directory(file, unknown)) return std::nullopt;
-  const auto contents = map_input_file(file);
-  const std::string_view text = contents->text();
-  const std::string commit(text.substr(0, text.find_first_of(" \r\n")));
+  const std::string text = read_input_file(file);
+  const std::string commit = text.substr(0, text.find_first_of(" \r\n"));
   const HubName named{.revision = commit};
   return named.is_commit() ? std::optional(commit) : std::nullopt;
 }
