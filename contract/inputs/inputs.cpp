@@ -63,9 +63,9 @@ ModelConfig model_config(const RunSpec& spec) {
   return with_key("model.source", [&] { return read_hugging_face_config(spec.model.source); });
 }
 
-std::vector<InputFile> input_files(const RunSpec& spec) {
+std::vector<NamedInput> input_files(const RunSpec& spec) {
   require_fetched(spec);
-  std::vector<InputFile> inputs;
+  std::vector<NamedInput> inputs;
   const auto add = [&](const std::string& key, const auto& list_files) {
     for (path& file : with_key(key, list_files)) inputs.push_back({key, std::move(file)});
   };
