@@ -65,9 +65,8 @@ std::optional<std::string> CachedRepository::commit_of(const std::string& revisi
   const path file = ref(revision);
   std::error_code unknown;
   if (!is_there(file) || std::filesystem::is_directory(file, unknown)) return std::nullopt;
-  const auto contents = map_input_file(file);
-  const std::string_view text = contents->text();
-  const std::string commit(text.substr(0, text.find_first_of(" \r\n")));
+  const std::string text = read_input_file(file);
+  const std::string commit = text.substr(0, text.find_first_of(" \r\n"));
   const HubName named{.revision = commit};
   return named.is_commit() ? std::optional(commit) : std::nullopt;
 }
@@ -76,9 +75,8 @@ std::optional<HubListing> CachedRepository::read_listing(const std::string& comm
                                                          const std::string& folder,
                                                          bool is_recursive) const {
   try {
-    const MappedFile file(listing(commit, folder, is_recursive));
-    HubListing listing = parse_listing(file.text());
-    if (listing.folder == folder && listing.is_recursive == is_recursive) return listing;
+    HubListing found = parse_listing(read_input_file(listing(commit, folder, is_recursive)));
+    if (found.folder == folder && found.is_recursive == is_recursive) return found;
   } catch (const std::exception&) {  // a fetch writes the record anew
   }
   return std::nullopt;

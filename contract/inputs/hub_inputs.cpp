@@ -84,7 +84,7 @@ path cached_input(const HubInput& input, const std::string& commit) {
   };
   files.read = [&](const ListedFile& file) {
     require(file);
-    return std::string(map_input_file(snapshot / file.path)->text());
+    return read_input_file(snapshot / file.path);
   };
   std::ranges::for_each(wanted_files(input, files), require);
   return place;

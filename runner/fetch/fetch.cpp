@@ -123,7 +123,7 @@ class Fetch {
       fetch_blob(remote, http_, first_wait_s_, done_bytes);
       place = remote.blob;
     }
-    return std::string(map_input_file(place)->text());
+    return read_input_file(place);
   }
 
   std::vector<RemoteFile> missing_files() {

@@ -246,7 +246,7 @@ bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& di
   const auto is_prepared = [&](const path& file) {
     const path prepared = prepared_folder(results);
     return std::filesystem::is_directory(prepared) &&
-           input_exists(prepared / prepared_name(data_source(spec, file), digest_of));
+           whole_prepared_file(prepared / prepared_name(data_source(spec, file), digest_of));
   };
   if (spec.data.rows == RowFill::kPad) return false;
   if (!needs_tokenizer(spec.data.kind)) return true;

@@ -41,7 +41,7 @@ int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
 std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   if (!input_exists(file)) return std::nullopt;
   Calibration calibration;
-  JsonFields(file.string()).read("", parse_foreign_json(map_input_file(file)->text()), calibration);
+  JsonFields(file.string()).read("", parse_foreign_json(read_input_file(file)), calibration);
   return calibration;
 }
 
