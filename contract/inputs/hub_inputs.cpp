@@ -38,7 +38,7 @@ bool is_hub_name(const path& member) { return member.native().starts_with(kHubSc
                         "nodes have no internet), or set HF_HOME to where it is");
 }
 
-path cached_input(const HubInput& input) {
+path cached_at_revision(const HubInput& input) {
   const CachedRepository repository(hub_cache_folder(), input.name);
   if (input.name.is_commit()) return cached_input(input, input.name.revision);
   const auto commit = repository.commit_of(input.name.revision);
@@ -97,7 +97,7 @@ void take_from_cache(RunSpec& spec) {
     input.key = key;
     input.name = parse_hub_name(member.native());
     try {
-      member = cached_input(input);
+      member = cached_at_revision(input);
     } catch (const ConfigError&) {  // require_fetched says why
     }
   });
@@ -106,7 +106,7 @@ void take_from_cache(RunSpec& spec) {
 void require_fetched(const RunSpec& spec) {
   for (const HubInput& input : hub_inputs(spec)) {
     try {
-      cached_input(input);
+      cached_at_revision(input);
     } catch (const ConfigError& error) {
       throw ConfigError(error.place(), input.key, error.problem());
     }
