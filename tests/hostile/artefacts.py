@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 
+from tests.fetch.hub import Hub, Repository
 from tests.hostile.case import Programs
 
 # The stub trainer's sweep: runs of one and two ranks, one that fails, one out of memory.
@@ -53,10 +54,25 @@ points:
     batch.size_per_rank: 1
 """ % json.dumps(MODEL)
 
+# What names a model and data on a hub.
+HUB_MODEL, HUB_ROWS = "org/model", "datasets/org/rows"
+HUB_EXPERIMENT = f"""\
+experiment: hub
+base:
+  model: {{source: {HUB_MODEL}}}
+  train: {{steps: 2}}
+  device: cpu
+  threads_per_rank: 1
+  data: {{kind: tokens, train: "hf://{HUB_ROWS}/data", sequence_length: 16}}
+  evaluation: {{every_steps: 1, data: "hf://{HUB_ROWS}/other/val.npy"}}
+  batch: {{size_per_rank: 2}}
+"""
+
 
 def make(folder: pathlib.Path, programs: Programs) -> None:
     """sweep/: an experiment and its results; training/: the same of the real trainer; model/,
-    sharded_model/, torch_model/ and sharded_torch_model/: Hugging Face folders; full/ and sharded/: checkpoints after step 2."""
+    sharded_model/, torch_model/ and sharded_torch_model/: Hugging Face folders; full/ and sharded/: checkpoints after step 2;
+    calibrated/: results with a calibration of training/'s first point; hub_cache/: the cache of a hub."""
     for name, experiment, trainer in (("sweep", SWEEP, programs.stub_trainer),
                                       ("training", TRAINING, programs.trainer)):
         part = folder / name
@@ -79,6 +95,38 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
         shutil.copytree(checkpoint, folder / name)
     make_model_folders(folder)
     make_torch_folders(folder)
+    call(programs, "calibrate", "experiment.yaml", "--only", "full", "--trainer", programs.trainer, "--results",
+         folder / "calibrated", folder=folder / "training", TMPDIR=str(folder))
+    make_hub_cache(folder, programs)
+
+
+def call(programs: Programs, *arguments, folder: pathlib.Path, **environment: str) -> None:
+    ended = subprocess.run([programs.runner, *arguments], cwd=folder, text=True, capture_output=True,
+                           env={**os.environ, "LSAN_OPTIONS": "exitcode=99", **environment})
+    if ended.returncode != 0:
+        raise SystemExit(f"the valid {arguments[0]} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+
+
+def hub_repositories(folder: pathlib.Path) -> dict[str, Repository]:
+    """Files that begin with `unwanted` are not fetched."""
+    model = {file.name: file.read_bytes() for file in (folder / "sharded_model").iterdir()}
+    tokens = (folder / "training/tokens.npy").read_bytes()
+    return {HUB_MODEL: Repository({**model, "tokenizer_config.json": b"{}", "generation_config.json": b'{"a": 1}',
+                                   "unwanted.gguf": b"GGUF"}),
+            HUB_ROWS: Repository({"data/train.npy": tokens, "data/deep/er/README.md": b"rows",
+                                  "other/val.npy": tokens, "unwanted/a.npy": tokens})}
+
+
+def make_hub_cache(folder: pathlib.Path, programs: Programs) -> None:
+    place = folder / "hub_cache"
+    place.mkdir()
+    (place / "experiment.yaml").write_text(HUB_EXPERIMENT)
+    hub = Hub()
+    try:
+        hub.repositories = hub_repositories(folder)
+        call(programs, "fetch", "experiment.yaml", folder=place, HF_HOME=str(place / "hf"), HF_ENDPOINT=hub.url)
+    finally:
+        hub.stop()
 
 
 def write_tokens(file: pathlib.Path) -> None:
