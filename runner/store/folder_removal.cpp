@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "runner/store/run_folders.h"
@@ -12,6 +13,7 @@ namespace {
 using std::filesystem::path;
 
 constexpr const char* kMark = ".pruned";
+constexpr const char* kMarkBeforeRows = ".rows.pruned";
 
 // The names that take_away gives.
 bool is_taken(const path& folder) {
@@ -51,6 +53,25 @@ std::optional<path> take_away(const path& folder) {
     away.replace_filename(name + '~' + std::to_string(number) + kMark);
   }
   return renamed(folder, away);
+}
+
+std::optional<path> take_away_before_rows(const path& folder) {
+  return renamed(folder,
+                 folder.parent_path() / ('.' + folder.filename().string() + kMarkBeforeRows));
+}
+
+std::optional<path> taken_before_rows(const path& folder) {
+  const std::string name = folder.filename();
+  if (!name.starts_with('.') || !name.ends_with(kMarkBeforeRows)) return std::nullopt;
+  const size_t size = name.size() - 1 - std::string_view(kMarkBeforeRows).size();
+  return folder.parent_path() / name.substr(1, size);
+}
+
+void remove_contents(const path& folder) {
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, gone)) {
+    remove_folder(entry.path());
+  }
 }
 
 void remove_folder(const path& folder) {
