@@ -98,6 +98,8 @@ int64_t kills_of(const path& cgroup) {
   return 0;
 }
 
+int64_t host_memory_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
+
 }  // namespace
 
 std::optional<int64_t> count_in(const path& file, std::string_view name) {
@@ -129,12 +131,18 @@ std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places) {
   return cgroups;
 }
 
-int64_t memory_available_bytes(const CgroupPlaces& places) {
-  int64_t bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+std::optional<int64_t> cgroup_memory_limit_bytes(const CgroupPlaces& places) {
+  int64_t smallest = CgroupMemory::kNoLimit;
   for (const CgroupMemory& cgroup : memory_cgroups(places)) {
-    bytes = std::min(bytes, cgroup.limit_bytes);
+    smallest = std::min(smallest, cgroup.limit_bytes);
   }
-  return bytes;
+  const bool is_limit =
+      smallest < host_memory_bytes();  // without one, version 1 has a large number
+  return is_limit ? std::optional(smallest) : std::nullopt;
+}
+
+int64_t memory_available_bytes(const CgroupPlaces& places) {
+  return cgroup_memory_limit_bytes(places).value_or(host_memory_bytes());
 }
 
 }  // namespace fsdp

@@ -40,6 +40,9 @@ std::optional<int64_t> count_in(const std::filesystem::path& file, std::string_v
 // one that can be seen is the container's own. Empty: none can be read.
 std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places = {});
 
+// The smallest memory limit of these cgroups, which all their processes share. nullopt: none.
+std::optional<int64_t> cgroup_memory_limit_bytes(const CgroupPlaces& places = {});
+
 // The memory that this process and all others of its cgroups may take together: the smallest limit
 // of these cgroups, at most the memory of the host.
 int64_t memory_available_bytes(const CgroupPlaces& places = {});

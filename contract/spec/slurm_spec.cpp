@@ -1,5 +1,7 @@
 #include "contract/spec/slurm_spec.h"
 
+#include <cctype>
+#include <charconv>
 #include <regex>
 
 namespace fsdp {
@@ -54,6 +56,19 @@ Range sbatch_option() {
       .holds = [](std::string_view text) { return text.starts_with("--") && text.size() > 2; },
       .dropped_prefix = "#SBATCH "};
   return {.form = &kForm};
+}
+
+std::optional<int64_t> node_memory_bytes(const SlurmSpec& slurm) {
+  constexpr std::string_view kUnits = "KMGT";
+  int64_t amount = 0;
+  const auto [end, error] =
+      std::from_chars(slurm.mem.data(), slurm.mem.data() + slurm.mem.size(), amount);
+  if (error != std::errc() || amount == 0) return std::nullopt;
+  const bool has_unit = end != slurm.mem.data() + slurm.mem.size();
+  const char unit = has_unit ? static_cast<char>(std::toupper(*end)) : 'M';
+  const int shift = 10 * (static_cast<int>(kUnits.find(unit)) + 1);
+  constexpr int64_t kMost = int64_t{1} << 60;
+  return amount > (kMost >> shift) ? kMost : amount << shift;
 }
 
 }  // namespace fsdp

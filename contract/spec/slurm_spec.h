@@ -33,6 +33,11 @@ Range slurm_memory();
 Range assignment();
 Range sbatch_option();
 
+struct SlurmSpec;
+
+// The memory that `mem` asks for of each node. nullopt: the cluster's default, or all of a node's.
+std::optional<int64_t> node_memory_bytes(const SlurmSpec& slurm);
+
 struct SlurmContainerSpec {
   ContainerEngine engine = ContainerEngine::kNone;
   std::string image;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "contract/record/cgroups.h"
 #include "runner/host/device_fit.h"
 #include "runner/host/host_facts.h"
 #include "runner/progress/run_progress.h"
@@ -148,6 +149,13 @@ void examine_limits(Findings& findings, bool has_gpus) {
                  "unlimited, or limits.conf.");
 }
 
+void examine_memory(Findings& findings) {
+  const std::string available = gib_text(static_cast<double>(memory_available_bytes()));
+  findings.ok("memory", cgroup_memory_limit_bytes()
+                            ? available + ", the limit of this job or container (cgroup)"
+                            : available);
+}
+
 void examine_cpu(Findings& findings) {
   const std::string governor = cpu_governor();
   findings.check(governor.empty() || governor == "performance", "CPU governor",
@@ -185,6 +193,7 @@ std::vector<Finding> examine(const DoctorPlaces& places) {
   examine_gpus(findings, host, build);
   examine_space(findings, places.results);
   examine_limits(findings, has_gpus);
+  examine_memory(findings);
   examine_cpu(findings);
   examine_slurm(findings);
   return findings.take();

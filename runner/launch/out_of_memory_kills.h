@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
+
+#include "contract/record/cgroups.h"
 
 namespace fsdp {
 
@@ -10,9 +13,10 @@ namespace fsdp {
 // or that of a job or container: oom_kill of /proc/vmstat, since Linux 4.13. Absent: not known.
 std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file = "/proc/vmstat");
 
-// How often memory came to the limit of a cgroup that this process is in, a job's or a container's:
-// `oom` of memory.events or, in version 1, memory.failcnt. 0 also where that cannot be read.
-int64_t memory_limit_hits(const std::filesystem::path& own_cgroups = "/proc/self/cgroup",
-                          const std::filesystem::path& cgroups = "/sys/fs/cgroup");
+// The memory limit for which the kernel ended a process of this process's own cgroup between
+// `before` and `after`; the smallest, if it was more than one. nullopt: no process was ended, or
+// none for a cgroup's limit, as far as the kernel tells.
+std::optional<int64_t> limit_of_kills(const std::vector<CgroupMemory>& before,
+                                      const std::vector<CgroupMemory>& after);
 
 }  // namespace fsdp

@@ -23,6 +23,31 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
+// The memory limit of a job or container that was reached: "..., 0.680 GiB, was reached".
+std::string limit_text(int64_t bytes) {
+  return fmt::format("the memory limit of its job or container (cgroup), {:.3g} GiB, was reached",
+                     static_cast<double>(bytes) / 0x1p30);
+}
+
+// A rank was killed. It did not fit if the kernel did that for the limit of its cgroup, and nothing
+// else that was launched took of the same memory.
+void judge_kill(const EndedLaunch& ended, LaunchResult& result) {
+  const std::string remedy = "a smaller model or batch, or fewer ranks on the host, take less";
+  const auto& limit = ended.exceeded_limit_bytes;
+  if (limit && ended.was_alone) {
+    result.outcome = LaunchOutcome::kOutOfMemory;
+    result.reason += fmt::format(" because {}; {}", limit_text(*limit), remedy);
+  } else if (limit) {
+    result.reason += fmt::format(
+        ": meanwhile the kernel ended a process because {}; runs beside "
+        "each other share it: --max-parallel 1 runs one at a time",
+        limit_text(*limit));
+  } else if (ended.memory_ran_out) {
+    result.reason +=
+        ": meanwhile the kernel ended a process because the host's memory ran out; " + remedy;
+  }
+}
+
 }  // namespace
 
 SupervisedLaunches::~SupervisedLaunches() {
@@ -38,7 +63,7 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
     throw std::system_error(errno, std::generic_category(), "cannot start " + plan.program);
   }
   const std::optional<int64_t> kills_before = out_of_memory_kills();
-  const int64_t hits_before = memory_limit_hits();
+  const std::vector<CgroupMemory> cgroups_before = memory_cgroups();
   const pid_t supervisor = fork();
   if (supervisor == 0) supervise(channel[1], plan);
   const int fork_error = errno;
@@ -56,12 +81,14 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
         report.error_number, std::generic_category(),
         fmt::format("cannot start rank {}: {}{}", std::max(report.rank, 0), what, remedy(report)));
   }
+  for (Running& other : running_) other.is_alone = false;
   running_.push_back({.request = request,
                       .supervisor = supervisor,
                       .process_group = report.process_group,
                       .channel = channel[0],
                       .out_of_memory_kills = kills_before,
-                      .memory_limit_hits = hits_before});
+                      .cgroups = cgroups_before,
+                      .is_alone = running_.empty()});
 }
 
 std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds timeout) {
@@ -89,7 +116,8 @@ EndedLaunch SupervisedLaunches::finish(const Running& running) {
   const std::optional<int64_t> kills = out_of_memory_kills();
   ended.memory_ran_out =
       kills && running.out_of_memory_kills && *kills > *running.out_of_memory_kills;
-  ended.limit_was_hit = memory_limit_hits() > running.memory_limit_hits;
+  ended.exceeded_limit_bytes = limit_of_kills(running.cgroups, memory_cgroups());
+  ended.was_alone = running.is_alone;
   const bool reported =
       recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;
   close(running.channel);
@@ -139,13 +167,7 @@ LaunchResult launch_result(const EndedLaunch& ended) {
       break;
     case LaunchOutcome::kFailed:
       result.reason = describe(rank, ended.report->wait_status);
-      if (ended.memory_ran_out && ended.report->wait_status == SIGKILL) {
-        result.reason += fmt::format(
-            ": meanwhile the kernel ended a process because {}; a smaller model or batch, or fewer "
-            "ranks on the host, take less",
-            ended.limit_was_hit ? "the memory limit of its job or container (cgroup) was reached"
-                                : "the host's memory ran out");
-      }
+      if (ended.report->wait_status == SIGKILL) judge_kill(ended, result);
       break;
   }
   return result;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/cgroups.h"
 #include "runner/launch/launcher.h"
 #include "runner/launch/supervisor.h"
 
@@ -18,9 +19,10 @@ struct EndedLaunch {
   std::optional<EndReport> report;  // absent: its supervisor was killed
   // Whether the kernel ended a process of the host meanwhile because memory ran out.
   bool memory_ran_out = false;
-  // Whether memory came to the limit of a cgroup meanwhile, that of this process's job or
-  // container.
-  bool limit_was_hit = false;
+  // The limit of this process's job or container (cgroup) for which it did so; absent: for none.
+  std::optional<int64_t> exceeded_limit_bytes{};
+  // Whether no other launch took of the same memory at any time.
+  bool was_alone = true;
 };
 
 // The launches under way, each with a supervisor of its own. They die with the process that made
@@ -49,7 +51,8 @@ class SupervisedLaunches {
     int process_group = 0;  // of the ranks
     int channel = -1;
     std::optional<int64_t> out_of_memory_kills{};  // before it began, as the next
-    int64_t memory_limit_hits = 0;
+    std::vector<CgroupMemory> cgroups{};
+    bool is_alone = true;
   };
 
   static EndedLaunch finish(const Running& running);

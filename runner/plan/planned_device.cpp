@@ -1,13 +1,14 @@
 #include "runner/plan/planned_device.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "contract/devices/device_table.h"
+#include "contract/record/cgroups.h"
 #include "contract/record/processor.h"
+#include "contract/spec/slurm_spec.h"
 
 namespace fsdp {
 namespace {
@@ -67,12 +68,20 @@ DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansio
 }
 
 DeviceForRuns planned_cpu(const RunSpec& spec, bool on_cluster) {
-  if (on_cluster) return {.device = {.kind = DeviceKind::kCpu}, .name = "CPUs of the cluster"};
-  const int64_t memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  return {.device = {.kind = DeviceKind::kCpu,
-                     .memory_bytes = memory_bytes / std::max<int64_t>(1, spec.strategy.ranks),
-                     .name = processor_name()},
-          .name = "the CPU"};
+  const int64_t ranks = std::max<int64_t>(1, spec.strategy.ranks);
+  DeviceForRuns cpu;
+  if (on_cluster) {
+    const int64_t ranks_of_node = (ranks + spec.slurm.nodes - 1) / spec.slurm.nodes;
+    cpu.device.memory_bytes = node_memory_bytes(spec.slurm).value_or(0) / ranks_of_node;
+    cpu.name = cpu.device.memory_bytes > 0 ? "CPUs of the cluster, with slurm.mem of each node"
+                                           : "CPUs of the cluster";
+    return cpu;
+  }
+  const bool is_limited = cgroup_memory_limit_bytes().has_value();
+  cpu.device.memory_bytes = memory_available_bytes() / ranks;
+  cpu.device.name = processor_name();
+  cpu.name = is_limited ? "the CPU, within the memory limit of this job or container" : "the CPU";
+  return cpu;
 }
 
 }  // namespace fsdp

@@ -21,8 +21,8 @@ struct DeviceForRuns {
 DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansion& expansion,
                           const RunSpec& spec, const Host& host);
 
-// Of one that computes on the CPU: the memory of this host, which its ranks share; on a cluster
-// nobody knows how much there is.
+// Of one that computes on the CPU: the memory of this host or, if it is less, of this process's
+// cgroup; on a cluster the memory that the run asks for of each node, if it does. Ranks share it.
 DeviceForRuns planned_cpu(const RunSpec& spec, bool on_cluster);
 
 }  // namespace fsdp

@@ -57,7 +57,7 @@ struct AttemptStart {
   int64_t started_unix_ms = 0;
   std::string host;
   Provenance provenance{};
-  std::string device_kind{};  // name and memory of what the ranks use; "cpu"
+  std::string device_kind{};  // name and memory of what the ranks use, or "cpu"
   std::string slurm_job{};    // that it runs in: "12_3", "12"; empty: none
   std::string node_list{};    // of that job: "n[1-2]"
   // The most that measured on its devices at the same time; absent: nobody looked.

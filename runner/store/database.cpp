@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "contract/text/config_error.h"
 #include "runner/store/results_unavailable.h"
@@ -40,6 +41,14 @@ constexpr std::array kRemedies = {
 bool files_are_limited() {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// A quota is told by the system's error alone.
+bool is_full(int code, sqlite3* connection) {
+  if ((code & 0xff) == SQLITE_FULL) return true;
+  const bool is_of_file = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+  const int error = is_of_file && connection ? sqlite3_system_errno(connection) : 0;
+  return error == ENOSPC || error == EDQUOT;
 }
 
 // Whether `code` says that the open file, or its folder, is no longer where it was.
@@ -139,6 +148,7 @@ void Database::fail(int code) const {
       fmt::format("{}: {}{}{}", file_.string(),
                   connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code),
                   advice.empty() ? "" : "; ", advice);
+  if (is_full(code, connection_.get())) throw DiskFull(message);
   if (remedy != kRemedies.end() && remedy->may_pass) throw ResultsUnavailable(message);
   throw std::runtime_error(message);
 }

@@ -1,6 +1,7 @@
 #include "runner/store/folder_removal.h"
 
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "contract/files/new_file.h"
@@ -13,6 +14,7 @@ using std::filesystem::path;
 
 constexpr const char* kMark = ".pruned";
 constexpr const char* kNewMark = ".pruned.new";
+constexpr const char* kMarkBeforeRows = ".rows.pruned";
 
 // The names that take_away gives.
 bool is_taken(const path& folder) {
@@ -54,6 +56,25 @@ std::optional<path> take_away(const path& folder) {
     away.replace_filename(name + '~' + std::to_string(number) + kMark);
   }
   return renamed(folder, away);
+}
+
+std::optional<path> take_away_before_rows(const path& folder) {
+  return renamed(folder,
+                 folder.parent_path() / ('.' + folder.filename().string() + kMarkBeforeRows));
+}
+
+std::optional<path> taken_before_rows(const path& folder) {
+  const std::string name = folder.filename();
+  if (!name.starts_with('.') || !name.ends_with(kMarkBeforeRows)) return std::nullopt;
+  const size_t size = name.size() - 1 - std::string_view(kMarkBeforeRows).size();
+  return folder.parent_path() / name.substr(1, size);
+}
+
+void remove_contents(const path& folder) {
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, gone)) {
+    remove_folder(entry.path());
+  }
 }
 
 void remove_folder(const path& folder) {

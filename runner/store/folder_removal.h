@@ -6,7 +6,9 @@
 #include "runner/store/store.h"
 
 // How a run's folder is removed: it gets a mark, the run's rows go, it gets a name that no run has,
-// and its contents go. Whoever is killed in between leaves what the next call finds.
+// and its contents go. On a full disk neither mark nor rows can be written: there it gets a name
+// that says whose it was, its contents go, then the rows, then the empty folder. Whoever is killed
+// in between leaves what the next call finds.
 namespace fsdp {
 
 void mark_for_removal(const std::filesystem::path& folder);
@@ -18,6 +20,11 @@ std::optional<std::filesystem::path> renamed(const std::filesystem::path& folder
                                              const std::filesystem::path& name);
 // Gives the folder a name beside it that no run has, and returns that; nothing when it is gone.
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& folder);
+// The same before the run's rows go; the name keeps the folder's.
+std::optional<std::filesystem::path> take_away_before_rows(const std::filesystem::path& folder);
+// The name that the folder had; nullopt if it was not taken away before the run's rows.
+std::optional<std::filesystem::path> taken_before_rows(const std::filesystem::path& folder);
+void remove_contents(const std::filesystem::path& folder);
 // With all that is in it. Another process may be removing it as well.
 void remove_folder(const std::filesystem::path& folder);
 

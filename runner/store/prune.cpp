@@ -1,11 +1,13 @@
 #include "runner/store/prune.h"
 
 #include <algorithm>
+#include <map>
 #include <ranges>
 #include <system_error>
 
 #include "runner/store/checkpoint_folders.h"
 #include "runner/store/folder_removal.h"
+#include "runner/store/results_unavailable.h"
 
 namespace fsdp {
 namespace {
@@ -84,6 +86,22 @@ std::vector<path> folders_being_removed(const path& results) {
 
 PruneItem item_of(const path& folder) { return {.folder = folder, .size_bytes = size_of(folder)}; }
 
+// What a prune of a full disk that was killed left: the runs whose folder it took away, and that
+// folder's name now. A run that has a folder again, or has no attempt, is another one.
+std::map<int64_t, path> runs_without_folder(const std::vector<RunRecord>& runs, const path& results,
+                                            const std::vector<path>& leftovers) {
+  std::map<int64_t, path> taken;
+  for (const path& folder : leftovers) {
+    const std::optional<path> before = taken_before_rows(folder);
+    if (!before || std::filesystem::exists(*before)) continue;
+    const auto run = std::ranges::find_if(runs, [&](const RunRecord& each) {
+      return each.source.empty() && each.attempt > 0 && results / each.folder == *before;
+    });
+    if (run != runs.end()) taken.emplace(run->id, folder);
+  }
+  return taken;
+}
+
 // Says of each item who keeps it: a run that stays and resumes from it.
 void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   std::set<int64_t> going;
@@ -108,8 +126,12 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
 bool forget(Store& store, const path& results, const PruneItem& item) {
   if (!item.run) return true;
   if (item.checkpoint_step) {
-    store.delete_checkpoint(item.run->id,
-                            item.folder.lexically_relative(results / item.run->folder));
+    path whole = item.folder;
+    if (whole.extension() == kPartialExtension) whole.replace_extension();
+    // Of a checkpoint that is not whole there is a row only if its folder was taken away before it.
+    if (whole == item.folder || !std::filesystem::exists(whole)) {
+      store.delete_checkpoint(item.run->id, whole.lexically_relative(results / item.run->folder));
+    }
     // What an earlier call or a trainer left, whose name the whole one of its step is given.
     if (item.folder.extension() == kPartialExtension) remove_folder(item.folder);
     return true;
@@ -124,6 +146,16 @@ bool forget(Store& store, const path& results, const PruneItem& item) {
   return true;
 }
 
+// The same; nullopt if the disk has no room for what that writes.
+std::optional<bool> try_to_forget(Store& store, const path& results, const PruneItem& item) {
+  try {
+    return forget(store, results, item);
+  } catch (const std::exception& error) {
+    if (!says_disk_full(error)) throw;
+    return std::nullopt;
+  }
+}
+
 // Gives an item's folder the name by which it is removed; nothing when it is gone already.
 std::optional<path> taken_away(const PruneItem& item) {
   if (!item.checkpoint_step) return take_away(item.folder);
@@ -134,6 +166,26 @@ std::optional<path> taken_away(const PruneItem& item) {
 bool is_in_use(const NamedFolders& named, const PruneItem& item) {
   if (!item.checkpoint_step && named.is_of_run(item.folder, {})) return true;
   return !named.resumed_from(item.folder).empty();
+}
+
+// Takes the item's folder away and removes its contents, before the rows that the disk has no room
+// to change. The empty folder stays until they are gone, so that the next call finds it.
+void make_room_with(Store& store, const path& results, PruneItem& item) {
+  if (!taken_before_rows(item.folder)) {
+    const Store::Batch nobody_plans(store);
+    const std::optional<RunRecord> run = store.run(item.run->id);
+    const bool may_go = run && !item.folder.empty() && !store.shares_folder(*run) &&
+                        !is_running(store, *run, store.attempts(run->id)) &&
+                        NamedFolders(store, results).resumed_from(item.folder).empty();
+    const bool is_there = may_go && (item.checkpoint_step || has_own_folder(results, *run));
+    if (!is_there) return;
+    const bool is_partial = item.folder.extension() == kPartialExtension;
+    const auto taken = !item.checkpoint_step ? take_away_before_rows(item.folder)
+                       : is_partial          ? std::optional(item.folder)
+                                             : taken_away(item);
+    if (taken) item.folder = *taken;
+  }
+  remove_contents(item.folder);
 }
 
 // The folders that no run names, which may have been planned since the items were found. Returns
@@ -168,6 +220,19 @@ void remove_if_empty(Store& store, const path& results, const path& experiment) 
   std::filesystem::remove(experiment, not_empty);
 }
 
+// With the files of what is forgotten.
+void remove_forgotten(Store& store, const path& results, std::vector<PruneItem>& forgotten,
+                      std::vector<PruneItem>& left_alone) {
+  for (const path& folder : take_away_unnamed(store, results, forgotten, left_alone)) {
+    remove_folder(folder);
+  }
+  for (const PruneItem& item : forgotten) {
+    const bool is_of_run = !item.folder.empty() && !item.checkpoint_step;
+    if (is_of_run) remove_if_empty(store, results, item.folder.parent_path());
+  }
+  forgotten.clear();
+}
+
 }  // namespace
 
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
@@ -176,13 +241,22 @@ std::vector<PruneItem> find_prunable(const Store& store, const path& results,
   const std::vector<path> leftovers = folders_being_removed(results);
   const NamedFolders named(store, results);
   std::vector<RunRecord> wanted = store.runs();
-  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
+  const std::map<int64_t, path> half_removed = runs_without_folder(wanted, results, leftovers);
+  std::erase_if(wanted, [&](const RunRecord& run) {
+    return half_removed.contains(run.id) ? !wish.runs.contains(run.id)
+                                         : !is_wanted(store, run, wish);
+  });
   std::set<int64_t> all;
   for (const RunRecord& run : wanted) all.insert(run.id);
   std::vector<PruneItem> items;
   for (const RunRecord& run : wanted) {
     const std::set<int64_t> itself{run.id};
     const path folder = results / run.folder;
+    if (const auto taken = half_removed.find(run.id); taken != half_removed.end()) {
+      items.push_back(item_of(taken->second));
+      items.back().run = run;
+      continue;
+    }
     const bool has_folder =
         has_own_folder(results, run) && !named.is_of_run(folder, wish.checkpoints ? itself : all);
     if (!wish.checkpoints) {
@@ -198,26 +272,40 @@ std::vector<PruneItem> find_prunable(const Store& store, const path& results,
     }
   }
   for (const path& folder : leftovers) {
-    if (!named.is_of_run(folder, {})) items.push_back(item_of(folder));
+    const bool has_rows = std::ranges::find(half_removed | std::views::values, folder) !=
+                          std::ranges::end(half_removed | std::views::values);
+    if (!has_rows && !named.is_of_run(folder, {})) items.push_back(item_of(folder));
   }
   find_keepers(named, items);
   return items;
 }
 
 std::vector<PruneItem> prune(Store& store, const path& results, std::vector<PruneItem> items) {
-  std::vector<PruneItem> left_alone, forgotten;
+  std::vector<PruneItem> left_alone, forgotten, waiting;
   find_keepers(NamedFolders(store, results), items);
+  // What no run names makes room without any in the database.
+  std::ranges::stable_partition(items, [](const PruneItem& item) { return !item.run; });
   for (PruneItem& item : items) {
-    const bool goes = !item.kept_for && forget(store, results, item);
+    if (item.kept_for) {
+      left_alone.push_back(std::move(item));
+      continue;
+    }
+    std::optional<bool> goes = try_to_forget(store, results, item);
+    if (!goes) {
+      remove_forgotten(store, results, forgotten, left_alone);
+      goes = try_to_forget(store, results, item);
+    }
+    if (!goes) {
+      make_room_with(store, results, item);
+      goes = try_to_forget(store, results, item);
+    }
+    (!goes ? waiting : *goes ? forgotten : left_alone).push_back(std::move(item));
+  }
+  for (PruneItem& item : waiting) {
+    const bool goes = forget(store, results, item);
     (goes ? forgotten : left_alone).push_back(std::move(item));
   }
-  for (const path& folder : take_away_unnamed(store, results, forgotten, left_alone)) {
-    remove_folder(folder);
-  }
-  for (const PruneItem& item : forgotten) {
-    const bool is_of_run = !item.folder.empty() && !item.checkpoint_step;
-    if (is_of_run) remove_if_empty(store, results, item.folder.parent_path());
-  }
+  remove_forgotten(store, results, forgotten, left_alone);
   return left_alone;
 }
 

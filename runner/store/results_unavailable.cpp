@@ -7,6 +7,13 @@
 
 namespace fsdp {
 
+bool says_disk_full(const std::exception& error) {
+  if (dynamic_cast<const DiskFull*>(&error) != nullptr) return true;
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  return of_system != nullptr && (of_system->code() == std::errc::no_space_on_device ||
+                                  of_system->code().value() == EDQUOT);
+}
+
 bool may_pass(const std::exception& error) {
   if (dynamic_cast<const ResultsUnavailable*>(&error) != nullptr) return true;
   const auto* of_system = dynamic_cast<const std::system_error*>(&error);

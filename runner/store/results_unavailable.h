@@ -18,6 +18,16 @@ class ResultsUnavailable : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The same, because the results' disk or a quota of it is full.
+class DiskFull : public ResultsUnavailable {
+ public:
+  using ResultsUnavailable::ResultsUnavailable;
+};
+
+// True if `error`, of the database or of a file in the results folder, says that the disk or a
+// quota is full.
+bool says_disk_full(const std::exception& error);
+
 // Whether `error`, of the database or of a file in the results folder, may pass by itself or by
 // what its user does elsewhere.
 bool may_pass(const std::exception& error);

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <stdexcept>
@@ -57,13 +58,15 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
     return -1;
   }
   const std::string self = fmt::format("process {} on {}{}\n", getpid(), host_name(), purpose);
-  if (ftruncate(descriptor, 0) != 0 ||
-      write(descriptor, self.data(), self.size()) != static_cast<ssize_t>(self.size())) {
-    const std::error_code cause(errno, std::generic_category());
-    close(descriptor);
-    fail(file, cause);
-  }
-  return descriptor;
+  const bool is_written =
+      ftruncate(descriptor, 0) == 0 &&
+      write(descriptor, self.data(), self.size()) == static_cast<ssize_t>(self.size());
+  const std::error_code cause(is_written ? 0 : errno, std::generic_category());
+  // On a full disk the lock holds without a name: prune, which makes room, takes it too.
+  const bool is_full = cause == std::errc::no_space_on_device || cause.value() == EDQUOT;
+  if (is_written || is_full) return descriptor;
+  close(descriptor);
+  fail(file, cause);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -211,10 +212,21 @@ bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
   return is_to_launch;
 }
 
+// On the CPU, another limit is of another job or container, in which the run may fit.
+bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) const {
+  if (spec.device != DeviceKind::kCpu || !settings_.device_kind) return true;
+  const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
+  const auto ran_out = std::ranges::find(attempts.rbegin(), attempts.rend(),
+                                         RunStatus::kOutOfMemory, &AttemptRecord::status);
+  if (ran_out == attempts.rend() || !ran_out->device_kind.starts_with("cpu")) return true;
+  return ran_out->device_kind == settings_.device_kind(spec);
+}
+
 // Records what is known not to fit.
 bool RunPlanner::decide(const Step& step, const RunRecord& record) {
   const bool has_result =
-      record.status == RunStatus::kFinished || record.status == RunStatus::kOutOfMemory;
+      record.status == RunStatus::kFinished ||
+      (record.status == RunStatus::kOutOfMemory && ran_out_here(record, step.run.spec));
   switch (step.decision) {
     case Decision::kLaunch:
       return true;

@@ -70,6 +70,7 @@ class RunPlanner {
   void use_what_is_known(Series& series, Step& step) const;
   std::vector<Step> steps_left_out(const Expansion& expansion);
   bool is_to_launch(const Step& step, const RunRecord& record);
+  bool ran_out_here(const RunRecord& record, const RunSpec& spec) const;
   bool decide(const Step& step, const RunRecord& record);
 
   Store& store_;

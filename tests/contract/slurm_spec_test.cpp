@@ -103,6 +103,20 @@ TEST_CASE("items of the environment assign to a name that a shell allows") {
   }
 }
 
+TEST_CASE("the memory that is asked of a node is in bytes") {
+  const auto bytes = [](const std::string& mem) {
+    SlurmSpec slurm;
+    slurm.mem = mem;
+    return node_memory_bytes(slurm);
+  };
+  CHECK(bytes("") == std::nullopt);
+  CHECK(bytes("0") == std::nullopt);  // all of a node's
+  CHECK(bytes("4000") == int64_t{4000} << 20);
+  CHECK(bytes("16G") == int64_t{16} << 30);
+  CHECK(bytes("5k") == 5 << 10);
+  CHECK(bytes("999999999999T") == int64_t{1} << 60);
+}
+
 TEST_CASE("an option of sbatch may be written as in a script") {
   CHECK(applied("slurm.sbatch_options: ['#SBATCH --nice=1', --hint=nomultithread]")
             .slurm.sbatch_options == Lines{"--nice=1", "--hint=nomultithread"});

@@ -191,9 +191,18 @@ def test_jobs_are_not_planned_for_the_login_node(rows):
         assert row["device"] == "CPUs of the cluster" and row["memory_limit_bytes"] is None
 
 
+def test_jobs_have_the_memory_that_they_ask_for(rows):
+    """Of each node, which its ranks share."""
+    words = ["--launcher", "slurm", "--profile", "cpu", "--set", "slurm.mem=3G"]
+    for row in rows(*words):
+        assert row["memory_limit_bytes"] == (3 << 30) // row["ranks"]
+    for row in rows(*words, "--set", "slurm.nodes=2", "--only", "4xDDP"):
+        assert row["memory_limit_bytes"] == (3 << 30) // (row["ranks"] // 2)
+
+
 def test_on_the_cpu_the_memory_of_this_host_is_the_limit(rows):
     for row in rows():
-        assert row["device"] == "the CPU"
+        assert row["device"].startswith("the CPU")
         assert row["memory_limit_bytes"] > row["memory_device_bytes_max"]
 
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <iostream>
 
+#include "contract/record/cgroups.h"
 #include "contract/record/nvml.h"
 #include "contract/record/processor.h"
 #include "contract/text/config_error.h"
@@ -17,7 +18,6 @@
 #include "trainer/train/allocator_settings.h"
 #include "trainer/train/cpu_binding.h"
 #include "trainer/train/cuda_device.h"
-#include "trainer/train/device_samples.h"
 
 namespace fsdp {
 namespace {
@@ -60,7 +60,7 @@ std::optional<int64_t> memory_bytes(at::Device device) {
   if (device.is_cuda()) return cuda_memory_bytes(device);
 #endif
   TORCH_CHECK(device.is_cpu(), "no size of memory for ", device);
-  return NodeProbe().sample().memory_total_bytes;
+  return memory_available_bytes();
 }
 
 }  // namespace
@@ -181,7 +181,9 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
 #endif
   TORCH_CHECK(device.is_cpu(), "no memory limit for ", device);
   CountingAllocator::instance().install();
-  CountingAllocator::instance().set_limit(bytes);
+  const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // of all ranks together
+  const bool is_tighter = of_cgroup > 0 && (bytes == 0 || of_cgroup < bytes);
+  CountingAllocator::instance().set_limit(is_tighter ? of_cgroup : bytes);
 }
 
 RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device) {

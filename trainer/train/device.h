@@ -44,8 +44,9 @@ void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores
 // tensor. Nothing on the CPU.
 void set_allocator(at::Device device);
 
-// Applies memory_limit_gib to the device's allocator; on the CPU it installs the counting
-// allocator, so call it before the first tensor is made.
+// Applies memory_limit_gib to the device's allocator. On the CPU it installs the counting
+// allocator, so call it before the first tensor is made; there the limit of this process's cgroup
+// counts too, if it is smaller.
 void set_memory_limit(const RunSpec& spec, at::Device device);
 
 // The rank's first event, but for what the trainer knows (steps, parameters). Call it when the

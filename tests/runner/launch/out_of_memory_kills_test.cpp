@@ -24,24 +24,24 @@ TEST_CASE("the kernel's count of processes that it ended for want of memory is r
   CHECK(out_of_memory_kills("/no/such/file") == std::nullopt);
 }
 
-TEST_CASE("limits that memory came to are those of the own cgroups, up to the root") {
-  const TemporaryFolder folder;
-  const auto write = [&](const std::filesystem::path& file, const char* text) {
-    std::filesystem::create_directories((folder / file).parent_path());
-    std::ofstream(folder / file) << text;
-  };
-  const auto hits = [&] { return memory_limit_hits(folder / "own", folder / "cgroups"); };
-  CHECK(hits() == 0);
-  write("cgroups/memory.events", "low 0\nmax 5\noom 1\noom_kill 9\n");
-  write("cgroups/slurm/memory.events", "max 3\noom 2\noom_kill 9\n");
-  write("cgroups/slurm/job_7/memory.events", "max 3\noom 4\n");
-  write("cgroups/slurm/job_8/memory.events", "oom 100\n");
-  write("own", "0::/slurm/job_7\n");
-  CHECK(hits() == 7);
-  write("cgroups/memory/memory.failcnt", "0\n");
-  write("cgroups/memory/job_7/memory.failcnt", "30\n");
-  write("own", "5:cpu:/job_7\n4:memory:/job_7\n");
-  CHECK(hits() == 30);
+std::vector<CgroupMemory> counts(int64_t own_kills, int64_t job_hits, int64_t slice_hits = 0) {
+  std::vector<CgroupMemory> cgroups(3);
+  cgroups[0] = {.folder = "/slice/job/step", .kills = own_kills};
+  cgroups[1] = {.folder = "/slice/job", .limit_bytes = 700, .limit_hits = job_hits};
+  cgroups[2] = {.folder = "/slice", .limit_bytes = 900, .limit_hits = slice_hits};
+  return cgroups;
+}
+
+TEST_CASE("a limit ended a process if it was hit and a process of the own cgroup was ended") {
+  CHECK(limit_of_kills(counts(1, 4), counts(2, 5)) == 700);
+  CHECK(limit_of_kills(counts(1, 4, 7), counts(2, 4, 8)) == 900);
+  CHECK(limit_of_kills(counts(1, 4, 7), counts(2, 5, 8)) == 700);
+  // Reclaimed in time, and then somebody's kill -9.
+  CHECK(limit_of_kills(counts(1, 4), counts(1, 99)) == std::nullopt);
+  // The host's memory ran out.
+  CHECK(limit_of_kills(counts(1, 4), counts(2, 4)) == std::nullopt);
+  CHECK(limit_of_kills({}, {}) == std::nullopt);
+  CHECK(limit_of_kills({}, counts(2, 5)) == std::nullopt);
 }
 
 TEST_CASE("a rank killed by signal 9 while memory ran out is told with what takes less") {
@@ -56,10 +56,16 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
              Catch::StartsWith("rank 1 killed by signal 9: meanwhile the kernel ended a process "
                                "because the host's memory ran out; ") &&
                  Catch::Contains("take less"));
-  ended.limit_was_hit = true;
-  CHECK_THAT(
-      launch_result(ended).reason,
-      Catch::Contains("because the memory limit of its job or container (cgroup) was reached; "));
+  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
+  ended.exceeded_limit_bytes = 700 << 20;
+  CHECK_THAT(launch_result(ended).reason,
+             Catch::StartsWith("rank 1 killed by signal 9 because the memory limit of its job or "
+                               "container (cgroup), 0.684 GiB, was reached; ") &&
+                 Catch::Contains("take less"));
+  CHECK(launch_result(ended).outcome == LaunchOutcome::kOutOfMemory);
+  ended.was_alone = false;  // the other run may have taken it
+  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(launch_result(ended).reason, Catch::Contains("--max-parallel 1"));
   ended.report->wait_status = SIGTERM;
   CHECK(launch_result(ended).reason == "rank 1 killed by signal 15");
 }

@@ -1,5 +1,6 @@
 #include "runner/store/prune.h"
 
+#include "runner/store/folder_removal.h"
 #include "tests/runner/store/store_fixture.h"
 
 // What prune must not remove, whatever the database says.
@@ -135,6 +136,35 @@ TEST_CASE("what a killed prune left is not removed once a run of that folder is 
   CHECK(std::filesystem::exists(folder / "checkpoints/step-1/trainer.json"));
   REQUIRE(left_alone.size() == 1);
   CHECK(left_alone.front().folder == folder);
+}
+
+TEST_CASE("a run whose folder was taken away before its rows is forgotten by the next prune") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord run = run_with_files(store, results, "lab");
+  const path folder = results.path() / run.folder;
+  store.begin_attempt(run.id, {});
+  store.end_attempt(run.id, 1, RunStatus::kFinished, "", 1);
+  REQUIRE(take_away_before_rows(folder).has_value());
+  SECTION("with what is left of its folder") {
+    prune_all(store, results, wish_for({run.id}));
+    CHECK(store.runs().empty());
+    CHECK_FALSE(std::filesystem::exists(folder.parent_path()));
+  }
+  SECTION("not by a prune of other runs") {
+    prune_all(store, results, wish_for({}));
+    CHECK(store.runs().size() == 1);
+    prune_all(store, results, wish_for({run.id}));
+    CHECK(store.runs().empty());
+  }
+  SECTION("unless it has run again") {
+    std::filesystem::create_directories(folder);
+    results.write(run.folder / "run.yaml", "");
+    prune_all(store, results, wish_for({}));
+    CHECK(store.runs().size() == 1);
+    CHECK(std::filesystem::exists(folder / "run.yaml"));
+    CHECK_FALSE(std::filesystem::exists(folder.parent_path() / ".a-01234567.rows.pruned"));
+  }
 }
 
 TEST_CASE("two prunes may find the same leftover: the second has nothing to do") {

@@ -1,0 +1,137 @@
+"""The memory limit of a job or container: what is said of it, and what becomes of a run that exceeds it. In a
+cgroup of version 1 that the test makes for itself; where none can be made, as by an ordinary user, it is skipped."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+CGROUPS = Path("/sys/fs/cgroup/memory")
+EXPERIMENT = """experiment: limited
+base:
+  device: cpu
+  threads_per_rank: 1
+  model.config: {num_hidden_layers: 4, hidden_size: 512, intermediate_size: 2048, num_attention_heads: 8,
+                 num_key_value_heads: 8, vocab_size: 1024}
+  data: {kind: chess, sequence_length: 16}
+  train: {steps: 2, warmup_steps_excluded: 0}
+points:
+  - {name: large, strategy: {kind: single}}
+  - {name: small, strategy: {kind: single}, model.config: {num_hidden_layers: 1, hidden_size: 32, intermediate_size: 32}}
+"""
+
+
+class Cgroup:
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def limit(self, mib: int):
+        (self.folder / "memory.limit_in_bytes").write_text(str(mib << 20))
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def processes(self) -> list[int]:
+        return [int(line) for line in (self.folder / "cgroup.procs").read_text().split()]
+
+    def trainers(self) -> list[int]:
+        return [process for process in self.processes()
+                if Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0].endswith(b"fsdp-train")]
+
+
+@pytest.fixture
+def cgroup():
+    folder = CGROUPS / f"fsdp-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+        (folder / "memory.oom_control").read_text()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made: {error}")
+    cgroup = Cgroup(folder)
+    yield cgroup
+    for process in cgroup.processes():
+        os.kill(process, signal.SIGKILL)
+    while cgroup.processes():
+        time.sleep(0.01)
+    folder.rmdir()
+
+
+@pytest.fixture
+def fsdp_run(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+    (tmp_path / "limited.yaml").write_text(EXPERIMENT)
+
+    def start(*words: str, within: Cgroup | None = None) -> subprocess.Popen:
+        return subprocess.Popen([runner, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, preexec_fn=within.enter if within else None)
+
+    def run(*words: str, within: Cgroup | None = None) -> tuple[int, str]:
+        process = start(*words, within=within)
+        output = process.communicate()[0]
+        return process.returncode, output
+
+    run.start = start
+    run.options = ("limited.yaml", "--trainer", str(trainer))
+    return run
+
+
+def rows(fsdp_run) -> dict[str, dict]:
+    code, output = fsdp_run("report", "limited", "--format", "json", "--all")
+    assert code == 0, output
+    return {row["point"]: row for row in json.loads(output)["rows"]}
+
+
+def test_a_limit_is_the_memory_that_there_is(fsdp_run, cgroup):
+    cgroup.limit(700)
+    code, output = fsdp_run("plan", *fsdp_run.options, "--format", "json", within=cgroup)
+    assert code == 0 and {row["memory_limit_bytes"] for row in json.loads(output)} == {700 << 20}, output
+    code, output = fsdp_run("plan", *fsdp_run.options, "--set", "strategy.kind=ddp", "--set", "strategy.ranks=2",
+                            "--format", "json", within=cgroup)
+    assert {row["memory_limit_bytes"] for row in json.loads(output)} == {350 << 20}, output
+    cgroup.limit(200)
+    code, output = fsdp_run("check", *fsdp_run.options, within=cgroup)
+    assert "large is predicted not to fit" in output and "of 0.195 GiB" in " ".join(output.split()), output
+    _, output = fsdp_run("doctor", within=cgroup)
+    assert "0.2 GiB, the limit of this job or container" in output
+
+
+def test_a_run_that_its_cgroup_has_no_room_for_does_not_fit(fsdp_run, cgroup):
+    cgroup.limit(320)
+    code, output = fsdp_run(*fsdp_run.options, within=cgroup)
+    assert code == 0, output
+    found = rows(fsdp_run)
+    assert found["small"]["status"] == "finished"
+    assert found["small"]["device_memory_bytes"] == 320 << 20
+    assert found["large"]["status"] == "out_of_memory"
+    assert "(cgroup), 0.312 GiB, was reached" in found["large"]["reason"]
+    assert found["large"]["device_memory_bytes"] in (320 << 20, None)
+    # It has a result there, and none elsewhere.
+    _, output = fsdp_run(*fsdp_run.options, within=cgroup)
+    assert "2 runs with a result already" in output, output
+    code, output = fsdp_run(*fsdp_run.options)
+    assert code == 0 and "1 run with a result already" in output, output
+    assert rows(fsdp_run)["large"]["status"] == "finished"
+
+
+def test_a_kill_while_files_filled_the_memory_is_no_lack_of_it(fsdp_run, cgroup, tmp_path):
+    cgroup.limit(400)
+    process = fsdp_run.start(*fsdp_run.options, "--only", "small", "--set", "train.steps=1000000", within=cgroup)
+    while not cgroup.trainers() or not list(tmp_path.glob("results/runs/limited/*/attempt-1/events*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    (tmp_path / "file").write_bytes(bytes(500 << 20))
+    subprocess.run(["cat", "file"], cwd=tmp_path, stdout=subprocess.DEVNULL, check=True, preexec_fn=cgroup.enter)
+    subprocess.run(["dd", "if=/dev/zero", "of=other", "bs=1M", "count=500"], cwd=tmp_path, stderr=subprocess.DEVNULL,
+                   check=True, preexec_fn=cgroup.enter)
+    assert int((cgroup.folder / "memory.failcnt").read_text()) > 0
+    for rank in cgroup.trainers():
+        os.kill(rank, signal.SIGKILL)
+    output = process.communicate()[0]
+    assert process.returncode == 1, output
+    row = rows(fsdp_run)["small"]
+    assert row["status"] == "failed" and row["reason"].startswith("rank 0 killed by signal 9"), row["reason"]
+    assert "memory" not in row["reason"]
