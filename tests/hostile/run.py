@@ -31,7 +31,7 @@ from tests.hostile import artefacts  # noqa: E402
 from tests.hostile.case import Case, Programs  # noqa: E402
 
 KINDS = ("databases", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts", "experiments",
-         "arguments", "environment")
+         "arguments", "environment", "mixed_ranks")
 
 
 @dataclasses.dataclass
