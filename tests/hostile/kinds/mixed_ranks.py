@@ -39,7 +39,7 @@ OTHER_KEYS = {
     "train.steps": ["train: {steps: 5, warmup_steps_excluded: 0}"],
     "train.deterministic": ["train: {steps: 4, warmup_steps_excluded: 0, deterministic: true}"],
     "batch.size_per_rank": ["batch: {size_per_rank: 2}"],
-    "batch.gradient_accumulation_steps": ["batch: {size_per_rank: 1, gradient_accumulation_steps: 2}"],
+    "batch.total": ["batch: {size_per_rank: 1, gradient_accumulation_steps: 2}"],
     "precision.kind": ["precision: bf16_mixed", "precision: bf16_true"],
     "activation_checkpointing.every": ["activation_checkpointing: {every: 1}"],
     "data.shuffle": ["data: {kind: tokens, train: ../TOKENS, sequence_length: 16, shuffle: false}"],
