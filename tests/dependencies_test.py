@@ -44,7 +44,7 @@ ALLOWED = {
     "trainer/plan": {*CONTRACT, "contract/devices", "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
                      "trainer/comm", "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                      "trainer/data"},
-    "runner/experiment": CONTRACT,
+    "runner/experiment": {*CONTRACT, "contract/plan"},
     "runner/launch": CONTRACT,
     "runner/slurm": {*CONTRACT, "runner/launch"},
     "runner/store": {*CONTRACT, "contract/devices"},

@@ -1,7 +1,7 @@
 """No braced initializer makes g++ 12 destroy members twice.
 
-g++ 12 does so if an initializer throws after a member that is itself an aggregate was initialized from
-braces, its default or nothing: of `struct Rank { RunSpec spec; World world; }`, `Rank{.world = read()}`
+g++ 12 does so if an initializer throws after a member that is itself an aggregate was left out or written
+as `{...}`, without its type: of `struct Rank { RunSpec spec; World world; }`, `Rank{.world = read()}`
 destroys the members of `spec` twice if read() throws. This test reads the sources as text: it knows
 the project's own aggregates, and initializers that name their type, their members or are returned.
 """
@@ -121,7 +121,8 @@ def late_call(text, aggregate, aggregates):
         value = given.get(member.name, member.default.lstrip("= "))
         if nested and CALL.search(HARMLESS.sub("", value)):
             return f".{member.name} = {' '.join(value.split())[:60]} after .{nested}"
-        if (not value or re.match(r"(?:[\w:]+\s*)?\{", value)) and is_nested(member, aggregate.folder, aggregates):
+        in_parts = value.startswith("{") or (member.name not in given and not value.endswith(")"))
+        if in_parts and is_nested(member, aggregate.folder, aggregates):
             nested = member.name
     return ""
 
@@ -171,9 +172,10 @@ def test_each_form_of_the_fault_is_found():
                   "Rank": [Member("Spec", "spec", ""), Member("World", "world", "")]}
     aggregates = {name: [Aggregate(folder, members)] for name, members in aggregates.items()}
     for wrong in ("Rank rank{.world = read()};", "take(Rank{.spec = {}, .world = read()});", "Rank rank{{}, read()};",
-                  "Rank rank{Spec{}, read()};", "push_back({.world = read()});",
+                  "Rank rank{{.steps = 1}, read()};", "push_back({.world = read()});",
                   "Rank start() { return {{}, read()}; }", "Rank rank = {.world = world.at(1)};"):
         assert len(faults_in({folder / "file": wrong}, aggregates)) == 1, wrong
     for right in ("Rank rank{.spec = read(), .world = {}};", "Rank rank{.spec = spec, .world = read()};", "Rank rank;",
+                  "Rank rank{Spec{}, read()};", "Rank rank{.spec = Spec(), .world = read()};",
                   "Rank rank{.spec = std::move(spec), .world = read()};", "Rank rank{.world = std::move(world)};"):
         assert faults_in({folder / "file": right}, aggregates) == [], right

@@ -235,7 +235,7 @@ USES_OF_FIGURES = {
     "runner/commands/report.cpp": "examples in --help",
     "contract/devices/*": "what others measured of a kind of GPU",
     "contract/record/memory_peak.h": "a peak of what is allocated, as an event",
-    "contract/plan/run_plan.h": "the same figures, planned",
+    "contract/plan/*": "the same figures, planned",
     "trainer/plan/*": "the same figures, planned",
     "trainer/memory/memory_label.h": "makes a peak an event",
     "runner/plan/*": "shows what is planned",

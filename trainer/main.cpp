@@ -1,4 +1,6 @@
 #include <c10/util/Exception.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -117,10 +119,19 @@ void report_exit() {
   _exit(static_cast<int>(ExitCode::kRunFailed));
 }
 
+// A checkpoint of a thousand ranks is read from thousands of files, all open at once.
+void allow_many_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   fsdp::open_standard_streams();
+  allow_many_open_files();
   CLI::App app{
       "Trains one run, as one of its ranks. Rank, world size and rendezvous come from the\n"
       "environment as torchrun, mpirun and srun set them.",
@@ -163,6 +174,7 @@ int main(int argc, char** argv) {
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   if (is_plan) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // answers are for the program that started this one
     fsdp::answer_plan_requests(std::cin, std::cout);
     return static_cast<int>(ExitCode::kOk);
   }

@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "contract/record/start_up.h"
-
 namespace fsdp {
 namespace {
 
@@ -17,6 +15,7 @@ using std::filesystem::path;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxHeaderBytes = 1 << 16;
+constexpr size_t kBeforeHeaderBytes = 12;  // at most: the magic, the version, the header's length
 constexpr std::string_view kAllowed =
     "; allowed: an array of int32 or int64 [rows, sequence_length + 1], as numpy.save writes it";
 
@@ -81,21 +80,21 @@ int read_item_bytes(const path& file, const json& descr) {
 }
 
 template <typename Item>
-void copy_items(const std::byte* items, int64_t count, int64_t* out) {
-  for (int64_t i = 0; i < count; ++i) {
+void widen(std::span<const std::byte> items, int64_t* out) {
+  for (size_t i = 0; i < items.size() / sizeof(Item); ++i) {
     Item item;
-    std::memcpy(&item, items + i * sizeof(Item), sizeof(Item));
+    std::memcpy(&item, items.data() + i * sizeof(Item), sizeof(Item));
     out[i] = item;
   }
 }
 
 template <typename Item>
-std::pair<int64_t, int64_t> extremes(const std::byte* items, int64_t count) {
+std::pair<int64_t, int64_t> extremes(std::span<const std::byte> items) {
   Item minimum = std::numeric_limits<Item>::max();
   Item maximum = std::numeric_limits<Item>::min();
-  for (int64_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < items.size() / sizeof(Item); ++i) {
     Item item;
-    std::memcpy(&item, items + i * sizeof(Item), sizeof(Item));
+    std::memcpy(&item, items.data() + i * sizeof(Item), sizeof(Item));
     minimum = std::min(minimum, item);
     maximum = std::max(maximum, item);
   }
@@ -104,8 +103,11 @@ std::pair<int64_t, int64_t> extremes(const std::byte* items, int64_t count) {
 
 }  // namespace
 
-TokenArray::TokenArray(const path& path) : file_(map_input_file(path)) {
-  const auto [fields, data_offset] = read_header(path, file_->text());
+TokenArray::TokenArray(const path& path) : file_(path) {
+  std::string begin(std::min<uint64_t>(file_.size_bytes(), kMaxHeaderBytes + kBeforeHeaderBytes),
+                    0);
+  file_.read(0, std::as_writable_bytes(std::span(begin)));
+  const auto [fields, data_offset] = read_header(path, begin);
   item_bytes_ = read_item_bytes(path, fields["descr"]);
   if (fields["fortran_order"] != false) {
     refuse_file(path, "is in Fortran order; save numpy.ascontiguousarray(array)");
@@ -119,7 +121,7 @@ TokenArray::TokenArray(const path& path) : file_(map_input_file(path)) {
     refuse_file(path, "has shape " + shape.dump() + ", not two dimensions" + std::string(kAllowed));
   }
   uint64_t bytes = item_bytes_;
-  const size_t held = file_->bytes().size() - data_offset;
+  const size_t held = file_.size_bytes() - data_offset;
   const bool overflows = __builtin_mul_overflow(bytes, shape[0].get<uint64_t>(), &bytes) ||
                          __builtin_mul_overflow(bytes, shape[1].get<uint64_t>(), &bytes);
   if (overflows || bytes != held) {
@@ -129,29 +131,25 @@ TokenArray::TokenArray(const path& path) : file_(map_input_file(path)) {
   }
   rows_ = shape[0].get<int64_t>();
   columns_ = shape[1].get<int64_t>();
-  data_ = file_->bytes().data() + data_offset;
+  data_offset_ = data_offset;
 }
 
 void TokenArray::read_row(int64_t row, int64_t* out) const {
-  const std::byte* items = data_ + row * columns_ * item_bytes_;
-  item_bytes_ == 4 ? copy_items<int32_t>(items, columns_, out)
-                   : copy_items<int64_t>(items, columns_, out);
+  std::vector<std::byte> items(static_cast<size_t>(columns_ * item_bytes_));
+  file_.read(data_offset_ + static_cast<uint64_t>(row) * items.size(), items);
+  item_bytes_ == 4 ? widen<int32_t>(items, out) : widen<int64_t>(items, out);
 }
 
 std::pair<int64_t, int64_t> TokenArray::minimum_and_maximum() const {
-  constexpr int64_t kBlock = 1 << 24;
-  const int64_t count = rows_ * columns_;
-  if (count == 0) return {0, -1};
+  const auto bytes = static_cast<uint64_t>(rows_ * columns_ * item_bytes_);
+  if (bytes == 0) return {0, -1};
   std::pair<int64_t, int64_t> all{std::numeric_limits<int64_t>::max(),
                                   std::numeric_limits<int64_t>::min()};
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const std::byte* items = data_ + first * item_bytes_;
-    const int64_t size = std::min(kBlock, count - first);
+  file_.read_blocks(data_offset_, bytes, [&](std::span<const std::byte> items) {
     const auto [minimum, maximum] =
-        item_bytes_ == 4 ? extremes<int32_t>(items, size) : extremes<int64_t>(items, size);
+        item_bytes_ == 4 ? extremes<int32_t>(items) : extremes<int64_t>(items);
     all = {std::min(all.first, minimum), std::max(all.second, maximum)};
-    continue_start_up_part();
-  }
+  });
   return all;
 }
 

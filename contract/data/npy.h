@@ -2,14 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <vector>
 
 #include "contract/files/input_file.h"
 
 namespace fsdp {
 
-// A two-dimensional NumPy array of int32 or int64 in C order, mapped (NEP 1, .npy versions 1-3).
+// A two-dimensional NumPy array of int32 or int64 in C order (NEP 1, .npy versions 1-3).
 class TokenArray {
  public:
   // Throws ConfigError (place: the file) when it is not such an array.
@@ -17,14 +16,15 @@ class TokenArray {
 
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
-  // Copies row `row` into `out`, which holds columns() elements.
+  // Copies row `row` into `out`, which holds columns() elements. Throws ConfigError when it is not
+  // there any more.
   void read_row(int64_t row, int64_t* out) const;
   // The smallest and largest token of the whole array, {0, -1} when it is empty.
   std::pair<int64_t, int64_t> minimum_and_maximum() const;
 
  private:
-  std::shared_ptr<const MappedFile> file_;
-  const std::byte* data_ = nullptr;
+  InputFile file_;
+  uint64_t data_offset_ = 0;
   int64_t rows_ = 0;
   int64_t columns_ = 0;
   int item_bytes_ = 4;

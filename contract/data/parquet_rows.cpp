@@ -1,8 +1,9 @@
 #include "contract/data/parquet_rows.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 
-#include "contract/files/input_file.h"
+#include <cerrno>
 
 namespace fsdp {
 namespace {
@@ -27,12 +28,14 @@ OpenParquetRows* load_parquet_library(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::unique_ptr<ParquetRows> open_parquet_rows(const std::filesystem::path& file) {
-  OpenParquetRows* const open = load_parquet_library(file);
+std::unique_ptr<ParquetRows> open_parquet_rows(const InputFile& file) {
+  OpenParquetRows* const open = load_parquet_library(file.path());
+  const int descriptor = fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) refuse_unreadable(file.path(), {errno, std::generic_category()});
   try {
-    return std::unique_ptr<ParquetRows>(open(file.c_str()));
+    return std::unique_ptr<ParquetRows>(open(descriptor));
   } catch (const std::runtime_error& error) {
-    refuse_file(file, std::string("is no Parquet that can be read: ") + error.what());
+    refuse_file(file.path(), std::string("is no Parquet that can be read: ") + error.what());
   }
 }
 

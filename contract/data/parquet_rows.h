@@ -1,9 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
+
+#include "contract/files/input_file.h"
 
 namespace fsdp {
 
@@ -19,11 +20,13 @@ class ParquetRows {
   virtual bool next(std::string& json) = 0;
 };
 
-// What the library defines. Throws std::runtime_error with what is wrong with the file.
-using OpenParquetRows = ParquetRows*(const char* file);
+// What the library defines. It takes over the descriptor, also when it throws std::runtime_error
+// with what is wrong with the file.
+using OpenParquetRows = ParquetRows*(int descriptor);
 inline constexpr const char* kOpenParquetRows = "fsdp_open_parquet_rows";
 
-// Throws ConfigError when the library is not there, or the file is damaged.
-std::unique_ptr<ParquetRows> open_parquet_rows(const std::filesystem::path& file);
+// The rows of an open file. Throws ConfigError when the library is not there, or the file is
+// damaged.
+std::unique_ptr<ParquetRows> open_parquet_rows(const InputFile& file);
 
 }  // namespace fsdp

@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <optional>
+#include <map>
 #include <set>
 #include <system_error>
 #include <thread>
 
 #include "contract/data/document_maker.h"
 #include "contract/data/prepare_pipeline.h"
+#include "contract/files/file_digest.h"
 #include "contract/record/digest.h"
 #include "contract/text/config_error.h"
 #include "contract/text/json.h"
@@ -39,7 +40,7 @@ class PreparedLock {
  public:
   PreparedLock(const path& folder, const PrepareOptions& options) {
     const path file = folder / ".lock";
-    descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     while (descriptor_ < 0 || flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       if (descriptor_ < 0 || (errno != EWOULDBLOCK && errno != EINTR)) {
         const int error = errno;
@@ -57,15 +58,6 @@ class PreparedLock {
  private:
   int descriptor_;
 };
-
-std::optional<PreparedFile> opened(const path& file) {
-  if (!input_exists(file)) return std::nullopt;
-  try {
-    return PreparedFile(file);
-  } catch (const ConfigError&) {  // damaged: it is made again
-    return std::nullopt;
-  }
-}
 
 int64_t padding_id_of(const Tokenizer& tokenizer) {
   const Tokenizer::Ends& ends = tokenizer.ends();
@@ -92,6 +84,46 @@ class NoTokens : public Tokenizer {
   const Tokenizer& other_;
 };
 
+std::vector<FileState> states_of(const std::vector<path>& files) {
+  std::vector<FileState> states;
+  for (const path& each : files) states.push_back(state_of(each));
+  return states;
+}
+
+// The digests of the files that a tokenizer was made of, which were as `before` says. Throws
+// ConfigError when one changed since.
+std::map<path, std::string> digests_since(const std::vector<path>& files,
+                                          const std::vector<FileState>& before) {
+  std::map<path, std::string> digests;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const HashedFile hashed = hash_file(files[i]);
+    if (!is_untouched(before[i], hashed.state)) refuse_changed(files[i]);
+    digests[files[i]] = hashed.digest;
+  }
+  return digests;
+}
+
+// `file` has the name that follows from what its tokens are made of, or is not made.
+void make_prepared(const DataSource& source, const path& file, const PrepareOptions& options) {
+  const std::vector<path> of_tokenizer = tokenizer_files(source.tokenizer);
+  const std::vector<FileState> states = states_of(of_tokenizer);
+  const auto tokenizer = open_tokenizer(source.tokenizer);
+  const std::map<path, std::string> digests = digests_since(of_tokenizer, states);
+  PreparedWriter writer(file, padding_id_of(*tokenizer));
+  const std::string data_digest = write_documents(source, *tokenizer, writer, options);
+  const std::string name = prepared_name(source, [&](const path& each) {
+    const auto found = digests.find(each);
+    return found == digests.end() ? data_digest : found->second;
+  });
+  if (name != file.filename()) {
+    refuse_file(source.file,
+                "or its tokenizer, " + source.tokenizer.string() +
+                    ", is not what it was when this call began; run again when nothing writes to "
+                    "them");
+  }
+  writer.finish();
+}
+
 }  // namespace
 
 std::string prepared_name(const DataSource& source, const FileDigestOf& digest_of) {
@@ -103,17 +135,23 @@ std::string prepared_name(const DataSource& source, const FileDigestOf& digest_o
   return text_digest(text).substr(0, 16) + ".tokens";
 }
 
+std::optional<PreparedFile> whole_prepared_file(const path& file) {
+  if (!input_exists(file)) return std::nullopt;
+  try {
+    return PreparedFile(file);
+  } catch (const ConfigError&) {  // damaged: it is made again
+    return std::nullopt;
+  }
+}
+
 PreparedFile prepared_file(const DataSource& source, const path& folder, const std::string& name,
                            const PrepareOptions& options, bool* was_made) {
   const path file = folder / name;
-  if (auto prepared = opened(file)) return std::move(*prepared);
+  if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
   std::filesystem::create_directories(folder);
   const PreparedLock lock(folder, options);
-  if (auto prepared = opened(file)) return std::move(*prepared);
-  const auto tokenizer = open_tokenizer(source.tokenizer);
-  PreparedWriter writer(file, padding_id_of(*tokenizer));
-  write_documents(source, *tokenizer, writer, options);
-  writer.finish();
+  if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
+  make_prepared(source, file, options);
   if (was_made != nullptr) *was_made = true;
   return PreparedFile(file);
 }
@@ -128,7 +166,6 @@ int64_t count_documents(const DataSource& source) {
   Document document;
   int64_t count = 0;
   for (; file.next(raw); ++count) {
-    file.forget_before(raw);
     record.parse(raw);
     document.clear();
     maker->append(record, document);

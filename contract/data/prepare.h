@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,13 @@ struct PrepareOptions {
   std::function<void(int64_t read_bytes, int64_t all_bytes)> on_progress = [](int64_t, int64_t) {};
 };
 
+// The prepared file, nullopt when it is not there or damaged.
+std::optional<PreparedFile> whole_prepared_file(const std::filesystem::path& file);
+
 // Opens the file `name` of `source` in `folder`, or makes it there, where it is missing or damaged.
-// Of any number of processes that ask, one makes it. Throws ConfigError for what is wrong with the
-// source, std::runtime_error when the folder cannot be written to. Says in `was_made` whether this
+// `name` is its prepared_name(). Of any number of processes that ask, one makes it. Throws
+// ConfigError for what is wrong with the source, and when what was read is not what the name says;
+// std::runtime_error when the folder cannot be written to. Says in `was_made` whether this
 // call made it.
 PreparedFile prepared_file(const DataSource& source, const std::filesystem::path& folder,
                            const std::string& name, const PrepareOptions& options = {},

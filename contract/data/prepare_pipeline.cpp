@@ -19,7 +19,7 @@ class Pipeline {
   Pipeline(const DataSource& source, const Tokenizer& tokenizer, PreparedWriter& writer)
       : data_(source.data), tokenizer_(tokenizer), writer_(writer), file_(source.file) {}
 
-  void run(const PrepareOptions& options) {
+  std::string run(const PrepareOptions& options) {
     const int processors = static_cast<int>(std::thread::hardware_concurrency());
     const int threads = std::max(1, options.threads == 0 ? processors : options.threads);
     std::unique_lock lock(mutex_);
@@ -33,6 +33,7 @@ class Pipeline {
       lock.lock();
     }
     if (error_) std::rethrow_exception(error_);
+    return file_.digest();
   }
 
  private:
@@ -87,7 +88,7 @@ class Pipeline {
         is_at_end_ = !file_.next(record);
         if (is_at_end_) break;
         bytes += record.bytes.size();
-        batch.records.push_back(record);
+        batch.records.push_back(std::move(record));
       }
     } catch (...) {
       batch.error = std::current_exception();
@@ -110,7 +111,6 @@ class Pipeline {
     if (!error_ && batch.error) error_ = batch.error;
     written_bytes_ = batch.end_bytes;
     ++next_to_write_;
-    if (!batch.records.empty()) file_.forget_before(batch.records.front());
     changed_.notify_all();
     if (!error_) return;
     lock.unlock();
@@ -137,9 +137,9 @@ class Pipeline {
 
 }  // namespace
 
-void write_documents(const DataSource& source, const Tokenizer& tokenizer, PreparedWriter& writer,
-                     const PrepareOptions& options) {
-  Pipeline(source, tokenizer, writer).run(options);
+std::string write_documents(const DataSource& source, const Tokenizer& tokenizer,
+                            PreparedWriter& writer, const PrepareOptions& options) {
+  return Pipeline(source, tokenizer, writer).run(options);
 }
 
 }  // namespace fsdp

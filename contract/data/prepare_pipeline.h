@@ -6,8 +6,9 @@
 namespace fsdp {
 
 // Writes the documents of the source's records in their order. Threads take batches of records in
-// turn; what each holds is bounded. Throws what the first record that is wrong throws.
-void write_documents(const DataSource& source, const Tokenizer& tokenizer, PreparedWriter& writer,
-                     const PrepareOptions& options);
+// turn; what each holds is bounded. Throws what the first record that is wrong throws. Returns the
+// digest of the bytes that the records were read from.
+std::string write_documents(const DataSource& source, const Tokenizer& tokenizer,
+                            PreparedWriter& writer, const PrepareOptions& options);
 
 }  // namespace fsdp

@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
-#include <stdexcept>
-#include <system_error>
-
-#include "contract/record/digest.h"
+#include <string_view>
 
 namespace fsdp {
 namespace {
@@ -15,30 +11,71 @@ std::string checksum_of(const PreparedHeader& header) {
   return text_digest({reinterpret_cast<const char*>(&header), offsetof(PreparedHeader, checksum)});
 }
 
+template <typename T>
+std::span<const std::byte> bytes_of_value(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+uint64_t token_bytes(const PreparedHeader& header) {
+  return (header.tokens + header.tokens % 2) * sizeof(uint32_t);
+}
+
+uint64_t offset_bytes(const PreparedHeader& header) {
+  return (header.documents + 1) * sizeof(uint64_t);
+}
+
+std::filesystem::path with_ending(std::filesystem::path path, const char* ending) {
+  return path += ending;
+}
+
 }  // namespace
 
 PreparedFile::PreparedFile(const std::filesystem::path& path)
-    : path_(path), file_(map_input_file(path)) {
-  const auto bytes = file_->bytes();
-  if (bytes.size() < sizeof(header_)) refuse_file(path, "is no prepared file, or is cut short");
-  std::memcpy(&header_, bytes.data(), sizeof(header_));
+    : file_(std::make_shared<const InputFile>(path)) {
+  read_header();
+  read_contents();
+}
+
+void PreparedFile::refuse(const std::string& problem) const {
+  refuse_file(file_->path(), problem + "; remove it, and the next run makes it again");
+}
+
+void PreparedFile::read_header() {
+  const uint64_t size = file_->size_bytes();
+  if (size < sizeof(header_)) refuse("is no prepared file, or is cut short");
+  file_->read(0, std::as_writable_bytes(std::span(&header_, 1)));
   if (std::string_view(header_.magic, 8) != std::string_view(PreparedHeader().magic, 8) ||
       header_.version != kPreparedVersion ||
       checksum_of(header_) != std::string_view(header_.checksum, sizeof(header_.checksum))) {
-    refuse_file(path, "is no prepared file of this version, or a damaged one");
+    refuse("is no prepared file of this version, or a damaged one");
   }
-  const size_t limit = bytes.size();
-  const size_t token_bytes = (header_.tokens + header_.tokens % 2) * sizeof(uint32_t);
-  if (header_.tokens > limit || header_.documents > limit ||
-      sizeof(header_) + token_bytes + (header_.documents + 1) * sizeof(uint64_t) != limit) {
-    refuse_file(path, "holds " + std::to_string(limit) +
-                          " bytes, not those that its header says; it is cut short or damaged");
+  if (header_.tokens > size || header_.documents > size ||
+      sizeof(header_) + token_bytes(header_) + offset_bytes(header_) != size) {
+    refuse("holds " + std::to_string(size) +
+           " bytes, not those that its header says; it is cut short or damaged");
   }
-  tokens_ = reinterpret_cast<const uint32_t*>(bytes.data() + sizeof(header_));
-  offsets_ = reinterpret_cast<const uint64_t*>(bytes.data() + sizeof(header_) + token_bytes);
-  if (!std::is_sorted(offsets_, offsets_ + count() + 1) || offsets_[0] != 0 ||
-      offsets_[count()] != header_.tokens) {
-    refuse_file(path, "is damaged: its documents do not follow each other");
+  const std::string_view name(header_.name, strnlen(header_.name, sizeof(header_.name)));
+  if (name != file_->path().stem()) {
+    refuse("was made as " + std::string(name) + ".tokens, of other data");
+  }
+}
+
+void PreparedFile::read_contents() {
+  Digest contents;
+  file_->read_blocks(sizeof(header_), token_bytes(header_),
+                     [&](std::span<const std::byte> block) { contents.add(block); });
+  offsets_.resize(header_.documents + 1);
+  const auto offsets = std::as_writable_bytes(std::span(offsets_));
+  file_->read(sizeof(header_) + token_bytes(header_), offsets);
+  contents.add(offsets);
+  const std::string_view written(header_.contents_checksum, sizeof(header_.contents_checksum));
+  if (const std::string found = contents.text(); found != written) {
+    refuse("is damaged: it has not the contents that it was written with (checksum " + found +
+           ", written: " + std::string(written) + ")");
+  }
+  if (!std::ranges::is_sorted(offsets_) || offsets_.front() != 0 ||
+      offsets_.back() != header_.tokens) {
+    refuse("is damaged: its documents do not follow each other");
   }
 }
 
@@ -47,16 +84,16 @@ int64_t PreparedFile::length(int64_t document) const {
 }
 
 void PreparedFile::read(int64_t document, int64_t begin, int64_t count, Document& out) const {
-  const uint32_t* tokens = tokens_ + offsets_[document];
   const int64_t size = length(document);
-  out.assign(tokens + std::min(begin, size), tokens + std::min(begin + count, size));
+  const int64_t first = std::min(begin, size);
+  out.resize(static_cast<size_t>(std::min(begin + count, size) - first));
+  file_->read(sizeof(header_) + (offsets_[document] + first) * sizeof(uint32_t),
+              std::as_writable_bytes(std::span(out)));
   const auto is_too_large = [&](uint32_t token) {
     return static_cast<uint64_t>(token_id(token)) > header_.largest_token;
   };
   if (std::ranges::any_of(out, is_too_large)) {
-    refuse_file(path_,
-                "is damaged: it holds a token above its largest; remove it, and the next "
-                "run makes it again");
+    refuse("changed since it was opened: it holds a token above its largest");
   }
 }
 
@@ -67,31 +104,20 @@ int64_t PreparedFile::longer_than(int64_t tokens) const {
 }
 
 PreparedWriter::PreparedWriter(const std::filesystem::path& path, int64_t padding_id)
-    : path_(path), partial_(path), offsets_path_(path) {
-  partial_ += ".partial";
-  offsets_path_ += ".offsets";
-  tokens_file_.open(partial_, std::ios::binary | std::ios::trunc);
-  offsets_file_.open(offsets_path_, std::ios::binary | std::ios::trunc);
+    : file_(path, with_ending(path, ".partial")), offsets_(path, with_ending(path, ".offsets")) {
+  path.stem().string().copy(header_.name, sizeof(header_.name));
   header_.padding_id = static_cast<uint64_t>(padding_id);
-  write(tokens_file_, &header_, sizeof(header_));
+  file_.append(bytes_of_value(header_));
 }
 
-PreparedWriter::~PreparedWriter() {
-  std::error_code ignored;
-  std::filesystem::remove(offsets_path_, ignored);
-  std::filesystem::remove(partial_, ignored);
-}
-
-void PreparedWriter::write(std::ofstream& file, const void* data, size_t bytes) {
-  errno = 0;
-  if (file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes))) return;
-  throw std::runtime_error(path_.string() +
-                           ": cannot be written: " + std::generic_category().message(errno));
+void PreparedWriter::append_contents(std::span<const std::byte> bytes) {
+  file_.append(bytes);
+  contents_.add(bytes);
 }
 
 void PreparedWriter::add(const Document& document) {
-  write(offsets_file_, &header_.tokens, sizeof(header_.tokens));
-  write(tokens_file_, document.data(), document.size() * sizeof(uint32_t));
+  offsets_.append(bytes_of_value(header_.tokens));
+  append_contents(std::as_bytes(std::span(document)));
   ++header_.documents;
   header_.tokens += document.size();
   header_.longest_tokens = std::max<uint64_t>(header_.longest_tokens, document.size());
@@ -103,24 +129,16 @@ void PreparedWriter::add(const Document& document) {
 
 void PreparedWriter::finish() {
   const uint32_t nothing = 0;
-  if (header_.tokens % 2 != 0) write(tokens_file_, &nothing, sizeof(nothing));
-  write(offsets_file_, &header_.tokens, sizeof(header_.tokens));
-  offsets_file_.flush();
-  std::ifstream offsets(offsets_path_, std::ios::binary);
-  std::vector<char> block(1 << 20);
-  while (offsets.read(block.data(), std::ssize(block)) || offsets.gcount() > 0) {
-    write(tokens_file_, block.data(), static_cast<size_t>(offsets.gcount()));
+  if (header_.tokens % 2 != 0) append_contents(bytes_of_value(nothing));
+  offsets_.append(bytes_of_value(header_.tokens));
+  std::vector<std::byte> block(1 << 20);
+  for (uint64_t done = 0; const size_t count = offsets_.read(done, block); done += count) {
+    append_contents(std::span(block).first(count));
   }
+  contents_.text().copy(header_.contents_checksum, sizeof(header_.contents_checksum));
   checksum_of(header_).copy(header_.checksum, sizeof(header_.checksum));
-  tokens_file_.seekp(0);
-  write(tokens_file_, &header_, sizeof(header_));
-  errno = 0;
-  tokens_file_.close();
-  if (tokens_file_.fail() || offsets_file_.fail()) {
-    throw std::runtime_error(path_.string() +
-                             ": cannot be written: " + std::generic_category().message(errno));
-  }
-  std::filesystem::rename(partial_, path_);
+  file_.overwrite(0, bytes_of_value(header_));
+  file_.publish();
 }
 
 }  // namespace fsdp

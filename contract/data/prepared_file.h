@@ -1,21 +1,23 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
+#include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "contract/data/document.h"
 #include "contract/files/input_file.h"
+#include "contract/files/new_file.h"
+#include "contract/record/digest.h"
 
 // A prepared file: the documents of a data file as tokens. Its layout, little-endian:
 // PreparedHeader; the tokens of all documents one after the other, 4 bytes each, the flag
-// kTrainedOn in the top bit; then where each document begins among them, 8 bytes each, and the
-// number of all tokens.
+// kTrainedOn in the top bit, filled up to a multiple of 8 bytes; then where each document begins
+// among them, 8 bytes each, and the number of all tokens. Checksums are digests (XXH3 of 128 bits).
 namespace fsdp {
 
-inline constexpr uint64_t kPreparedVersion = 1;
+inline constexpr uint64_t kPreparedVersion = 2;
 
 struct PreparedHeader {
   char magic[8] = {'F', 'S', 'D', 'P', 'T', 'O', 'K', 'S'};
@@ -26,13 +28,16 @@ struct PreparedHeader {
   uint64_t longest_tokens = 0;  // of a document
   uint64_t largest_token = 0;
   uint64_t padding_id = 0;
-  char checksum[32] = {};  // of what stands before it
+  char name[16] = {};               // of the file, without its extension
+  char contents_checksum[32] = {};  // of what stands behind the header
+  char checksum[32] = {};           // of what stands before it
 };
-static_assert(sizeof(PreparedHeader) == 96);
+static_assert(sizeof(PreparedHeader) == 144);
 
 class PreparedFile : public DocumentFile {
  public:
-  // Throws ConfigError (place: the file) when it is damaged, cut short, or none.
+  // Reads all of it once. Throws ConfigError (place: the file) when it is damaged, cut short, made
+  // under another name, or none.
   explicit PreparedFile(const std::filesystem::path& path);
 
   int64_t count() const override { return static_cast<int64_t>(header_.documents); }
@@ -46,35 +51,35 @@ class PreparedFile : public DocumentFile {
   int64_t longer_than(int64_t tokens) const;
 
  private:
-  std::filesystem::path path_;
-  std::shared_ptr<const MappedFile> file_;
+  [[noreturn]] void refuse(const std::string& problem) const;
+  void read_header();
+  void read_contents();
+
+  // Shared, as prepared files are moved.
+  std::shared_ptr<const InputFile> file_;
   PreparedHeader header_;
-  const uint64_t* offsets_ = nullptr;
-  const uint32_t* tokens_ = nullptr;
+  std::vector<uint64_t> offsets_;
 };
 
 // Writes a prepared file, documents one after the other, with flat memory. What is written is
-// another file until finish(), and is removed when that is not called.
+// another file until finish(), and is removed when that is not called. One process at a time writes
+// a file of this name.
 class PreparedWriter {
  public:
-  // Throws std::runtime_error when it cannot be written, as do the others.
+  // Throws std::system_error when it cannot be written, as do the others.
   PreparedWriter(const std::filesystem::path& path, int64_t padding_id);
-  ~PreparedWriter();
-  PreparedWriter(const PreparedWriter&) = delete;
-  PreparedWriter& operator=(const PreparedWriter&) = delete;
 
   void add(const Document& document);
+  // Afterwards the file is on the disk, and in its place.
   void finish();
 
  private:
-  void write(std::ofstream& file, const void* data, size_t bytes);
+  void append_contents(std::span<const std::byte> bytes);
 
-  std::filesystem::path path_;
-  std::filesystem::path partial_;
-  std::filesystem::path offsets_path_;
-  std::ofstream tokens_file_;
-  std::ofstream offsets_file_;
+  NewFile file_;
+  NewFile offsets_;  // until they are appended to the file
   PreparedHeader header_;
+  Digest contents_;
 };
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "contract/data/csv_fields.h"
 #include "contract/data/records.h"
@@ -23,8 +24,18 @@ struct Record::Parsed {
   simdjson::dom::parser parser;
   simdjson::dom::object object;             // of JSON
   const std::vector<std::string>* columns;  // of CSV
+  std::vector<std::string_view> keys;       // of JSON, sorted
   std::vector<std::string> fields;          // of CSV
   std::string_view line;                    // of text
+
+  // A key that the object has twice: of these, readers of JSON take the first or the last.
+  std::optional<std::string> repeated_key(const simdjson::dom::object& object) {
+    keys.clear();
+    for (const auto& [key, value] : object) keys.push_back(key);
+    std::ranges::sort(keys);
+    const auto twice = std::ranges::adjacent_find(keys);
+    return twice == keys.end() ? std::nullopt : std::optional<std::string>(*twice);
+  }
 };
 
 Record::Record(const RecordFile& file)
@@ -48,6 +59,7 @@ void Record::parse(const RawRecord& raw) {
     if (error != simdjson::SUCCESS) {
       refuse(std::string("is not JSON: ") + simdjson::error_message(error));
     }
+    if (const auto key = parsed_->repeated_key(parsed_->object)) refuse("has '" + *key + "' twice");
     return;
   }
   if (!is_utf8(raw.bytes)) refuse("holds bytes that are not UTF-8");
@@ -108,6 +120,9 @@ std::vector<Turn> Record::turns(std::string_view column) const {
     if (element.at_key("role").get(turn.role) != simdjson::SUCCESS ||
         element.at_key("content").get(turn.content) != simdjson::SUCCESS) {
       refuse("has a turn in '" + std::string(column) + "' without the texts role and content");
+    }
+    if (const auto key = parsed_->repeated_key(element.get_object().value())) {
+      refuse("has a turn in '" + std::string(column) + "' with '" + *key + "' twice");
     }
     turns.push_back(turn);
   }

@@ -1,6 +1,8 @@
 #include "contract/data/records.h"
 
 #include <algorithm>
+#include <span>
+#include <system_error>
 
 #include "contract/data/csv_fields.h"
 #include "contract/text/config_error.h"
@@ -14,6 +16,15 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
 [[noreturn]] void refuse_line(const std::filesystem::path& file, int64_t line,
                               const std::string& problem) {
   throw ConfigError(file.string() + ":" + std::to_string(line), "", problem);
+}
+
+// Columns without a name, of which there may be several, are never read.
+void check_columns(const std::filesystem::path& file, int64_t line,
+                   std::vector<std::string> columns) {
+  std::ranges::sort(columns);
+  std::erase(columns, "");
+  const auto twice = std::ranges::adjacent_find(columns);
+  if (twice != columns.end()) refuse_line(file, line, "has the column '" + *twice + "' twice");
 }
 
 RecordFormat format_of(const std::filesystem::path& path, std::string_view text) {
@@ -42,39 +53,77 @@ const std::string kTooLong = "a record of more than " + std::to_string(kMostReco
 
 }  // namespace
 
-RecordFile::RecordFile(const std::filesystem::path& path)
-    : path_(path), file_(map_input_file(path)), text_(file_->text()) {
-  begin();
-}
+RecordFile::RecordFile(const std::filesystem::path& path) : file_(path) { begin(); }
 
 RecordFile::RecordFile(const std::filesystem::path& path, std::string_view text)
-    : path_(path), text_(text) {
+    : file_(path, std::as_bytes(std::span(text))) {
   begin();
 }
 
 void RecordFile::begin() {
-  rest_ = text_;
-  if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte order mark
-  format_ = format_of(path_, rest_);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  load(kByteOrderMark.size());
+  if (rest().starts_with(kByteOrderMark)) taken_ = kByteOrderMark.size();
+  find_in_rest([](std::string_view text) { return text.find_first_not_of(kWhiteSpace); });
+  format_ = format_of(path(), rest());
   RawRecord header;
   if (format_ == RecordFormat::kCsv) {
     if (!next_of_csv(header)) {
-      refuse_file(path_, "is empty; needed: a line with its columns' names");
+      refuse_file(path(), "is empty; needed: a line with its columns' names");
     }
     const std::string problem = split_csv_record(header.bytes, header_);
-    if (!problem.empty()) refuse_line(path_, header.line, problem);
+    if (!problem.empty()) refuse_line(path(), header.line, problem);
+    check_columns(path(), header.line, header_);
   } else if (format_ == RecordFormat::kJsonArray) {
     skip_white_space();
     take(1);
   } else if (format_ == RecordFormat::kParquet) {
-    rows_ = open_parquet_rows(path_);
+    opened_as_ = state_of(path(), file_.descriptor());
+    rows_ = open_parquet_rows(file_);
+  }
+}
+
+// Afterwards rest() holds this many bytes, or all that are left.
+void RecordFile::load(size_t bytes) {
+  if (rest().size() >= bytes || is_all_in_buffer()) return;
+  buffer_.erase(0, taken_);
+  taken_ = 0;
+  const size_t before = buffer_.size();
+  const size_t wanted = std::max(bytes, InputFile::kBlockBytes) - before;
+  const size_t count = std::min<uint64_t>(wanted, file_.size_bytes() - loaded_bytes_);
+  buffer_.resize(before + count);
+  const auto loaded = std::as_writable_bytes(std::span(buffer_)).subspan(before);
+  file_.read(loaded_bytes_, loaded);
+  digest_.add(loaded);
+  loaded_bytes_ += count;
+}
+
+// Where find(rest()) finds something; npos: not in all of the file, nor in kMostRecordBytes. Loads
+// twice as much each time that it finds nothing.
+template <typename Find>
+size_t RecordFile::find_in_rest(Find find) {
+  while (true) {
+    const size_t found = find(rest());
+    if (found != std::string_view::npos || is_all_in_buffer()) return found;
+    if (rest().size() > kMostRecordBytes) return found;
+    load(std::min(2 * rest().size() + 1, kMostRecordBytes + 1));
   }
 }
 
 int64_t RecordFile::read_bytes() const {
-  if (!rows_) return size_bytes() - std::ssize(rest_);
+  if (!rows_) return static_cast<int64_t>(loaded_bytes_ - rest().size());
   const double part = double(line_ - 1) / double(std::max<int64_t>(rows_->count(), 1));
   return int64_t(part * double(size_bytes()));
+}
+
+std::string RecordFile::digest() {
+  if (!rows_) return digest_.text();
+  Digest whole;
+  if (const int error = whole.add_file(file_.descriptor()); error != 0) {
+    refuse_unreadable(path(), {error, std::generic_category()});
+  }
+  if (!is_untouched(*opened_as_, state_of(path(), file_.descriptor()))) refuse_changed(path());
+  return whole.text();
 }
 
 bool RecordFile::next(RawRecord& record) {
@@ -93,25 +142,34 @@ bool RecordFile::next(RawRecord& record) {
 }
 
 void RecordFile::take(size_t bytes) {
-  line_ += std::ranges::count(rest_.substr(0, bytes), '\n');
-  rest_.remove_prefix(bytes);
+  line_ += std::ranges::count(rest().substr(0, bytes), '\n');
+  taken_ += bytes;
 }
 
+// Afterwards something else stands there, or the file ends.
 void RecordFile::skip_white_space() {
-  take(std::min(rest_.find_first_not_of(kWhiteSpace), rest_.size()));
+  do {
+    load(1);
+    take(std::min(rest().find_first_not_of(kWhiteSpace), rest().size()));
+  } while (rest().empty() && !is_all_in_buffer());
 }
 
 bool RecordFile::next_of_csv(RawRecord& record) {
-  while (!rest_.empty()) {
-    const size_t length = csv_record_length(rest_, kMostRecordBytes);
+  while (load(1), !rest().empty()) {
+    const size_t length = find_in_rest([&](std::string_view text) {
+      const size_t end = csv_record_length(text, kMostRecordBytes);
+      const bool may_go_on = end == text.size() && !text.ends_with('\n') && !is_all_in_buffer();
+      return may_go_on ? std::string_view::npos : end;
+    });
     if (length == std::string_view::npos) {
-      refuse_line(path_, line_,
-                  rest_.size() > kMostRecordBytes ? kTooLong + "; is a quote not closed?"
-                                                  : "a quoted field without its closing quote");
+      refuse_line(path(), line_,
+                  rest().size() > kMostRecordBytes ? kTooLong + "; is a quote not closed?"
+                                                   : "a quoted field without its closing quote");
     }
-    record = {.bytes = rest_.substr(0, length), .line = line_, .row = nullptr};
+    record.bytes = rest().substr(0, length);
+    record.line = line_;
     take(length);
-    if (record.bytes.find_first_not_of("\r\n") != std::string_view::npos) return true;
+    if (record.bytes.find_first_not_of("\r\n") != std::string::npos) return true;
   }
   return false;
 }
@@ -119,71 +177,61 @@ bool RecordFile::next_of_csv(RawRecord& record) {
 bool RecordFile::next_of_array(RawRecord& record) {
   if (is_at_end_) return false;
   skip_white_space();
-  if (rest_.starts_with(']')) {
+  if (rest().starts_with(']')) {
     take(1);
     skip_white_space();
-    if (!rest_.empty()) refuse_line(path_, line_, "text behind the end of the array");
+    if (!rest().empty()) refuse_line(path(), line_, "text behind the end of the array");
     is_at_end_ = true;
     return false;
   }
-  if (rest_.empty()) refuse_line(path_, line_, "the array does not end; the file is cut short");
+  if (rest().empty()) refuse_line(path(), line_, "the array does not end; the file is cut short");
   if (has_elements_) {
-    if (!rest_.starts_with(',')) refuse_line(path_, line_, "no comma between two records");
+    if (!rest().starts_with(',')) refuse_line(path(), line_, "no comma between two records");
     take(1);
     skip_white_space();
   }
-  if (!rest_.starts_with('{')) refuse_line(path_, line_, "an element that is no JSON object");
-  const size_t length = object_length(rest_.substr(0, kMostRecordBytes));
+  if (!rest().starts_with('{')) refuse_line(path(), line_, "an element that is no JSON object");
+  const size_t length = find_in_rest(
+      [](std::string_view text) { return object_length(text.substr(0, kMostRecordBytes)); });
   if (length == std::string_view::npos) {
-    refuse_line(path_, line_,
-                rest_.size() > kMostRecordBytes
+    refuse_line(path(), line_,
+                rest().size() > kMostRecordBytes
                     ? kTooLong
                     : "a record that does not end; the file is cut short");
   }
-  record = {.bytes = rest_.substr(0, length), .line = line_, .row = nullptr};
+  record.bytes = rest().substr(0, length);
+  record.line = line_;
   take(length);
   has_elements_ = true;
   return true;
 }
 
 bool RecordFile::next_line(RawRecord& record) {
-  while (!rest_.empty()) {
-    const size_t length = std::min(rest_.find('\n'), rest_.size() - 1) + 1;
-    if (length > kMostRecordBytes) refuse_line(path_, line_, kTooLong);
-    record = {.bytes = rest_.substr(0, length), .line = line_, .row = nullptr};
+  while (load(1), !rest().empty()) {
+    const size_t end = find_in_rest([](std::string_view text) { return text.find('\n'); });
+    const size_t length = std::min(end, rest().size() - 1) + 1;
+    if (length > kMostRecordBytes) refuse_line(path(), line_, kTooLong);
+    record.bytes = rest().substr(0, length);
+    record.line = line_;
     take(length);
-    while (record.bytes.ends_with('\n') || record.bytes.ends_with('\r')) {
-      record.bytes.remove_suffix(1);
-    }
-    if (record.bytes.find_first_not_of(kWhiteSpace) != std::string_view::npos) return true;
+    while (record.bytes.ends_with('\n') || record.bytes.ends_with('\r')) record.bytes.pop_back();
+    if (record.bytes.find_first_not_of(kWhiteSpace) != std::string::npos) return true;
   }
   return false;
 }
 
 bool RecordFile::next_row(RawRecord& record) {
-  std::string row;
   try {
-    if (!rows_->next(row)) {
+    if (!rows_->next(record.bytes)) {
       if (line_ - 1 == rows_->count()) return false;
       throw std::runtime_error("its end says " + std::to_string(rows_->count()) + " rows");
     }
   } catch (const std::runtime_error& error) {
-    refuse_line(path_, line_, std::string("a row that cannot be read: ") + error.what());
+    refuse_line(path(), line_, std::string("a row that cannot be read: ") + error.what());
   }
-  if (row.size() > kMostRecordBytes) refuse_line(path_, line_, kTooLong);
-  record.row = std::make_shared<const std::string>(std::move(row));
-  record.bytes = *record.row;
+  if (record.bytes.size() > kMostRecordBytes) refuse_line(path(), line_, kTooLong);
   record.line = line_++;
   return true;
-}
-
-void RecordFile::forget_before(const RawRecord& record) {
-  if (rows_) return;
-  constexpr size_t kStep = 8 << 20;
-  const auto bytes = static_cast<size_t>(record.bytes.data() - text_.data());
-  if (!file_ || bytes < forgotten_bytes_ + kStep) return;
-  file_->forget(forgotten_bytes_, bytes - forgotten_bytes_);
-  forgotten_bytes_ = bytes;
 }
 
 }  // namespace fsdp

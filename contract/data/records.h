@@ -3,12 +3,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "contract/data/parquet_rows.h"
+#include "contract/files/file_state.h"
 #include "contract/files/input_file.h"
+#include "contract/record/digest.h"
 
 // Files of records: CSV (RFC 4180, with a header), a JSON array of objects, JSON lines, lines of
 // text, Parquet. All are UTF-8.
@@ -21,12 +24,12 @@ inline constexpr size_t kMostRecordBytes = 16 << 20;
 
 // A record as it stands in its file; of Parquet, as JSON.
 struct RawRecord {
-  std::string_view bytes;  // as long as its RecordFile lives; of Parquet, as `row`
-  int64_t line = 1;        // that it begins in; of Parquet, its row, from 1
-  std::shared_ptr<const std::string> row;
+  std::string bytes;
+  int64_t line = 1;  // that it begins in; of Parquet, its row, from 1
 };
 
-// Finds one record after the other, without taking them apart. Not thread-safe.
+// Finds one record after the other, without taking them apart. The file is read once, from its
+// begin to its end, through a buffer that holds little more than a record. Not thread-safe.
 class RecordFile {
  public:
   // Throws ConfigError (place: the file) when it cannot be read or is of no such format.
@@ -34,20 +37,29 @@ class RecordFile {
   // The same of a file's text, which the caller keeps. `path` tells the format, and errors name it.
   RecordFile(const std::filesystem::path& path, std::string_view text);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
   RecordFormat format() const { return format_; }
   const std::vector<std::string>& header() const { return header_; }  // the columns of a CSV
 
-  // False at the end. Throws ConfigError (place: file:line) where the file is malformed.
+  // False at the end. Throws ConfigError (place: file:line) where the file is malformed, and
+  // (place: the file) where it was cut short since it was opened.
   bool next(RawRecord& record);
 
-  int64_t size_bytes() const { return std::ssize(text_); }
+  int64_t size_bytes() const { return static_cast<int64_t>(file_.size_bytes()); }
   int64_t read_bytes() const;  // of Parquet, as its rows
-  // Gives back the memory of what stands before `record`, which nobody reads any more.
-  void forget_before(const RawRecord& record);
+
+  // The digest of the bytes that the records were read from, once next() was false. Throws
+  // ConfigError when the file is Parquet, which is not read in order, and changed since it was
+  // opened.
+  std::string digest();
 
  private:
   void begin();
+  std::string_view rest() const { return std::string_view(buffer_).substr(taken_); }
+  bool is_all_in_buffer() const { return loaded_bytes_ == file_.size_bytes(); }
+  void load(size_t bytes);
+  template <typename Find>
+  size_t find_in_rest(Find find);
   bool next_of_csv(RawRecord& record);
   bool next_of_array(RawRecord& record);
   bool next_line(RawRecord& record);
@@ -55,15 +67,16 @@ class RecordFile {
   void take(size_t bytes);
   void skip_white_space();
 
-  std::filesystem::path path_;
-  std::shared_ptr<const MappedFile> file_;  // null: of text that the caller keeps
-  std::string_view text_;
+  InputFile file_;
   RecordFormat format_;
-  std::string_view rest_;              // not of Parquet
-  std::unique_ptr<ParquetRows> rows_;  // of Parquet
+  std::string buffer_;
+  size_t taken_ = 0;                    // of the buffer
+  uint64_t loaded_bytes_ = 0;           // of the file
+  Digest digest_;                       // of those
+  std::unique_ptr<ParquetRows> rows_;   // of Parquet
+  std::optional<FileState> opened_as_;  // of Parquet
   int64_t line_ = 1;
-  size_t forgotten_bytes_ = 0;
-  bool has_elements_ = false;  // of an array: before rest_
+  bool has_elements_ = false;  // of an array: before the rest
   bool is_at_end_ = false;     // of an array
   std::vector<std::string> header_;
 };

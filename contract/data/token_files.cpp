@@ -5,7 +5,6 @@
 #include <string>
 
 #include "contract/data/npy.h"
-#include "contract/record/start_up.h"
 
 namespace fsdp {
 namespace {
@@ -52,19 +51,19 @@ template <typename Item>
 class FlatTokens : public DocumentFile {
  public:
   FlatTokens(const path& file, int64_t sequence_length, int64_t vocab_size)
-      : file_(map_input_file(file)), sequence_length_(sequence_length) {
-    const size_t bytes = file_->bytes().size();
+      : file_(file), sequence_length_(sequence_length) {
+    const uint64_t bytes = file_.size_bytes();
     if (bytes % sizeof(Item) != 0) {
       refuse_file(file, "holds " + std::to_string(bytes) + " bytes, which are no whole tokens of " +
                             std::to_string(sizeof(Item)) + " bytes; it is cut short, or no .bin");
     }
     token_count_ = static_cast<int64_t>(bytes / sizeof(Item));
-    constexpr int64_t kBlock = 1 << 24;
     Item largest = 0;
-    for (int64_t i = 0; i < token_count_; ++i) {
-      largest = std::max(largest, token(i));
-      if (i % kBlock == kBlock - 1) continue_start_up_part();
-    }
+    file_.read_blocks(0, bytes, [&](std::span<const std::byte> block) {
+      for (size_t i = 0; i < block.size() / sizeof(Item); ++i) {
+        largest = std::max(largest, item(block, i));
+      }
+    });
     check_tokens(file, 0, largest, vocab_size);
   }
 
@@ -75,20 +74,23 @@ class FlatTokens : public DocumentFile {
   int64_t padding_id() const override { return 0; }
   void read(int64_t document, int64_t begin, int64_t count, Document& out) const override {
     out.clear();
-    const int64_t end = std::min(begin + count, sequence_length_ + 1);
-    for (int64_t i = begin; i < end; ++i) {
-      out.push_back(token(document * sequence_length_ + i) | kTrainedOn);
+    const int64_t size = std::min(begin + count, sequence_length_ + 1) - begin;
+    if (size <= 0) return;
+    std::vector<std::byte> items(static_cast<size_t>(size) * sizeof(Item));
+    file_.read(static_cast<uint64_t>(document * sequence_length_ + begin) * sizeof(Item), items);
+    for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
+      out.push_back(item(items, i) | kTrainedOn);
     }
   }
 
  private:
-  Item token(int64_t index) const {
-    Item item;
-    std::memcpy(&item, file_->bytes().data() + index * sizeof(Item), sizeof(Item));
-    return item;
+  static Item item(std::span<const std::byte> items, size_t index) {
+    Item value;
+    std::memcpy(&value, items.data() + index * sizeof(Item), sizeof(Item));
+    return value;
   }
 
-  std::shared_ptr<const MappedFile> file_;
+  InputFile file_;
   int64_t sequence_length_;
   int64_t token_count_ = 0;
 };

@@ -45,4 +45,12 @@ FileState state_of(const std::filesystem::path& file, int descriptor) {
   return state(file, status);
 }
 
+bool is_untouched(const FileState& before, FileState now) {
+  if (now.link_count != before.link_count) {
+    now.link_count = before.link_count;
+    now.changed_unix_ns = before.changed_unix_ns;
+  }
+  return now == before;
+}
+
 }  // namespace fsdp

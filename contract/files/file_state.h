@@ -38,4 +38,7 @@ struct FileState {
 FileState state_of(const std::filesystem::path& file);
 FileState state_of(const std::filesystem::path& file, int descriptor);
 
+// True if nothing happened to the file, except that it got or lost another name.
+bool is_untouched(const FileState& before, FileState now);
+
 }  // namespace fsdp

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <string_view>
+
+#include "contract/files/input_file.h"
 
 namespace fsdp {
 namespace {
@@ -57,9 +59,11 @@ path CachedRepository::whole(const std::string& commit, std::string folder) cons
 }
 
 std::optional<std::string> CachedRepository::commit_of(const std::string& revision) const {
-  std::ifstream file(ref(revision));
-  std::string commit;
-  file >> commit;
+  const path file = ref(revision);
+  std::error_code unknown;
+  if (!is_there(file) || std::filesystem::is_directory(file, unknown)) return std::nullopt;
+  const std::string text = read_input_file(file);
+  const std::string commit = text.substr(0, text.find_first_of(" \r\n"));
   const HubName named{.revision = commit};
   return named.is_commit() ? std::optional(commit) : std::nullopt;
 }

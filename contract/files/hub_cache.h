@@ -41,7 +41,8 @@ class CachedRepository {
   std::filesystem::path whole(const std::string& commit, std::string folder) const;
   std::filesystem::path lock(const std::string& hash) const { return locks_ / (hash + ".lock"); }
 
-  // The commit that `revision` was last; absent: never fetched.
+  // The commit that `revision` was last; absent: never fetched. Throws ConfigError if the
+  // file that says so cannot be read.
   std::optional<std::string> commit_of(const std::string& revision) const;
 
  private:

@@ -1,10 +1,12 @@
 #include "contract/files/input_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -18,56 +20,7 @@
 namespace fsdp {
 namespace {
 
-class Descriptor {
- public:
-  // Non-blocking, so that a named pipe is refused instead of waited for.
-  explicit Descriptor(const std::filesystem::path& path)
-      : value_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int value() const { return value_; }
-
- private:
-  int value_;
-};
-
-[[noreturn]] void fail(int error, const std::filesystem::path& path) {
-  throw std::system_error(error, std::generic_category(), path.string());
-}
-
-}  // namespace
-
-MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor descriptor(path);
-  struct stat status;
-  if (descriptor.value() < 0 || fstat(descriptor.value(), &status) != 0) fail(errno, path);
-  if (S_ISDIR(status.st_mode)) fail(EISDIR, path);
-  if (!S_ISREG(status.st_mode)) fail(EINVAL, path);
-  size_ = static_cast<size_t>(status.st_size);
-  if (size_ == 0) return;
-  void* const data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor.value(), 0);
-  if (data == MAP_FAILED) fail(errno, path);
-  data_ = static_cast<const std::byte*>(data);
-}
-
-MappedFile::~MappedFile() {
-  if (data_) munmap(const_cast<std::byte*>(data_), size_);
-}
-
-void MappedFile::forget(size_t offset, size_t count) const {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t begin = (offset + page - 1) / page * page;
-  const size_t end = (offset + count) / page * page;
-  if (begin < end) {
-    madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
-  }
-}
-
-namespace {
+constexpr std::string_view kGitLfs = "version https://git-lfs.github.com/spec/";
 
 // Of a path that leads nowhere: a name like the one that is missing, else how far it leads.
 std::string what_is_there(const std::filesystem::path& path) {
@@ -91,17 +44,85 @@ std::string what_is_there(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path) {
-  begin_start_up_part("reading " + path.string());
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  begin_start_up_part("reading " + path_.string());
+  // Non-blocking, so that a named pipe is refused instead of waited for.
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) refuse_unreadable(path_, {errno, std::generic_category()});
   try {
-    auto file = std::make_shared<const MappedFile>(path);
-    if (file->text().starts_with("version https://git-lfs.github.com/spec/")) {
-      refuse_file(path, "is a pointer of Git LFS, not the file itself; call `git lfs pull` there");
+    struct stat status {};
+    if (fstat(descriptor_, &status) != 0) {
+      refuse_unreadable(path_, {errno, std::generic_category()});
     }
-    return file;
-  } catch (const std::system_error& error) {
-    refuse_unreadable(path, error.code());
+    if (S_ISDIR(status.st_mode)) {
+      refuse_unreadable(path_, std::make_error_code(std::errc::is_a_directory));
+    }
+    if (!S_ISREG(status.st_mode)) refuse_file(path_, "cannot be read: it is not a regular file");
+    size_bytes_ = static_cast<uint64_t>(status.st_size);
+    std::string begin(std::min<uint64_t>(kGitLfs.size(), size_bytes_), '\0');
+    read(0, std::as_writable_bytes(std::span(begin)));
+    if (begin == kGitLfs) {
+      refuse_file(path_, "is a pointer of Git LFS, not the file itself; call `git lfs pull` there");
+    }
+  } catch (...) {
+    close(descriptor_);
+    throw;
   }
+}
+
+InputFile::InputFile(std::filesystem::path path, std::span<const std::byte> contents)
+    : path_(std::move(path)), contents_(contents), size_bytes_(contents.size()) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size_bytes_ || out.size() > size_bytes_ - offset) {
+    throw std::logic_error(path_.string() + ": read beyond its end");
+  }
+  if (descriptor_ < 0) {
+    std::ranges::copy(contents_.subspan(offset, out.size()), out.begin());
+    return;
+  }
+  while (!out.empty()) {
+    const ssize_t count = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse_unreadable(path_, {errno, std::generic_category()});
+    if (count == 0) {
+      refuse_file(path_, "was cut short while it was read; run again when nothing writes to it");
+    }
+    offset += static_cast<uint64_t>(count);
+    out = out.subspan(static_cast<size_t>(count));
+  }
+}
+
+void InputFile::read_blocks(uint64_t offset, uint64_t count,
+                            const std::function<void(std::span<const std::byte>)>& visit) const {
+  std::vector<std::byte> block(std::min<uint64_t>(kBlockBytes, count));
+  while (count > 0) {
+    const auto bytes = std::span(block).first(std::min<uint64_t>(kBlockBytes, count));
+    read(offset, bytes);
+    visit(bytes);
+    continue_start_up_part();
+    offset += bytes.size();
+    count -= bytes.size();
+  }
+}
+
+std::string read_input_file(const std::filesystem::path& path, size_t most_bytes) {
+  const InputFile file(path);
+  if (file.size_bytes() > most_bytes) {
+    refuse_file(path, "holds " + std::to_string(file.size_bytes()) + " bytes; allowed: at most " +
+                          std::to_string(most_bytes));
+  }
+  std::string text(file.size_bytes(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void refuse_changed(const std::filesystem::path& path) {
+  refuse_file(path, "changed while it was read; run again when nothing writes to it");
 }
 
 void refuse_unreadable(const std::filesystem::path& path, const std::error_code& error) {

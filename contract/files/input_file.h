@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -12,28 +13,44 @@
 // file.
 namespace fsdp {
 
-// A regular file mapped read-only; the mapping lives as long as the object.
-class MappedFile {
+// A regular file, open for reading. It is not mapped: if others cut a mapped file short, whoever
+// reads it ends with SIGBUS.
+class InputFile {
  public:
-  // Throws std::system_error.
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  // Throws ConfigError when the file cannot be read, or only stands for one in Git LFS.
+  explicit InputFile(std::filesystem::path path);
+  // The same of a file's contents, which the caller keeps. Errors name `path`.
+  InputFile(std::filesystem::path path, std::span<const std::byte> contents);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
 
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const std::filesystem::path& path() const { return path_; }
+  int descriptor() const { return descriptor_; }       // -1: of contents
+  uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
 
-  // Gives the memory of whole pages of these bytes back; who reads them again waits for the disk.
-  void forget(size_t offset, size_t count) const;
+  // Fills `out` with the bytes from `offset` on, within size_bytes(). Throws ConfigError when they
+  // cannot be read, or the file was cut short. Threads may call it at once.
+  void read(uint64_t offset, std::span<std::byte> out) const;
+
+  // Calls visit(bytes) for one block after the other of these bytes. All but the last hold
+  // kBlockBytes.
+  static constexpr size_t kBlockBytes = 1 << 20;
+  void read_blocks(uint64_t offset, uint64_t count,
+                   const std::function<void(std::span<const std::byte>)>& visit) const;
 
  private:
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::span<const std::byte> contents_;
+  uint64_t size_bytes_ = 0;
 };
 
-// Throws ConfigError when the file cannot be read, or only stands for one in Git LFS.
-std::shared_ptr<const MappedFile> map_input_file(const std::filesystem::path& path);
+inline constexpr size_t kLargestWholeFileBytes = size_t{1} << 30;
+
+// All of a file. Throws ConfigError as InputFile, and when it holds more bytes than that.
+std::string read_input_file(const std::filesystem::path& path,
+                            size_t most_bytes = kLargestWholeFileBytes);
 
 // Whether there is something of this name. Throws ConfigError when that cannot be told: a folder
 // that may not be entered, links in a circle.
@@ -49,5 +66,6 @@ nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_
 // Of one that is not there it is said what is.
 [[noreturn]] void refuse_unreadable(const std::filesystem::path& path,
                                     const std::error_code& error);
+[[noreturn]] void refuse_changed(const std::filesystem::path& path);
 
 }  // namespace fsdp

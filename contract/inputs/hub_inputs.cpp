@@ -27,7 +27,7 @@ bool is_hub_name(const path& member) { return member.native().starts_with(kHubSc
 // Whether every file that an index of weights names is there; false where it is no index.
 bool has_shards(const path& index) {
   try {
-    const nlohmann::json parsed = parse_json_object(index, map_input_file(index)->text());
+    const nlohmann::json parsed = parse_json_object(index, read_input_file(index));
     return std::ranges::all_of(parsed.at("weight_map"), [&](const nlohmann::json& shard) {
       return std::filesystem::exists(index.parent_path() / shard.get<std::string>());
     });

@@ -41,7 +41,7 @@ int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_siz
 std::vector<path> checkpoint_files(const path& checkpoint) {
   const path state = checkpoint / kTrainerStateName;
   std::vector<path> files{state};
-  const nlohmann::json object = parse_json_object(state, map_input_file(state)->text());
+  const nlohmann::json object = parse_json_object(state, read_input_file(state));
   for (const nlohmann::json& file : object.value("files", nlohmann::json::array())) {
     if (!file.is_object() || !file.value("name", nlohmann::json()).is_string()) {
       refuse_file(state, "lists a file without a name");
@@ -55,7 +55,7 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
 
 ModelConfig read_hugging_face_config(const path& folder) {
   const path file = folder / "config.json";
-  return read_model_config({file, parse_json_object(file, map_input_file(file)->text())});
+  return read_model_config({file, parse_json_object(file, read_input_file(file))});
 }
 
 ModelConfig model_config(const RunSpec& spec) {
@@ -63,9 +63,9 @@ ModelConfig model_config(const RunSpec& spec) {
   return with_key("model.source", [&] { return read_hugging_face_config(spec.model.source); });
 }
 
-std::vector<InputFile> input_files(const RunSpec& spec) {
+std::vector<NamedInput> input_files(const RunSpec& spec) {
   require_fetched(spec);
-  std::vector<InputFile> inputs;
+  std::vector<NamedInput> inputs;
   const auto add = [&](const std::string& key, const auto& list_files) {
     for (path& file : with_key(key, list_files)) inputs.push_back({key, std::move(file)});
   };

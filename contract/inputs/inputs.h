@@ -32,16 +32,16 @@ std::filesystem::path tokenizer_of(const RunSpec& spec);
 // What the prepared file of the data file `file` is made of.
 DataSource data_source(const RunSpec& spec, const std::filesystem::path& file);
 
-struct InputFile {
+struct NamedInput {
   std::string key;  // of the specification that names it, or its folder: "model.source"
   std::filesystem::path file;
 
-  bool operator==(const InputFile&) const = default;
+  bool operator==(const NamedInput&) const = default;
 };
 
 // Every file the run reads, in a fixed order: a model's config and weights, the training set,
 // the tokenizer, the validation set, the files of the checkpoint that `resume` names.
-std::vector<InputFile> input_files(const RunSpec& spec);
+std::vector<NamedInput> input_files(const RunSpec& spec);
 
 // Whether the `rows` that a training set's documents become, those held out left aside, are enough
 // for a step; whether the tokenizer fits the model. Throw ConfigError.

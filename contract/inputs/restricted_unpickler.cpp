@@ -30,6 +30,10 @@ constexpr std::array kStorageTypes{
     std::pair{"torch.ByteStorage", "U8"},   std::pair{"torch.BoolStorage", "BOOL"}};
 
 constexpr size_t kLongestText = 1000;
+// What torch.save writes has 6 bytes a value, and at most some 2,000 values on the stack.
+constexpr size_t kBytesPerValue = 4;
+constexpr size_t kMoreValues = 1000;
+constexpr size_t kDeepestStack = 1 << 16;
 
 // The machine that a pickle is a program of: a stack of values, marks in it, and a memo.
 class Unpickler {
@@ -72,8 +76,13 @@ class Unpickler {
 
   template <typename T>
   void push(T value) {
+    if (values_.size() >= pickle_.size() / kBytesPerValue + kMoreValues) refuse_damaged();
     values_.push_back({std::move(value)});
-    stack_.push_back(&values_.back());
+    push_again(&values_.back());
+  }
+  void push_again(Value* value) {
+    if (stack_.size() == kDeepestStack) refuse_damaged();
+    stack_.push_back(value);
   }
   Value* pop() {
     if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size())) refuse_damaged();
@@ -105,7 +114,7 @@ class Unpickler {
   void recall(uint32_t key) {
     const auto found = memo_.find(key);
     if (found == memo_.end()) refuse_damaged();
-    stack_.push_back(found->second);
+    push_again(found->second);
   }
   void take_text();
   void take_long();
@@ -141,6 +150,7 @@ void Unpickler::step(Opcode opcode) {
       }
       return;
     case Opcode::kMark:
+      if (marks_.size() == kDeepestStack) refuse_damaged();
       return marks_.push_back(stack_.size());
     case Opcode::kPut:
       return remember(take<uint8_t>());
@@ -191,7 +201,7 @@ void Unpickler::step(Opcode opcode) {
     case Opcode::kTrue:
     case Opcode::kFalse:
     case Opcode::kEmptyList:
-      return stack_.push_back(&other_);
+      return push_again(&other_);
     case Opcode::kAppend:
       pop();
       if (top() != &other_) refuse_damaged();

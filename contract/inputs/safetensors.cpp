@@ -1,7 +1,6 @@
 #include "contract/inputs/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,11 +27,14 @@ std::optional<std::vector<int64_t>> read_sizes(const json& value) {
   return sizes;
 }
 
-// One tensor's description in the header of `file`, whose tensors' bytes are `data`.
-StoredTensor read_entry(const path& file, const std::string& name, const json& value,
-                        std::span<const std::byte> data) {
+using File = std::shared_ptr<const InputFile>;
+
+// One tensor's description in the header of `file`, whose tensors' bytes begin at `data_offset`.
+StoredTensor read_entry(const File& file, const std::string& name, const json& value,
+                        uint64_t data_offset) {
+  const uint64_t data_bytes = file->size_bytes() - data_offset;
   const auto refuse = [&](const std::string& problem) {
-    refuse_file(file, "tensor '" + name + "' " + problem);
+    refuse_file(file->path(), "tensor '" + name + "' " + problem);
   };
   if (!value.is_object() || !value.contains("dtype") || !value["dtype"].is_string() ||
       !value.contains("shape") || !value.contains("data_offsets")) {
@@ -51,37 +53,39 @@ StoredTensor read_entry(const path& file, const std::string& name, const json& v
   }
   const auto begin = static_cast<uint64_t>((*offsets)[0]);
   const auto end = static_cast<uint64_t>((*offsets)[1]);
-  if (end > data.size()) {
+  if (end > data_bytes) {
     refuse("ends at byte " + std::to_string(end) + " of the data, but the file holds only " +
-           std::to_string(data.size()) + "; it is cut short: copy or download it again");
+           std::to_string(data_bytes) + "; it is cut short: copy or download it again");
   }
   if (tensor_bytes(entry.shape, *bytes_per_item) != end - begin) {
     refuse("of dtype " + entry.dtype + " and shape " + value["shape"].dump() +
            " does not fill its " + std::to_string(end - begin) + " bytes");
   }
-  entry.bytes = data.subspan(begin, end - begin);
+  entry.file = file;
+  entry.offset = data_offset + begin;
+  entry.size_bytes = end - begin;
   return entry;
 }
 
 // The format wants tensors side by side: no overlap, no hole, nothing after the last.
-void check_layout(const path& file, const StoredTensors& entries, std::span<const std::byte> data) {
-  std::vector<std::pair<const std::byte*, const StoredTensors::value_type*>> by_begin;
-  for (const auto& entry : entries) by_begin.emplace_back(entry.second.bytes.data(), &entry);
-  std::ranges::sort(by_begin, [](const auto& a, const auto& b) {
-    return std::pair(a.first, a.second->second.bytes.size()) <
-           std::pair(b.first, b.second->second.bytes.size());
+void check_layout(const InputFile& file, const StoredTensors& entries, uint64_t data_offset) {
+  std::vector<const StoredTensors::value_type*> by_begin;
+  for (const auto& entry : entries) by_begin.push_back(&entry);
+  std::ranges::sort(by_begin, {}, [](const auto* entry) {
+    return std::pair(entry->second.offset, entry->second.size_bytes);
   });
-  const std::byte* end = data.data();
-  for (const auto& [begin, entry] : by_begin) {
-    if (begin != end) {
-      refuse_file(file, "tensor '" + entry->first + "' " +
-                            (begin < end ? "overlaps the tensor" : "leaves a hole") +
-                            " before it; the header is damaged");
+  uint64_t end = data_offset;
+  for (const auto* entry : by_begin) {
+    const auto& [name, tensor] = *entry;
+    if (tensor.offset != end) {
+      refuse_file(file.path(), "tensor '" + name + "' " +
+                                   (tensor.offset < end ? "overlaps the tensor" : "leaves a hole") +
+                                   " before it; the header is damaged");
     }
-    end = begin + entry->second.bytes.size();
+    end = tensor.offset + tensor.size_bytes;
   }
-  if (const auto rest = data.data() + data.size() - end; rest != 0) {
-    refuse_file(file, "holds " + std::to_string(rest) + " bytes that belong to no tensor");
+  if (const uint64_t rest = file.size_bytes() - end; rest != 0) {
+    refuse_file(file.path(), "holds " + std::to_string(rest) + " bytes that belong to no tensor");
   }
 }
 
@@ -98,39 +102,37 @@ std::map<std::string, std::string> read_metadata(const path& file, const json& v
 
 }  // namespace
 
-SafetensorsFile read_safetensors_bytes(const path& file, std::span<const std::byte> bytes) {
-  if (bytes.size() < kLengthBytes) {
-    refuse_file(file, "is no safetensors file: it holds " + std::to_string(bytes.size()) +
-                          " bytes, its header's length alone takes 8");
+SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file) {
+  const uint64_t size = file->size_bytes();
+  if (size < kLengthBytes) {
+    refuse_file(file->path(), "is no safetensors file: it holds " + std::to_string(size) +
+                                  " bytes, its header's length alone takes 8");
   }
-  uint64_t header_bytes;
-  std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
-  if (header_bytes > kLargestHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
-    refuse_file(file, "announces a header of " + std::to_string(header_bytes) +
-                          " bytes, but holds " + std::to_string(bytes.size()) +
-                          " in all; it is cut short, or no safetensors file");
+  uint64_t header_bytes = 0;
+  file->read(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > kLargestHeaderBytes || header_bytes > size - kLengthBytes) {
+    refuse_file(file->path(), "announces a header of " + std::to_string(header_bytes) +
+                                  " bytes, but holds " + std::to_string(size) +
+                                  " in all; it is cut short, or no safetensors file");
   }
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const json header =
-      parse_json_object(file, text.substr(kLengthBytes, header_bytes), kLargestHeaderBytes);
-  const auto data = bytes.subspan(kLengthBytes + header_bytes);
+  std::string text(header_bytes, '\0');
+  file->read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  const json header = parse_json_object(file->path(), text, kLargestHeaderBytes);
+  const uint64_t data_offset = kLengthBytes + header_bytes;
   SafetensorsFile contents;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") {
-      contents.metadata = read_metadata(file, value);
+      contents.metadata = read_metadata(file->path(), value);
       continue;
     }
-    contents.tensors.emplace(name, read_entry(file, name, value, data));
+    contents.tensors.emplace(name, read_entry(file, name, value, data_offset));
   }
-  check_layout(file, contents.tensors, data);
+  check_layout(*file, contents.tensors, data_offset);
   return contents;
 }
 
 SafetensorsFile read_safetensors_file(const path& file) {
-  const auto mapped = map_input_file(file);
-  SafetensorsFile contents = read_safetensors_bytes(file, mapped->bytes());
-  for (auto& [name, tensor] : contents.tensors) tensor.file = mapped;
-  return contents;
+  return read_safetensors(std::make_shared<const InputFile>(file));
 }
 
 }  // namespace fsdp

@@ -14,12 +14,16 @@
 
 namespace fsdp {
 
-// A tensor in a file: where its bytes (row-major, little-endian) are. Nothing is copied.
+// A tensor in a file: where its bytes (row-major, little-endian) are. They are read when asked for.
 struct StoredTensor {
   std::string dtype;  // as safetensors names it: "F32", "BF16", "F16", ...
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const MappedFile> file;  // keeps `bytes` valid
+  std::shared_ptr<const InputFile> file;
+  uint64_t offset = 0;  // in the file
+  uint64_t size_bytes = 0;
+
+  // Fills `out` with the tensor's bytes from `begin` on. Throws ConfigError as InputFile.
+  void read(uint64_t begin, std::span<std::byte> out) const { file->read(offset + begin, out); }
 };
 
 using StoredTensors = std::map<std::string, StoredTensor>;  // by name

@@ -1,5 +1,8 @@
 #include "contract/inputs/torch_file.h"
 
+#include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,10 +13,15 @@ namespace fsdp {
 namespace {
 
 using std::filesystem::path;
+using File = std::shared_ptr<const InputFile>;
 using Members = std::map<std::string, ZipMember>;
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+constexpr uint64_t kLongestByteOrder = 16;
+
+std::string read_text(const InputFile& file, const ZipMember& member, uint64_t most_bytes) {
+  std::string text(std::min(member.size_bytes, most_bytes), '\0');
+  file.read(member.offset, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 // The folder within the archive that has everything, "archive/" for instance.
@@ -27,61 +35,72 @@ std::string folder_of(const path& file, const Members& members) {
   refuse_file(file, "is a zip archive without data.pkl; torch.save did not write it");
 }
 
-StoredTensor locate(const path& file, const std::string& name, const PickledTensor& pickled,
+StoredTensor locate(const File& file, const std::string& name, const PickledTensor& pickled,
                     const std::string& folder, const Members& members) {
   const std::string member = folder + "data/" + std::string(pickled.storage);
   const auto found = members.find(member);
   const uint64_t size = *item_bytes(pickled.dtype);
-  if (found == members.end() || found->second.bytes.size() % size != 0 ||
-      found->second.bytes.size() / size != pickled.storage_items) {
-    refuse_file(file,
+  if (found == members.end() || found->second.size_bytes % size != 0 ||
+      found->second.size_bytes / size != pickled.storage_items) {
+    refuse_file(file->path(),
                 "tensor '" + name + "' needs " + std::to_string(pickled.storage_items) +
                     " elements of " + std::to_string(size) + " bytes in '" + member + "', " +
                     (found == members.end()
                          ? "which is missing"
-                         : "which has " + std::to_string(found->second.bytes.size()) + " bytes") +
+                         : "which has " + std::to_string(found->second.size_bytes) + " bytes") +
                     "; the file is damaged");
   }
-  const uint64_t bytes = *tensor_bytes(pickled.shape, size);
-  return {.dtype = std::string(pickled.dtype),
-          .shape = pickled.shape,
-          .bytes = found->second.bytes.subspan(pickled.first_item * size, bytes),
-          .file = nullptr};
+  StoredTensor tensor;
+  tensor.dtype = std::string(pickled.dtype);
+  tensor.shape = pickled.shape;
+  tensor.file = file;
+  tensor.offset = found->second.offset + pickled.first_item * size;
+  tensor.size_bytes = *tensor_bytes(pickled.shape, size);
+  return tensor;
+}
+
+void refuse_old_format(const InputFile& file) {
+  constexpr std::string_view kBeginOfPickle = "\x80\x02";
+  std::string begin(std::min<uint64_t>(file.size_bytes(), kBeginOfPickle.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  if (begin != kBeginOfPickle) return;
+  refuse_file(file.path(),
+              "is in the format that torch.save had before PyTorch 1.6, which is not read; load "
+              "it in Python and save it again, best with transformers' save_pretrained, which "
+              "writes safetensors");
 }
 
 }  // namespace
 
-StoredTensors read_torch_bytes(const path& file, std::span<const std::byte> bytes) {
-  constexpr std::string_view kBeginOfPickle = "\x80\x02";
-  if (text_of(bytes).starts_with(kBeginOfPickle)) {
-    refuse_file(file,
-                "is in the format that torch.save had before PyTorch 1.6, which is not read; load "
-                "it in Python and save it again, best with transformers' save_pretrained, which "
-                "writes safetensors");
-  }
-  const Members members = read_zip(file, bytes);
-  const std::string folder = folder_of(file, members);
+StoredTensors read_torch(const File& file) {
+  refuse_old_format(*file);
+  const Members members = read_zip(*file);
+  const std::string folder = folder_of(file->path(), members);
   const auto order = members.find(folder + "byteorder");
-  if (order != members.end() && text_of(order->second.bytes) != "little") {
-    refuse_file(file,
+  if (order != members.end() && read_text(*file, order->second, kLongestByteOrder) != "little") {
+    refuse_file(file->path(),
                 "was written on a machine of the other byte order; save it again on this one");
   }
-  const ZipMember& pickle = members.at(folder + "data.pkl");
-  if (!is_undamaged(pickle)) {
-    refuse_file(file, "has a data.pkl that is not what was written; copy or download it again");
+  const ZipMember& member = members.at(folder + "data.pkl");
+  if (member.size_bytes > kLargestPickleBytes) {
+    refuse_file(file->path(), "has a data.pkl of " + std::to_string(member.size_bytes) +
+                                  " bytes; allowed: at most " +
+                                  std::to_string(kLargestPickleBytes));
+  }
+  const std::optional<std::string> pickle = read_undamaged(*file, member);
+  if (!pickle) {
+    refuse_file(file->path(),
+                "has a data.pkl that is not what was written; copy or download it again");
   }
   StoredTensors tensors;
-  for (const auto& [name, pickled] : read_pickled_tensors(file, text_of(pickle.bytes))) {
+  for (const auto& [name, pickled] : read_pickled_tensors(file->path(), *pickle)) {
     tensors.emplace(name, locate(file, name, pickled, folder, members));
   }
   return tensors;
 }
 
 StoredTensors read_torch_file(const path& file) {
-  const auto mapped = map_input_file(file);
-  StoredTensors tensors = read_torch_bytes(file, mapped->bytes());
-  for (auto& [name, tensor] : tensors) tensor.file = mapped;
-  return tensors;
+  return read_torch(std::make_shared<const InputFile>(file));
 }
 
 }  // namespace fsdp

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
-#include <span>
+#include <memory>
 
 #include "contract/inputs/stored_tensor.h"
 
@@ -10,12 +9,10 @@
 // a zip archive of a pickle, data.pkl, and of the bytes of each storage.
 namespace fsdp {
 
-// The tensors of one file, which is mapped; nothing is copied, and nothing in it is called. Throws
-// ConfigError (place: the file) when it is missing, cut short, damaged, of the format before
-// PyTorch 1.6, or holds anything but tensors by name.
+// The tensors of one file; nothing in it is called. Throws ConfigError (place: the file) when it is
+// missing, cut short, damaged, of the format before PyTorch 1.6, or holds anything but tensors by
+// name.
 StoredTensors read_torch_file(const std::filesystem::path& file);
-
-// The same of a file's bytes, which the caller keeps. `file` is what an error names.
-StoredTensors read_torch_bytes(const std::filesystem::path& file, std::span<const std::byte> bytes);
+StoredTensors read_torch(const std::shared_ptr<const InputFile>& file);
 
 }  // namespace fsdp

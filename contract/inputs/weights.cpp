@@ -51,7 +51,7 @@ Found find_weights(const path& folder) {
 // For each tensor its shard's file name.
 std::map<std::string, std::string> read_index(const path& index) {
   constexpr size_t kLargestIndexBytes = 100'000'000;
-  const json object = parse_json_object(index, map_input_file(index)->text(), kLargestIndexBytes);
+  const json object = parse_json_object(index, read_input_file(index), kLargestIndexBytes);
   const auto weight_map = object.find("weight_map");
   if (weight_map == object.end() || !weight_map->is_object()) {
     refuse_file(index, "has no 'weight_map' of tensor names to files");
@@ -115,7 +115,7 @@ void check_weights(const path& folder, const ModelConfig& config) {
       refuse(tensor.name,
              "is missing; config.json asks for it with shape " + shape_text(tensor.shape));
     }
-    const auto& [dtype, shape, bytes, file] = found->second;
+    const auto& [dtype, shape, file, offset, size_bytes] = found->second;
     if (shape != tensor.shape) {
       refuse(tensor.name, "has shape " + shape_text(shape) + ", but config.json asks for " +
                               shape_text(tensor.shape));

@@ -15,8 +15,8 @@ namespace fsdp {
 // index) when there are none, or the index is not well formed.
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder);
 
-// All tensors. The files are mapped, nothing is copied. Throws ConfigError (place: the file) when
-// one is missing, cut short or damaged.
+// All tensors, of which nothing is read yet but where they are. Throws ConfigError (place: the
+// file) when one is missing, cut short or damaged.
 StoredTensors read_weights(const std::filesystem::path& folder);
 
 // Throws ConfigError when they are not those of the architecture: names, shapes and dtypes. Values

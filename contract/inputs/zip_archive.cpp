@@ -2,16 +2,12 @@
 
 #include <zlib.h>
 
-#include <cstring>
+#include <span>
 #include <string_view>
-
-#include "contract/files/input_file.h"
 
 // Names and offsets of records are those of PKWARE's APPNOTE.TXT, 4.3.
 namespace fsdp {
 namespace {
-
-using std::filesystem::path;
 
 constexpr uint64_t kEndBytes = 22;
 constexpr uint64_t kLocatorBytes = 20;
@@ -37,44 +33,48 @@ struct Entry {
 
 class ZipReader {
  public:
-  ZipReader(const path& file, std::span<const std::byte> bytes) : file_(file), bytes_(bytes) {}
+  explicit ZipReader(const InputFile& archive) : archive_(archive) {}
 
   Directory find_directory() const;
   // The record at `position`, which becomes the next one's.
   Entry read_entry(uint64_t& position) const;
-  std::span<const std::byte> bytes_of(const Entry& entry) const;
+  ZipMember member_of(const Entry& entry) const;
 
  private:
   [[noreturn]] void refuse_damaged() const {
-    refuse_file(file_, "is a zip archive whose list of members is damaged");
+    refuse_file(archive_.path(), "is a zip archive whose list of members is damaged");
   }
 
   bool has(uint64_t offset, uint64_t count) const {
-    return offset <= bytes_.size() && count <= bytes_.size() - offset;
+    const uint64_t size = archive_.size_bytes();
+    return offset <= size && count <= size - offset;
   }
   template <typename T>
   T read(uint64_t offset) const {
     if (!has(offset, sizeof(T))) refuse_damaged();
     T value;
-    std::memcpy(&value, bytes_.data() + offset, sizeof(T));
+    archive_.read(offset, std::as_writable_bytes(std::span(&value, 1)));
     return value;
   }
+  std::string read_text(uint64_t offset, uint64_t count) const {
+    std::string text(count, '\0');
+    archive_.read(offset, std::as_writable_bytes(std::span(text)));
+    return text;
+  }
   bool is_at(uint64_t offset, std::string_view signature) const {
-    return has(offset, signature.size()) &&
-           std::memcmp(bytes_.data() + offset, signature.data(), signature.size()) == 0;
+    return has(offset, signature.size()) && read_text(offset, signature.size()) == signature;
   }
   // Sizes and the offset where 32 bits do not suffice for them.
   void read_zip64(uint64_t extra, uint64_t end, Entry& entry) const;
 
-  const path& file_;
-  std::span<const std::byte> bytes_;
+  const InputFile& archive_;
 };
 
 Directory ZipReader::find_directory() const {
   constexpr uint64_t kLongestComment = 65'535;
   for (uint64_t comment = 0; comment <= kLongestComment; ++comment) {
-    if (bytes_.size() < kEndBytes + comment) break;
-    const uint64_t end = bytes_.size() - kEndBytes - comment;
+    if (archive_.size_bytes() < kEndBytes + comment) break;
+    const uint64_t end = archive_.size_bytes() - kEndBytes - comment;
     if (!is_at(end, "PK\x05\x06") || read<uint16_t>(end + 20) != comment) continue;
     if (end < kLocatorBytes || !is_at(end - kLocatorBytes, "PK\x06\x07")) {
       return {.count = read<uint16_t>(end + 10), .offset = read<uint32_t>(end + 16)};
@@ -83,7 +83,7 @@ Directory ZipReader::find_directory() const {
     if (!is_at(end64, "PK\x06\x06")) refuse_damaged();
     return {.count = read<uint64_t>(end64 + 32), .offset = read<uint64_t>(end64 + 48)};
   }
-  refuse_file(file_, "is no zip archive, or is cut short: copy or download it again");
+  refuse_file(archive_.path(), "is no zip archive, or is cut short: copy or download it again");
 }
 
 Entry ZipReader::read_entry(uint64_t& position) const {
@@ -93,14 +93,14 @@ Entry ZipReader::read_entry(uint64_t& position) const {
   const uint64_t comment = extra + read<uint16_t>(position + 30);
   const uint64_t next = comment + read<uint16_t>(position + 32);
   if (!has(position, next - position)) refuse_damaged();
-  Entry entry{
-      .name = std::string(reinterpret_cast<const char*>(bytes_.data() + name), extra - name),
-      .flags = read<uint16_t>(position + 8),
-      .method = read<uint16_t>(position + 10),
-      .crc32 = read<uint32_t>(position + 16),
-      .stored_bytes = read<uint32_t>(position + 20),
-      .bytes = read<uint32_t>(position + 24),
-      .offset = read<uint32_t>(position + 42)};
+  Entry entry;
+  entry.name = read_text(name, extra - name);
+  entry.flags = read<uint16_t>(position + 8);
+  entry.method = read<uint16_t>(position + 10);
+  entry.crc32 = read<uint32_t>(position + 16);
+  entry.stored_bytes = read<uint32_t>(position + 20);
+  entry.bytes = read<uint32_t>(position + 24);
+  entry.offset = read<uint32_t>(position + 42);
   read_zip64(extra, comment, entry);
   position = next;
   return entry;
@@ -124,9 +124,9 @@ void ZipReader::read_zip64(uint64_t extra, uint64_t end, Entry& entry) const {
   }
 }
 
-std::span<const std::byte> ZipReader::bytes_of(const Entry& entry) const {
+ZipMember ZipReader::member_of(const Entry& entry) const {
   const auto refuse = [&](const std::string& problem) {
-    refuse_file(file_, "member '" + entry.name + "' " + problem);
+    refuse_file(archive_.path(), "member '" + entry.name + "' " + problem);
   };
   constexpr uint16_t kEncrypted = 1;
   if ((entry.flags & kEncrypted) != 0) refuse("is encrypted");
@@ -140,29 +140,31 @@ std::span<const std::byte> ZipReader::bytes_of(const Entry& entry) const {
   const uint64_t begin = entry.offset + kLocalHeaderBytes + read<uint16_t>(entry.offset + 26) +
                          read<uint16_t>(entry.offset + 28);
   if (!has(begin, entry.bytes)) refuse(misplaced);
-  return bytes_.subspan(begin, entry.bytes);
+  return {.offset = begin, .size_bytes = entry.bytes, .crc32 = entry.crc32};
 }
 
 }  // namespace
 
-std::map<std::string, ZipMember> read_zip(const path& file, std::span<const std::byte> bytes) {
-  const ZipReader reader(file, bytes);
+std::map<std::string, ZipMember> read_zip(const InputFile& archive) {
+  const ZipReader reader(archive);
   const Directory directory = reader.find_directory();
   std::map<std::string, ZipMember> members;
   uint64_t position = directory.offset;
   for (uint64_t i = 0; i < directory.count; ++i) {
     const Entry entry = reader.read_entry(position);
-    const ZipMember member{.bytes = reader.bytes_of(entry), .crc32 = entry.crc32};
-    if (!members.emplace(entry.name, member).second) {
-      refuse_file(file, "member '" + entry.name + "' is there twice; the file is damaged");
+    if (!members.emplace(entry.name, reader.member_of(entry)).second) {
+      refuse_file(archive.path(),
+                  "member '" + entry.name + "' is there twice; the file is damaged");
     }
   }
   return members;
 }
 
-bool is_undamaged(const ZipMember& member) {
-  const auto* bytes = reinterpret_cast<const Bytef*>(member.bytes.data());
-  return crc32_z(0, bytes, member.bytes.size()) == member.crc32;
+std::optional<std::string> read_undamaged(const InputFile& archive, const ZipMember& member) {
+  std::string bytes(member.size_bytes, '\0');
+  archive.read(member.offset, std::as_writable_bytes(std::span(bytes)));
+  const auto* begin = reinterpret_cast<const Bytef*>(bytes.data());
+  return crc32_z(0, begin, bytes.size()) == member.crc32 ? std::optional(bytes) : std::nullopt;
 }
 
 }  // namespace fsdp

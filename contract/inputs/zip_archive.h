@@ -1,27 +1,26 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
-#include <span>
+#include <optional>
 #include <string>
+
+#include "contract/files/input_file.h"
 
 namespace fsdp {
 
-// What a zip archive holds, uncompressed, within the archive's own bytes.
+// What a zip archive holds, uncompressed: where its bytes are in the archive.
 struct ZipMember {
-  std::span<const std::byte> bytes;
+  uint64_t offset = 0;
+  uint64_t size_bytes = 0;
   uint32_t crc32 = 0;  // as the archive says; nothing has been compared with it
 };
 
-// The members of an archive (zip64 included) by name; nothing is copied. `bytes`, the archive, are
-// the caller's. Throws ConfigError (place: `file`) when it is no zip archive, is cut short or
-// damaged, or a member is compressed or encrypted.
-std::map<std::string, ZipMember> read_zip(const std::filesystem::path& file,
-                                          std::span<const std::byte> bytes);
+// The members of an archive (zip64 included) by name. Throws ConfigError (place: the file) when it
+// is no zip archive, is cut short or damaged, or a member is compressed or encrypted.
+std::map<std::string, ZipMember> read_zip(const InputFile& archive);
 
-// Whether the member's bytes are those that were written. Reads them.
-bool is_undamaged(const ZipMember& member);
+// The bytes of a member; nullopt when they are not those that were written.
+std::optional<std::string> read_undamaged(const InputFile& archive, const ZipMember& member);
 
 }  // namespace fsdp

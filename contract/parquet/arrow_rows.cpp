@@ -91,7 +91,9 @@ ordered_json json_of(const arrow::Array& array, int64_t i) {
 
 class ArrowRows : public ParquetRows {
  public:
-  explicit ArrowRows(const char* path) {
+  explicit ArrowRows(int descriptor) {
+    // First, as it takes over the descriptor.
+    auto file = value_or_throw(arrow::io::ReadableFile::Open(descriptor, &memory_));
     parquet::ReaderProperties pages(&memory_);
     pages.enable_buffered_stream();
     pages.set_page_checksum_verification(true);
@@ -99,7 +101,7 @@ class ArrowRows : public ParquetRows {
     rows.set_batch_size(kRowsAtOnce);
     rows.set_pre_buffer(false);
     parquet::arrow::FileReaderBuilder builder;
-    check(builder.Open(value_or_throw(arrow::io::ReadableFile::Open(path, &memory_)), pages));
+    check(builder.Open(std::move(file), pages));
     file_ = value_or_throw(builder.memory_pool(&memory_)->properties(rows)->Build());
     count_ = file_->parquet_reader()->metadata()->num_rows();
   }
@@ -145,6 +147,6 @@ class ArrowRows : public ParquetRows {
 }  // namespace
 }  // namespace fsdp
 
-extern "C" fsdp::ParquetRows* fsdp_open_parquet_rows(const char* file) {
-  return fsdp::with_standard_errors([&] { return new fsdp::ArrowRows(file); });
+extern "C" fsdp::ParquetRows* fsdp_open_parquet_rows(int descriptor) {
+  return fsdp::with_standard_errors([&] { return new fsdp::ArrowRows(descriptor); });
 }

@@ -2,6 +2,7 @@
 
 #include "contract/record/digest.h"
 #include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
 #include "contract/text/json.h"
 
 namespace fsdp {
@@ -42,6 +43,26 @@ std::string calibration_identity(const RunSpec& spec, const ModelConfig& config)
           .add("environment", spec.environment)
           .add("deterministic", spec.train.deterministic)
           .text());
+}
+
+std::string calibration_misfit(const Calibration& found, const Calibration& wanted) {
+  const auto differs = [](const std::string& what, const std::string& other) {
+    return "was measured " + what + ", not " + other;
+  };
+  if (found.device != wanted.device) {
+    return differs("on '" + found.device + "'", "on '" + wanted.device + "'");
+  }
+  if (found.libtorch != wanted.libtorch) {
+    return differs("with libtorch " + found.libtorch, wanted.libtorch);
+  }
+  if (found.ranks != wanted.ranks) {
+    return differs("by " + counted(found.ranks, "rank"), "by " + std::to_string(wanted.ranks));
+  }
+  if (wanted.threads != 0 && found.threads != wanted.threads) {
+    return differs("with " + counted(found.threads, "thread") + " a rank",
+                   std::to_string(wanted.threads));
+  }
+  return "";
 }
 
 std::filesystem::path calibration_folder(const std::filesystem::path& results,

@@ -11,6 +11,10 @@
 // What `fsdp-run calibrate` measures and plans are made with: how long pieces of work take.
 namespace fsdp {
 
+// A calibration with another time is not used. What was too short to be measured takes the least.
+inline constexpr double kShortestWork_ms = 1e-6;
+inline constexpr double kLongestWork_ms = 3.6e6;
+
 // A piece of work that was measured (see trainer/backend/work.h).
 struct WorkTime {
   std::string work;
@@ -21,9 +25,9 @@ struct WorkTime {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("work", self.work, "What it is.", any_value());
-    visit("rows", self.rows, "Of its batch.", any_value());
-    visit("width", self.width, "Tokens of a row, or elements.", any_value());
-    visit("time_ms", self.time_ms, "How long it takes.", any_value());
+    visit("rows", self.rows, "Of its batch.", at_least(1));
+    visit("width", self.width, "Tokens of a row, or elements.", at_least(0));
+    visit("time_ms", self.time_ms, "How long it takes.", above_to(0, kLongestWork_ms));
   }
 };
 
@@ -38,11 +42,15 @@ struct Calibration {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("device", self.device, "What was measured.", any_value());
     visit("libtorch", self.libtorch, "The version that computed.", any_value());
-    visit("ranks", self.ranks, "That computed side by side.", any_value());
-    visit("threads", self.threads, "Of each.", any_value());
+    visit("ranks", self.ranks, "That computed side by side.", at_least(1));
+    visit("threads", self.threads, "Of each.", at_least(1));
     visit("times", self.times, "Of each piece of work.", any_value());
   }
 };
+
+// How `found` differs from `wanted` in what was measured: "was measured on ..., not on ...". Empty:
+// it does not. `wanted` has no times, and 0 threads if their number is not known.
+std::string calibration_misfit(const Calibration& found, const Calibration& wanted);
 
 // The same for all runs whose steps are made of the same pieces, only more or fewer of them: of
 // other layers, batches, steps, data. 32 hex digits. `config` is the model of `spec`.

@@ -1,6 +1,13 @@
 #include "contract/record/processor.h"
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
 #include <fstream>
+
+#include "contract/record/cgroups.h"
 
 namespace fsdp {
 
@@ -10,6 +17,15 @@ std::string processor_name() {
     if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
   }
   return "unknown processor";
+}
+
+int available_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  const int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0
+                        ? CPU_COUNT(&mask)
+                        : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return std::max(1, static_cast<int>(std::min<double>(cores, std::floor(cgroup_cores()))));
 }
 
 }  // namespace fsdp

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <optional>
 #include <streambuf>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace fsdp {
 
@@ -32,7 +32,7 @@ class StandardOutput : public std::streambuf {
   int sync() override;
 
  private:
-  std::array<char, 1 << 16> buffer_;
+  std::vector<char> buffer_ = std::vector<char>(1 << 16);
   std::streambuf* previous_;
 };
 

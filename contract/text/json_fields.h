@@ -14,7 +14,7 @@
 namespace fsdp {
 
 // Reads the contract's structs from JSON, through their visit_fields. Only what is optional may
-// lack. Throws ConfigError with `place` and the key.
+// lack, and a number must be in its field's range. Throws ConfigError with `place` and the key.
 class JsonFields {
  public:
   explicit JsonFields(std::string place) : place_(std::move(place)) {}
@@ -33,10 +33,11 @@ class JsonFields {
       member = *named;
     } else if constexpr (Fields<T>) {
       require(value.is_object(), key, value, "an object");
-      T::visit_fields(member, [&](const char* name, auto& field, auto&&...) {
+      T::visit_fields(member, [&](const char* name, auto& field, auto&&... about) {
         const auto found = value.find(name);
         if (found != value.end()) {
           read(name, *found, field);
+          (require_within(about, name, *found, field), ...);
         } else if (!is_optional<std::remove_cvref_t<decltype(field)>>) {
           throw ConfigError(place_, name, "is missing");
         }
@@ -60,10 +61,20 @@ class JsonFields {
 
  private:
   void require(bool holds, const std::string& key, const nlohmann::json& value,
-               const char* allowed) const {
+               const std::string& allowed) const {
     if (!holds) {
       throw ConfigError(place_, key,
                         shortened(value.dump(), kMostOfMessage) + " is not " + allowed);
+    }
+  }
+
+  // Of what is said about a field, only its range counts, and only for a number.
+  template <typename About, typename T>
+  void require_within(const About& about, const std::string& key, const nlohmann::json& value,
+                      const T& number) const {
+    if constexpr (std::same_as<About, Range> &&
+                  (std::same_as<T, int64_t> || std::same_as<T, double>)) {
+      require(about.contains(number), key, value, about.description());
     }
   }
 

@@ -106,6 +106,7 @@ void BpeTokenizer::encode(std::string_view text, bool with_special,
   std::string valid;
   if (!simdjson::validate_utf8(text.data(), text.size())) text = valid = valid_utf8(text);
   auto scratch = take_scratch();
+  scratch->pattern.begin(text.size());
   Call call{.with_special = with_special, .scratch = *scratch, .ids = ids};
   const auto add_token = [&](int32_t id) {
     ids.push_back(id);

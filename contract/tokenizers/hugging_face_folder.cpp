@@ -64,7 +64,7 @@ std::optional<bool> flag(const JsonPart& part) {
 }
 
 void read_config(const path& file, FolderSettings& settings) {
-  const nlohmann::json document = parse_json_object(file, map_input_file(file)->text());
+  const nlohmann::json document = parse_json_object(file, read_input_file(file));
   const JsonPart root(file, document);
   settings.file = file;
   read_ends(root, settings);
@@ -87,7 +87,7 @@ void read_config(const path& file, FolderSettings& settings) {
 }
 
 void read_added_tokens(const path& file, FolderSettings& settings) {
-  const nlohmann::json document = parse_json_object(file, map_input_file(file)->text());
+  const nlohmann::json document = parse_json_object(file, read_input_file(file));
   const JsonPart root(file, document);
   for (const auto& [text, id] : document.items()) {
     AddedToken token;
@@ -103,9 +103,9 @@ void read_added_tokens(const path& file, FolderSettings& settings) {
 // Whether tokenizer.json says that its model is Unigram, which a SentencePiece model beside it
 // holds as well.
 bool is_unigram(const path& file) {
-  const auto contents = map_input_file(file);
+  const std::string contents = read_input_file(file);
   // An object's keys may stand in any order, but tokenizers writes a model's type first.
-  const std::string_view text = contents->text();
+  const std::string_view text = contents;
   const size_t model = text.find("\"model\"");
   if (model == std::string_view::npos) return false;
   const std::string_view begin = text.substr(model, kWhereModelIsTold);
@@ -141,7 +141,7 @@ FolderSettings read_folder_settings(const path& folder) {
     if (file.filename() == kConfig) {
       read_config(file, settings);
     } else if (file.filename() == kSpecialTokensMap) {
-      const nlohmann::json document = parse_json_object(file, map_input_file(file)->text());
+      const nlohmann::json document = parse_json_object(file, read_input_file(file));
       FolderSettings map;
       read_ends(JsonPart(file, document), map);
       // Where both name one, tokenizer_config.json holds.

@@ -3,12 +3,13 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 
 #include "contract/files/input_file.h"
+#include "contract/tokenizers/sentencepiece_model.h"
 
 namespace fsdp {
 namespace {
@@ -23,11 +24,8 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(const std::filesystem::path& file, std::string_view contents,
                          const FolderSettings& settings)
-      : contents_(contents), vocab_size_(0) {
-    const auto status = processor_.LoadFromSerializedProto(contents);
-    if (!status.ok()) {
-      refuse_file(file, "is no SentencePiece model, or a damaged one (" + status.ToString() + ")");
-    }
+      : file_(file), contents_(contents), vocab_size_(0) {
+    load(contents_, processor_);
     vocab_size_ = processor_.GetPieceSize();
     const bool is_t5 = settings.is_t5 || file.filename() == "spiece.model";
     prepend_ = settings.metaspace ? settings.metaspace->prepend
@@ -122,25 +120,38 @@ class SentencePieceTokenizer : public Tokenizer {
         });
   }
 
-  static void append(const Processor& processor, std::string_view text, std::vector<int32_t>& ids) {
+  void load(std::string_view contents, Processor& processor) const {
+    std::string problem;
+    try {
+      check_sentencepiece_model(contents);
+      if (const auto status = processor.LoadFromSerializedProto(contents); !status.ok()) {
+        problem = status.ToString();
+      }
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    if (problem.empty()) return;
+    refuse_file(file_, "is no SentencePiece model, or a damaged one (" + problem + ")");
+  }
+
+  void append(const Processor& processor, std::string_view text, std::vector<int32_t>& ids) const {
     std::vector<int> pieces;
     const auto status = processor.Encode(text, &pieces);
-    if (!status.ok()) throw std::runtime_error("SentencePiece: " + status.ToString());
+    if (!status.ok()) {
+      refuse_file(file_, "cannot turn a text to tokens (" + status.ToString() + ")");
+    }
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 
   // For a part of a text behind a token, before which no space is put.
   const Processor& without_prefix() const {
-    std::call_once(once_, [&] {
-      const auto status =
-          without_prefix_.LoadFromSerializedProto(contents_ + std::string(kWithoutPrefix));
-      if (!status.ok()) throw std::runtime_error("SentencePiece: " + status.ToString());
-    });
+    std::call_once(once_, [&] { load(contents_ + std::string(kWithoutPrefix), without_prefix_); });
     return without_prefix_;
   }
 
-  Processor processor_;
+  std::filesystem::path file_;
   std::string contents_;
+  Processor processor_;
   mutable std::once_flag once_;
   mutable Processor without_prefix_;
   std::vector<AddedToken> added_tokens_;

@@ -2,7 +2,9 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <time.h>
 
+#include <algorithm>
 #include <new>
 #include <stdexcept>
 
@@ -10,7 +12,14 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kLongestPattern = 1 << 16;
-constexpr uint32_t kMostTries = 10'000'000;
+// What one search may do for nothing: in a window of so many bytes, with so many tries a start.
+constexpr size_t kFreeWindow = 256;
+constexpr uint32_t kFreeTries = 64;
+constexpr size_t kFreeStarts = 128;
+constexpr uint32_t kMostTries = 1 << 30;
+// The processor time of all longer searches of a text. Published patterns need 1 % of it.
+constexpr int64_t kMostNanoseconds = 1'000'000'000;
+constexpr int64_t kMostNanosecondsPerByte = 1'000;
 constexpr size_t kFirstStackBytes = 32 << 10;
 constexpr size_t kLargestStackBytes = 64 << 20;
 
@@ -23,6 +32,30 @@ std::string message_of(int code) {
   char text[256] = {};
   pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(text), sizeof text);
   return text;
+}
+
+// Of this thread.
+int64_t processor_nanoseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+bool is_inside_character(std::string_view text, size_t place) {
+  return place < text.size() && (text[place] & 0xC0) == 0x80;
+}
+
+size_t character_begin(std::string_view text, size_t place) {
+  while (is_inside_character(text, place)) --place;
+  return place;
+}
+
+// Of the character that begins at `place`.
+size_t character_end(std::string_view text, size_t place) {
+  do {
+    ++place;
+  } while (is_inside_character(text, place));
+  return place;
 }
 
 // `pattern` as PCRE2 has to read it.
@@ -71,7 +104,6 @@ SplitPattern::Scratch::Scratch()
     this->~Scratch();
     throw std::bad_alloc();
   }
-  pcre2_set_match_limit(context_, kMostTries);
   pcre2_jit_stack_assign(context_, nullptr, stack_);
 }
 
@@ -92,25 +124,65 @@ SplitPattern::SplitPattern(std::string_view pattern) {
   // \C would match a part of a character, and what is then left is no UTF-8.
   code_.reset(
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
+                    &error, &place, nullptr),
       pcre2_code_free);
   if (!code_) throw std::invalid_argument("it is no regular expression: " + message_of(error));
   // Where there is no JIT for the processor, matching is slower and gives the same.
-  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
 
+void SplitPattern::Scratch::begin(size_t text_bytes) {
+  nanoseconds_left_ = kMostNanoseconds + kMostNanosecondsPerByte * static_cast<int64_t>(text_bytes);
+}
+
+void SplitPattern::Scratch::charge(int64_t nanoseconds) {
+  nanoseconds_left_ -= nanoseconds;
+  if (nanoseconds_left_ < 0) {
+    throw std::runtime_error(
+        "its regular expression cannot be matched with the text: it tries too many ways");
+  }
+}
+
+// PCRE2 limits the tries of one start only. So a match is looked for in a short window of the text,
+// which grows, for one start, if the match depends on what is behind it.
 std::optional<SplitPattern::Match> SplitPattern::find(std::string_view text, size_t offset,
                                                       Scratch& scratch) const {
-  const int found =
-      pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), offset,
-                  PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, scratch.match_, scratch.context_);
-  if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  if (found < 0) {
-    throw std::runtime_error("its regular expression cannot be matched with the text: " +
-                             message_of(found));
+  size_t window = kFreeWindow;
+  uint32_t tries = kFreeTries;
+  while (offset < text.size()) {
+    const size_t end =
+        character_begin(text, text.size() - offset > window ? offset + window : text.size());
+    const bool is_free = window == kFreeWindow && tries == kFreeTries;
+    const int64_t started = is_free ? 0 : processor_nanoseconds();
+    const size_t last_start =
+        character_begin(text, is_free ? std::min(offset + kFreeStarts, text.size()) : offset);
+    pcre2_set_match_limit(scratch.context_, tries);
+    pcre2_set_offset_limit(scratch.context_, last_start);
+    const int found = pcre2_match(
+        code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), end, offset,
+        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (end < text.size() ? PCRE2_PARTIAL_HARD : 0),
+        scratch.match_, scratch.context_);
+    if (!is_free) scratch.charge(processor_nanoseconds() - started);
+    if (found >= 0) {
+      const size_t* const ends = pcre2_get_ovector_pointer(scratch.match_);
+      return Match{ends[0], ends[1]};
+    }
+    if (found == PCRE2_ERROR_NOMATCH) {
+      offset = character_end(text, last_start);
+      window = kFreeWindow;
+      tries = kFreeTries;
+    } else if (found == PCRE2_ERROR_PARTIAL) {
+      offset = std::max(offset, pcre2_get_startchar(scratch.match_));
+      window *= 4;
+    } else if (found == PCRE2_ERROR_MATCHLIMIT && tries < kMostTries) {
+      tries *= 4;
+    } else {
+      throw std::runtime_error("its regular expression cannot be matched with the text: " +
+                               message_of(found));
+    }
   }
-  const size_t* const ends = pcre2_get_ovector_pointer(scratch.match_);
-  return Match{ends[0], ends[1]};
+  return std::nullopt;
 }
 
 }  // namespace fsdp

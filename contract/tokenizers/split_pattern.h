@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,8 +26,14 @@ class SplitPattern {
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
+    // Before the searches in a text, which have a limit of processor time in common.
+    void begin(size_t text_bytes);
+
    private:
     friend class SplitPattern;
+    void charge(int64_t nanoseconds);
+
+    int64_t nanoseconds_left_ = 0;
     pcre2_real_match_data_8* match_;
     pcre2_real_match_context_8* context_;
     pcre2_real_jit_stack_8* stack_;
@@ -41,7 +48,7 @@ class SplitPattern {
   explicit SplitPattern(std::string_view pattern);
 
   // The first match in text[offset, ...) that is not empty; `text` is UTF-8 and `offset` between
-  // two characters. Throws std::runtime_error where the pattern tries too many ways to match.
+  // two characters. Throws std::runtime_error if the searches since Scratch::begin take too long.
   std::optional<Match> find(std::string_view text, size_t offset, Scratch& scratch) const;
 
  private:

@@ -18,8 +18,7 @@ bool is_folder(const path& place) {
 }
 
 std::unique_ptr<Tokenizer> open_file(const path& file, const FolderSettings& settings) {
-  const auto contents = map_input_file(file);
-  const std::string_view text = contents->text();
+  const std::string text = read_input_file(file);
   const bool is_json = file.extension() == ".json";
   if (is_json || looks_like_tiktoken(text)) {
     BpeParts parts = is_json ? read_tokenizer_json(file, text) : read_tiktoken(file, text);

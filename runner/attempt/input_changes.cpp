@@ -113,15 +113,6 @@ std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
   return inputs;
 }
 
-// Whether nothing happened to the file but that it has got or lost another name.
-bool is_untouched(const FileState& before, FileState now) {
-  if (now.link_count != before.link_count) {
-    now.link_count = before.link_count;
-    now.changed_unix_ns = before.changed_unix_ns;
-  }
-  return now == before;
-}
-
 std::optional<std::string> touched_input(const std::vector<FileState>& before,
                                          const std::vector<Input>& inputs) {
   for (size_t i = 0; i < std::min(before.size(), inputs.size()); ++i) {

@@ -14,7 +14,7 @@ template <Fields Record>
 void write_record(const std::filesystem::path& path, const Record& record) {
   std::string text;
   append_json(text, record);
-  write_whole_file(path, text + '\n');
+  replace_file(path, text + '\n');
 }
 
 template <Fields Record>

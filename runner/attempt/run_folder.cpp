@@ -41,7 +41,7 @@ void check_are_there(const std::filesystem::path& results) {
 
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
   make_folder(paths);
-  write_whole_file(paths.spec(), to_yaml(spec));
+  replace_file(paths.spec(), to_yaml(spec));
 }
 
 void set_checkpoints_aside(const RunPaths& paths, int attempt) {

@@ -2,12 +2,13 @@
 
 #include <chrono>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "contract/text/utf8.h"
+#include "runner/host/whole_file.h"
 #include "runner/jobs/open_jobs.h"
 #include "runner/jobs/refresh_jobs.h"
 #include "runner/slurm/job_output.h"
@@ -38,7 +39,10 @@ void refresh_open_jobs_now_and_then(Store& store, const std::filesystem::path& r
 
 void refresh_open_jobs(Store& store, const std::filesystem::path& results) {
   if (store.open_jobs("").empty()) return;
-  std::ofstream(asked_file(results)) << '\n';
+  try {
+    replace_file(asked_file(results), "\n");
+  } catch (const std::system_error&) {  // others ask again sooner
+  }
   try {
     SlurmQueue queue;
     const std::set<std::string> not_asked = refresh_free_jobs(store, results, queue, real_pauses());

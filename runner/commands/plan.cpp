@@ -70,8 +70,7 @@ std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
   if (run.spec.strategy.kind == StrategyKind::kSingle) return {plans.plan(run)};
   std::vector<PlannedRow> rows;
   for (const int64_t count : counts) {
-    const std::string set = fmt::format("strategy.ranks={}", count);
-    rows.push_back(plans.plan_with(run, {set}, fmt::format(" ranks={}", count)));
+    rows.push_back(plans.plan_value(run, "strategy.ranks", count, fmt::format(" ranks={}", count)));
     rows.back().spec.strategy.ranks = count;
   }
   return rows;

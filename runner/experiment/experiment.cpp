@@ -96,8 +96,9 @@ Names names_meant(const std::vector<std::string>& only, const std::vector<Draft>
 
 void check_doubled_key(const Draft& draft, const Layers& layers) {
   const DoubledKey& doubled = *draft.doubled();
-  if (!doubled.with(doubled.range.from).matches(layers.spec_of(draft.origin))) {
-    const std::string set = layers.place_in_set(doubled.key);
+  const std::string set = layers.place_in_set(doubled.key);
+  // A value that --set gives would be that of every run, whatever value its name says.
+  if (!set.empty() || !doubled.with(doubled.range.from).matches(layers.spec_of(draft.origin))) {
     throw ConfigError(
         set.empty() ? "--set" : set, doubled.key,
         "overrides what the sweep doubles at " + doubled.place + "; leave one of the two out");
@@ -264,6 +265,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
     const Layers changed(file, profile, read_set_options(all), automatic);
     Draft draft = draft_of(origins[static_cast<size_t>(run.position)], changed);
     if (draft.problem) throw *draft.problem;
+    if (draft.doubled()) check_doubled_key(draft, changed);
     return run_of(std::move(draft), run.repeat, run.position, changed);
   };
   return expansion;

@@ -35,7 +35,7 @@ path incomplete(const RemoteFile& file) { return file.blob.string() + ".incomple
 class Descriptor {
  public:
   Descriptor(const path& place, int flags) : place_(place) {
-    descriptor_ = open(place.c_str(), flags | O_CLOEXEC, 0666);
+    descriptor_ = open(place.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (descriptor_ < 0) refuse_place(place, errno);
   }
   ~Descriptor() { close(descriptor_); }

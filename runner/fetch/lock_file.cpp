@@ -27,7 +27,7 @@ void make_folder(const std::filesystem::path& folder) {
 
 LockFile::LockFile(const std::filesystem::path& place, const std::function<void()>& wait) {
   make_folder(place.parent_path());
-  descriptor_ = open(place.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = open(place.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) refuse_place(place, errno);
   try {
     while (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 
+#include "contract/files/new_file.h"
 #include "runner/fetch/lock_file.h"
 
 namespace fsdp {
@@ -30,12 +31,13 @@ void rename_over(const path& temporary, const path& place) {
 
 void write_file(const path& place, const std::string& text) {
   make_folder(place.parent_path());
-  const path temporary = temporary_name(place);
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) refuse_place(temporary, EIO);
-  rename_over(temporary, place);
+  try {
+    NewFile file(place, temporary_name(place));
+    file.append(std::as_bytes(std::span(text)));
+    file.publish();
+  } catch (const std::system_error& error) {
+    refuse_place(place, error.code().value());
+  }
 }
 
 void make_link(const path& place, const path& target) {

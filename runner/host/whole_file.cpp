@@ -8,12 +8,13 @@
 
 #include <cerrno>
 #include <fstream>
-#include <optional>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
+#include "contract/files/new_file.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {
@@ -86,47 +87,32 @@ void write_to(const std::filesystem::path& place, std::string_view text) {
   if (!file.is_open() || !file.write(text) || !file.close()) fail(place);
 }
 
-// A file beside `place` that nobody else has, removed unless it takes that place.
-class NewFile {
- public:
-  explicit NewFile(const std::filesystem::path& place) : place_(place) {
-    std::random_device source;
-    do {
-      name_ = place.parent_path() / (".fsdp-run-" + std::to_string(source()) + ".new");
-      descriptor_.emplace(
-          open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    } while (!descriptor_->is_open() && errno == EEXIST);
-    if (!descriptor_->is_open()) fail(place_);
-  }
-  ~NewFile() {
-    if (!is_in_place_) unlink(name_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
+// A name beside `place` that nobody else has.
+std::filesystem::path free_name(const std::filesystem::path& place) {
+  std::random_device source;
+  return place.parent_path() / (".fsdp-run-" + std::to_string(source()) + ".new");
+}
 
-  // Mode and owner of what it replaces. Only root may give files away, others their group's.
-  void take_over(const struct stat& before) {
-    const int file = descriptor_->number();
-    const bool is_owned_alike = before.st_uid == geteuid() && before.st_gid == getegid();
-    if (!is_owned_alike && fchown(file, before.st_uid, before.st_gid) != 0) {
-      static_cast<void>(fchown(file, static_cast<uid_t>(-1), before.st_gid) == 0);
-    }
-    if (fchmod(file, before.st_mode & 0777) != 0) fail(place_);
+// Mode and owner of what `file` replaces. Only root may give files away, others their group's.
+void take_over(int file, const struct stat& before, const std::filesystem::path& place) {
+  const bool is_owned_alike = before.st_uid == geteuid() && before.st_gid == getegid();
+  if (!is_owned_alike && fchown(file, before.st_uid, before.st_gid) != 0) {
+    static_cast<void>(fchown(file, static_cast<uid_t>(-1), before.st_gid) == 0);
   }
-  void put_in_place(std::string_view text) {
-    if (!descriptor_->write(text) || !descriptor_->close()) fail(place_);
-    if (rename(name_.c_str(), place_.c_str()) != 0) fail(place_);
-    is_in_place_ = true;
-  }
-
- private:
-  std::filesystem::path place_;
-  std::filesystem::path name_;
-  std::optional<Descriptor> descriptor_;
-  bool is_in_place_ = false;
-};
+  if (fchmod(file, before.st_mode & 0777) != 0) fail(place);
+}
 
 }  // namespace
+
+void replace_file(const std::filesystem::path& place, std::string_view text) {
+  struct stat before {};
+  const bool is_there = lstat(place.c_str(), &before) == 0;
+  if (!is_there && errno != ENOENT) fail(place);
+  NewFile file(place, free_name(place));
+  if (is_there && S_ISREG(before.st_mode)) take_over(file.descriptor(), before, place);
+  file.append(std::as_bytes(std::span(text)));
+  file.publish();
+}
 
 void write_whole_file(const std::filesystem::path& path, std::string_view text) {
   const std::filesystem::path place = behind_links(path);
@@ -135,9 +121,7 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text) 
   if (!is_there && errno != ENOENT) fail(path);
   if (is_there && !S_ISREG(before.st_mode)) return write_to(place, text);
   if (is_there) refuse_database(place);
-  NewFile file(place);
-  if (is_there) file.take_over(before);
-  file.put_in_place(text);
+  replace_file(place, text);
 }
 
 }  // namespace fsdp

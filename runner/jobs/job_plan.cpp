@@ -24,8 +24,8 @@ void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
   JobPlan::visit_fields(plan, [&](const char* name, const auto& member) {
     text += fmt::format("{}: {}\n", name, yaml_text(member));
   });
-  write_whole_file(folder / kPlan, text);
-  write_whole_file(folder / kExperiment, experiment_text);
+  replace_file(folder / kPlan, text);
+  replace_file(folder / kExperiment, experiment_text);
   store.write_planning_copy(folder / kStore);
 }
 

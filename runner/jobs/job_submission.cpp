@@ -146,7 +146,7 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   }
   const std::filesystem::path folder = listeners_.results / job.folder;
   std::filesystem::create_directories(folder);
-  write_whole_file(folder / kScriptName, script);
+  replace_file(folder / kScriptName, script);
   write_job_plan(folder, plan, settings_.experiment_text, listeners_.store);
 }
 

@@ -67,7 +67,7 @@ bool is_readable(int end, StartedProgram::Time deadline) {
 
 // False at the end of the file.
 bool read_some(int end, std::string& text) {
-  std::array<char, 65536> buffer;
+  std::array<char, 4096> buffer;  // a stack may be as small as 128 KiB
   const ssize_t count = read(end, buffer.data(), buffer.size());
   if (count > 0) text.append(buffer.data(), static_cast<size_t>(count));
   return count > 0 || (count < 0 && errno == EINTR);

@@ -116,7 +116,8 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   if (getppid() != self_) _exit(kNotStarted);  // it died before the line above
 
   const RankProcess& process = plan_.ranks[rank];
-  const int log = open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int log =
+      open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (log < 0) give_up(/*log_failed=*/true);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);

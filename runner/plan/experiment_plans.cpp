@@ -8,7 +8,7 @@
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/plan/largest_value.h"
+#include "runner/experiment/largest_value.h"
 
 namespace fsdp {
 namespace {
@@ -94,6 +94,17 @@ PlannedRow ExperimentPlans::plan_with(const Run& run, const std::vector<std::str
   }
 }
 
+PlannedRow ExperimentPlans::plan_value(const Run& run, const std::string& key, int64_t value,
+                                       const std::string& suffix) {
+  const bool is_doubled = run.doubling && run.doubling->key() == key;
+  if (!is_doubled) return plan_with(run, {fmt::format("{}={}", key, value)}, suffix);
+  try {
+    return plan(doubled_run(run.doubling, value));
+  } catch (const ConfigError& error) {
+    return without_plan(run, suffix, error.what());
+  }
+}
+
 PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key) {
   PlannedRow given = plan(run);
   if (!given.plan) return given;
@@ -102,23 +113,16 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
                       "needs to know how much memory there is; name the GPU with --gpu, or set "
                       "memory_limit_gib");
   }
-  const bool is_doubled = run.doubling && run.doubling->key() == key;
   const auto row_of = [&](int64_t value) {
-    const std::string set = fmt::format("{}={}", key, value);
-    if (!is_doubled) return plan_with(run, {set}, ' ' + set);
-    try {
-      return plan(doubled_run(run.doubling, value));
-    } catch (const ConfigError& error) {
-      return without_plan(run, "", error.what());
-    }
+    return plan_value(run, key, value, fmt::format(" {}={}", key, value));
   };
   std::optional<PlannedRow> largest;
-  const auto fits_at = [&](int64_t value) -> std::optional<bool> {
+  const auto fits_at = [&](int64_t value) -> std::optional<ValueFit> {
     PlannedRow row = row_of(value);
     if (!row.plan) return std::nullopt;
-    if (row.plan->fit == Fit::kDoesNotFit) return false;
-    largest = std::move(row);
-    return true;
+    const ValueFit fit = value_fit(*row.plan, row.spec, key);
+    if (fit == ValueFit::kFits) largest = std::move(row);
+    return fit;
   };
   largest_value(static_cast<int64_t>(range_of_key(key).maximum), fits_at);
   return largest ? std::move(*largest) : row_of(1);

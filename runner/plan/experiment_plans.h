@@ -34,6 +34,10 @@ class ExperimentPlans {
   // The run with these overrides ("path=value"); `suffix` stands behind its name.
   PlannedRow plan_with(const Run& run, const std::vector<std::string>& set,
                        const std::string& suffix);
+  // The run with this value of an integer key. `suffix` stands behind the run's name, unless the
+  // sweep doubles the key: then the name has the value.
+  PlannedRow plan_value(const Run& run, const std::string& key, int64_t value,
+                        const std::string& suffix);
   // With the largest value of `key` that fits. Throws ConfigError when no limit is known.
   PlannedRow plan_largest(const Run& run, const std::string& key);
 

@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "runner/report/answers.h"
@@ -47,51 +48,72 @@ json value_at(const json& spec, const json::json_pointer& place) {
   return spec.contains(place) ? spec.at(place) : json();
 }
 
-std::string times(const char* what, std::optional<double> one, std::optional<double> other) {
-  return one && other && *other > 0 ? fmt::format("{} {}", what, ratio(*one / *other)) : "";
-}
-
-// "FSDP batch 8 against 4xFSDP: tokens/s x1.24, memory x1.59"
-std::string pair_text(const Series& changed, const Series& plain) {
-  std::string speed =
-      times("tokens/s", changed.median.tokens_per_second, plain.median.tokens_per_second);
-  if (!speed.empty() && speed_against(changed, plain) == Speed::kNoDifference) {
-    speed += " (within noise)";
-  }
-  const std::string memory = times("memory", changed.median.memory_allocated_bytes_max,
-                                   plain.median.memory_allocated_bytes_max);
-  std::vector<std::string> texts{memory, speed};
-  std::erase(texts, "");
-  if (texts.empty()) return "";
-  return fmt::format("{} against {}: {}", changed.name, plain.name, fmt::join(texts, ", "));
-}
-
 struct Pair {
   const Series* changed;
   const Series* plain;
 };
 
+// The figure of the one / that of the other; absent where one of them is not known.
+std::optional<double> change_of(const Pair& pair, auto figure) {
+  const std::optional<double> one = pair.changed->median.*figure;
+  const std::optional<double> other = pair.plain->median.*figure;
+  const bool is_known =
+      one && other && *one > 0 && *other > 0 && std::isfinite(*one) && std::isfinite(*other);
+  return is_known ? std::optional(*one / *other) : std::nullopt;
+}
+
+std::string times(std::string_view what, std::optional<double> change) {
+  return change ? fmt::format("{} {}", what, ratio(change)) : "";
+}
+
+// "FSDP batch 8 against 4xFSDP: tokens/s x1.24, memory x1.59"
+std::string pair_text(const Pair& pair, const SpeedComparison& speeds) {
+  std::string speed = times(speeds.unit(), change_of(pair, speeds.figure()));
+  if (!speed.empty()) {
+    const Speed known = speeds.against(*pair.changed, *pair.plain);
+    if (known == Speed::kNoDifference) speed += " (within noise)";
+    if (known == Speed::kTooFewSteps) speed += " (too few steps to tell)";
+  }
+  std::vector<std::string> texts{
+      times("memory", change_of(pair, &AttemptSummary::memory_allocated_bytes_max)), speed};
+  std::erase(texts, "");
+  if (texts.empty()) return "";
+  return fmt::format("{} against {}: {}", told_apart(pair.changed->name),
+                     told_apart(pair.plain->name), fmt::join(texts, ", "));
+}
+
 // "memory x1.01 to x1.27", of pairs of which both are known; empty: of none.
-std::string range_of_times(const char* what, const std::vector<Pair>& pairs, auto figure) {
+std::string range_of_times(std::string_view what, const std::vector<Pair>& pairs, auto figure) {
   std::vector<double> ratios;
   for (const Pair& pair : pairs) {
-    const std::optional<double> one = pair.changed->median.*figure;
-    const std::optional<double> other = pair.plain->median.*figure;
-    if (one && other && *other > 0) ratios.push_back(*one / *other);
+    const std::optional<double> change = change_of(pair, figure);
+    if (change) ratios.push_back(*change);
   }
   if (ratios.empty()) return "";
   const auto [least, most] = std::ranges::minmax(ratios);
   return fmt::format("{} {} to {}", what, ratio(least), ratio(most));
 }
 
+// " (5 within noise, 1 with too few steps to tell)", of pairs whose speeds are known.
+std::string doubts_of(const std::vector<Pair>& pairs, const SpeedComparison& speeds) {
+  std::map<Speed, int> counts;
+  for (const Pair& pair : pairs) {
+    if (change_of(pair, speeds.figure())) ++counts[speeds.against(*pair.changed, *pair.plain)];
+  }
+  std::vector<std::string> texts;
+  if (const int count = counts[Speed::kNoDifference]; count > 0) {
+    texts.push_back(fmt::format("{} within noise", count));
+  }
+  if (const int count = counts[Speed::kTooFewSteps]; count > 0) {
+    texts.push_back(fmt::format("{} with too few steps to tell", count));
+  }
+  return texts.empty() ? "" : fmt::format(" ({})", fmt::join(texts, ", "));
+}
+
 // "over 12 pairs of rows: memory x1.01 to x1.27, tokens/s x1.54 to x4.15 (5 within noise)"
-std::string many_pairs_text(const std::vector<Pair>& pairs) {
-  const auto no_difference = std::ranges::count_if(pairs, [](const Pair& pair) {
-    return speed_against(*pair.changed, *pair.plain) == Speed::kNoDifference;
-  });
-  std::string speed = range_of_times("tokens/s", pairs, &AttemptSummary::tokens_per_second);
-  if (!speed.empty() && no_difference > 0)
-    speed += fmt::format(" ({} within noise)", no_difference);
+std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedComparison& speeds) {
+  std::string speed = range_of_times(speeds.unit(), pairs, speeds.figure());
+  if (!speed.empty()) speed += doubts_of(pairs, speeds);
   std::vector<std::string> texts{
       range_of_times("memory", pairs, &AttemptSummary::memory_allocated_bytes_max), speed};
   std::erase(texts, "");
@@ -100,7 +122,8 @@ std::string many_pairs_text(const std::vector<Pair>& pairs) {
 }
 
 // Each row against the first one that differs from it in nothing else, on the same device.
-std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
+std::string pairs_of(const Change& change, const std::vector<Settled>& rows,
+                     const SpeedComparison& speeds) {
   constexpr size_t kMostPairs = 3;
   std::vector<Pair> pairs;
   std::map<std::string, const Settled*> plain;  // by all that they have in common
@@ -113,9 +136,9 @@ std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
     if (value_at(first.spec, change.deciding) == value_at(row.spec, change.deciding)) continue;
     pairs.push_back({row.series, first.series});
   }
-  if (pairs.size() > kMostPairs) return many_pairs_text(pairs);
+  if (pairs.size() > kMostPairs) return many_pairs_text(pairs, speeds);
   std::vector<std::string> texts;
-  for (const Pair& pair : pairs) texts.push_back(pair_text(*pair.changed, *pair.plain));
+  for (const Pair& pair : pairs) texts.push_back(pair_text(pair, speeds));
   std::erase(texts, "");
   return fmt::format("{}", fmt::join(texts, "; "));
 }
@@ -124,14 +147,15 @@ std::string pairs_of(const Change& change, const std::vector<Settled>& rows) {
 
 std::vector<Answer> what_changes_bring(Rows rows) {
   std::vector<Settled> settled;
-  for (const Series* series : finished_rows(rows)) {
+  for (const Series* series : rows_that_fit(rows)) {
     if (series->median.family_value) continue;
     json spec = row_spec(series->median);
     if (!spec.is_null()) settled.push_back({series, std::move(spec)});
   }
+  const SpeedComparison speeds(rows);
   std::vector<Answer> answers;
   for (const Change& change : kinds_of_change()) {
-    answers.push_back({change.question, pairs_of(change, settled)});
+    answers.push_back({change.question, pairs_of(change, settled, speeds)});
   }
   return answers;
 }

@@ -7,17 +7,13 @@
 #include "runner/report/doubling_notes.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
+#include "runner/report/speeds.h"
 
 namespace fsdp {
 namespace {
 
 // Allocators give the same bytes in every run, but for what libraries ask for.
 constexpr double kEqualMemory = 1.01;
-
-std::string series_status(const Series& series) {
-  return series.finished_count > 0 ? std::string(name_of(RunStatus::kFinished))
-                                   : series.status_text();
-}
 
 // " in 24.0 GiB", where that is what all of them had.
 std::string limit_of(const SeriesRows& rows) {
@@ -31,15 +27,29 @@ std::string limit_of(const SeriesRows& rows) {
   return limit;
 }
 
+// "B ran out of memory in 4 of 5 repeats", of rows of which some runs finished.
+std::string at_times_text(const SeriesRows& rows) {
+  std::vector<std::string> texts;
+  for (const Series* series : rows) {
+    texts.push_back(fmt::format("{} ran out of memory in {} of {} repeats",
+                                told_apart(series->name), out_of_memory_count(*series),
+                                series->runs.size()));
+  }
+  return fmt::format("; {}", fmt::join(texts, "; "));
+}
+
 // Of rows that are no values of a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB".
 std::string count_that_fit(const SeriesRows& rows) {
+  SeriesRows at_times;
   std::map<std::string, SeriesRows> by_status;
-  for (const Series* series : rows) by_status[series_status(*series)].push_back(series);
-  const SeriesRows fits = std::move(by_status[std::string(name_of(RunStatus::kFinished))]);
-  by_status.erase(std::string(name_of(RunStatus::kFinished)));
-  if (fits.size() == rows.size())
-    return rows.size() == 1 ? "yes" : fmt::format("all {}", rows.size());
-  std::string text = fmt::format("{} of {}", fits.size(), rows.size());
+  for (const Series* series : rows) {
+    if (fits(*series)) continue;
+    SeriesRows& alike = series->finished_count > 0 ? at_times : by_status[series->status_text()];
+    alike.push_back(series);
+  }
+  const size_t fitting = rows_that_fit(rows).size();
+  if (fitting == rows.size()) return rows.size() == 1 ? "yes" : fmt::format("all {}", rows.size());
+  std::string text = fmt::format("{} of {}", fitting, rows.size());
   const auto no_room = by_status.find(std::string(name_of(RunStatus::kOutOfMemory)));
   if (no_room != by_status.end()) {
     const SeriesRows& others = no_room->second;
@@ -47,6 +57,7 @@ std::string count_that_fit(const SeriesRows& rows) {
                         others.size() == 1 ? "does" : "do", limit_of(others));
     by_status.erase(no_room);
   }
+  if (!at_times.empty()) text += at_times_text(at_times);
   for (const auto& [status, others] : by_status) {
     text += fmt::format("; {}: {}", status, joined_names(points_of(others)));
   }
@@ -58,7 +69,7 @@ double allocated_bytes(const Series* series) {
 }
 
 SeriesRows with_measured_memory(Rows rows) {
-  SeriesRows measured = finished_rows(rows);
+  SeriesRows measured = rows_that_fit(rows);
   std::erase_if(measured, [](const Series* series) { return allocated_bytes(series) <= 0; });
   return measured;
 }

@@ -1,111 +1,217 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <set>
 
 #include "runner/report/answers.h"
+#include "runner/report/changed_keys.h"
 #include "runner/report/loss_agreement.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
+#include "runner/report/warning_checks.h"
 
 namespace fsdp {
 namespace {
 
-using PointNames = std::vector<std::string>;
-
-const std::string& name_in_answers(const ComparisonRow* run, Rows rows) {
-  const auto row =
-      std::ranges::find_if(rows, [&](const Series* series) { return series->has(run); });
-  return (*row)->name;
+const Series& series_of_run(const ComparisonRow* run, Rows rows) {
+  return **std::ranges::find_if(rows, [&](const Series* series) { return series->has(run); });
 }
 
-PointNames names_of_series(const Runs& runs, Rows rows) {
-  PointNames names;
+// A run among its series' repeats.
+std::string name_of_one(const ComparisonRow* run, Rows rows) {
+  const Series& series = series_of_run(run, rows);
+  return told_apart(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
+}
+
+// Who is meant by some runs: whole rows, or single repeats.
+struct WhoIsMeant {
+  std::vector<std::string> texts{};
+  bool are_rows = true;
+};
+
+// Names a row if all of its runs that finished are among `runs`, else each of the runs.
+WhoIsMeant names_of_runs(const Runs& runs, Rows rows) {
+  WhoIsMeant names;
+  std::set<const Series*> told;
   for (const ComparisonRow* run : runs) {
-    const std::string& name = name_in_answers(run, rows);
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    const Series& series = series_of_run(run, rows);
+    const auto count = std::ranges::count_if(runs, [&](auto* one) { return series.has(one); });
+    if (static_cast<size_t>(count) < series.finished_count) {
+      names.texts.push_back(name_of_one(run, rows));
+      names.are_rows = false;
+    } else if (told.insert(&series).second) {
+      names.texts.push_back(told_apart(series.name));
+    }
   }
   return names;
 }
 
-// "2e-07" as people write it: 2e-7.
-std::string power_of_ten(double value) {
-  std::string text = fmt::format("{:.0e}", value);
-  const size_t zero = text.find("e-0");
-  if (zero != std::string::npos) text.erase(zero + 2, 1);
-  return text;
+// "at all 12 steps", "at the first and the last step"
+std::string steps_in_words(const LossAgreement& agreement) {
+  const size_t count = agreement.step_count;
+  if (!agreement.is_every_step)
+    return count == 1 ? "at the last step" : "at the first and the last step";
+  if (count == 1) return agreement.is_whole ? "at the only step" : "at the only step that all have";
+  return agreement.is_whole ? fmt::format("at all {} steps", count)
+                            : fmt::format("at the {} steps that all have", count);
 }
 
 std::string of_steps(const LossAgreement& agreement) {
-  const bool is_all = !agreement.runs.front()->losses.empty();
-  const std::string steps = is_all ? fmt::format("at all {} steps", agreement.step_count)
-                                   : "at the first and the last step";
+  const std::string steps = steps_in_words(agreement);
   if (agreement.not_finite_count == 0) return steps;
   return fmt::format("{}, of which {} {} not finite", steps, agreement.not_finite_count,
                      agreement.not_finite_count == 1 ? "is" : "are");
 }
 
+// " (B resumed from step 10)"
+std::string resumed_remark(const LossAgreement& agreement, Rows rows) {
+  std::vector<std::string> texts;
+  for (const ComparisonRow* run : agreement.runs) {
+    if (!is_resumed(*run)) continue;
+    texts.push_back(
+        fmt::format("{} resumed from step {}", name_of_one(run, rows), *run->resumed_from_step));
+  }
+  return texts.empty() ? "" : fmt::format(" ({})", joined_names(texts));
+}
+
 // "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".
-std::string who_agrees(const PointNames& names, size_t row_count) {
-  if (names.size() == 1) return "the repeats of " + told_apart(names.front());
-  if (names.size() == row_count && row_count > 2) return fmt::format("all {}", row_count);
-  PointNames shown;
-  std::ranges::transform(names, std::back_inserter(shown), told_apart);
-  return names_in_words(shown);
+std::string who_agrees(const WhoIsMeant& names, size_t row_count) {
+  if (names.are_rows && names.texts.size() == 1) return "the repeats of " + names.texts.front();
+  if (names.are_rows && names.texts.size() == row_count && row_count > 2) {
+    return fmt::format("all {}", row_count);
+  }
+  return names_in_words(names.texts);
 }
 
 std::string agreement_text(const LossAgreement& agreement, Rows rows) {
-  const std::string who = who_agrees(names_of_series(agreement.runs, rows), rows.size());
+  const std::string who = who_agrees(names_of_runs(agreement.runs, rows), rows.size());
+  const std::string resumed = resumed_remark(agreement, rows);
   if (agreement.parted_at) {
-    return fmt::format("{} do not agree: {} {:.6g}, {} {:.6g} at step {}", who,
-                       name_in_answers(agreement.least, rows), agreement.least_loss,
-                       name_in_answers(agreement.greatest, rows), agreement.greatest_loss,
-                       *agreement.parted_at);
+    return fmt::format("{} do not agree: {} {}, {} {} at step {}{}", who,
+                       name_of_one(agreement.least, rows), loss_in_words(agreement.least_loss),
+                       name_of_one(agreement.greatest, rows),
+                       loss_in_words(agreement.greatest_loss), *agreement.parted_at, resumed);
   }
-  if (agreement.difference == 0) return fmt::format("{} are equal {}", who, of_steps(agreement));
-  return fmt::format("{} agree to {} {}", who, power_of_ten(agreement.difference),
-                     of_steps(agreement));
+  if (agreement.step_count == 0) return fmt::format("{} have no step in common{}", who, resumed);
+  if (agreement.not_finite_count == agreement.step_count) {
+    return fmt::format("{} have no finite loss {}{}", who, steps_in_words(agreement), resumed);
+  }
+  if (agreement.difference == 0) {
+    return fmt::format("{} are equal {}{}", who, of_steps(agreement), resumed);
+  }
+  return fmt::format("{} agree to {} {}{}", who, rounded_up(agreement.difference),
+                     of_steps(agreement), resumed);
 }
 
-// Of groups that agree at every step that has a loss: "16 rows agree within 4 groups that compute
-// the same, to 2e-7".
-std::string many_agreements_text(const std::vector<LossAgreement>& agreements, Rows rows) {
-  size_t row_count = 0;
+// An agreement that is told together with others like it.
+bool is_plain(const LossAgreement& agreement) {
+  return !agreement.parted_at && agreement.not_finite_count == 0 && agreement.step_count > 0 &&
+         std::ranges::none_of(agreement.runs, [](auto* run) { return is_resumed(*run); });
+}
+
+// "16 runs agree within 4 groups that compute the same, to 2e-7 at every step"
+std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
+  size_t run_count = 0;
   double difference = 0;
+  bool is_whole = true;
   for (const LossAgreement& agreement : agreements) {
-    row_count += names_of_series(agreement.runs, rows).size();
+    run_count += agreement.runs.size();
     difference = std::max(difference, agreement.difference);
+    is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
   }
-  return fmt::format("{} rows agree within {} groups that compute the same, {}", row_count,
-                     agreements.size(),
-                     difference == 0 ? "at every step" : "to " + power_of_ten(difference));
+  return fmt::format("{} runs {} within {} groups that compute the same, {}{}", run_count,
+                     difference == 0 ? "are equal" : "agree", agreements.size(),
+                     difference == 0 ? "" : "to " + rounded_up(difference) + ' ',
+                     is_whole ? "at every step" : "at every step that was compared");
 }
 
 std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows rows) {
   constexpr size_t kMostTold = 2;
-  const auto [begin, end] = std::ranges::stable_partition(agreements, [](const auto& agreement) {
-    return agreement.parted_at || agreement.not_finite_count > 0;
-  });
+  const auto [begin, end] = std::ranges::stable_partition(
+      agreements, [](const LossAgreement& agreement) { return !is_plain(agreement); });
   const std::vector<LossAgreement> plain(begin, end);
   if (plain.size() > kMostTold) agreements.erase(begin, end);
   std::vector<std::string> texts;
   for (const LossAgreement& agreement : agreements) {
     texts.push_back(agreement_text(agreement, rows));
   }
-  if (plain.size() > kMostTold) texts.push_back(many_agreements_text(plain, rows));
+  if (plain.size() > kMostTold) texts.push_back(many_agreements_text(plain));
   return texts;
 }
 
-bool have_one_total_batch(const SeriesRows& rows) {
-  return std::ranges::all_of(rows, [&](const Series* series) {
-    return series->median.total_batch == rows.front()->median.total_batch;
-  });
+// --- runs that are compared with none ---
+
+// "other optimizer.learning_rate, train.seed": in what the run differs from another one whose
+// losses are another's. Empty where their specifications do not say.
+std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other) {
+  std::vector<std::string> names;
+  if (run.data_digest != other.data_digest) names.push_back("input files");
+  for (const auto& [key, value] :
+       changed_keys(keys_beyond(Effect::kNotLosses, other), keys_beyond(Effect::kNotLosses, run))) {
+    if (!key.starts_with("batch.")) names.push_back(key);  // the total batches are equal
+  }
+  if (names.empty()) return "";
+  const size_t more = names.size() - std::min(names.size(), kMostNamedKeys);
+  names.resize(names.size() - more);
+  if (more > 0) names.push_back(fmt::format("{} more", more));
+  return fmt::format("other {}", fmt::join(names, ", "));
+}
+
+// Why the losses of two runs need not be equal, as far as that is found.
+std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other) {
+  if (run.loss_digest.empty()) return "no record of what decides its losses";
+  if (other.loss_digest.empty()) return "no such record to compare with";
+  if (run.total_batch != other.total_batch) return "another total batch";
+  const std::string keys = differing_keys(run, other);
+  return keys.empty() ? "another loss_digest" : keys;
+}
+
+// Runs, and why they are not compared with the reference.
+using Reasons = std::vector<std::pair<std::string, Runs>>;
+
+Reasons reasons_of(const Runs& alone, const ComparisonRow& reference) {
+  Reasons reasons;
+  for (const ComparisonRow* run : alone) {
+    const std::string why = why_not_compared(*run, reference);
+    auto found = std::ranges::find(reasons, why, &Reasons::value_type::first);
+    if (found == reasons.end()) found = reasons.insert(found, {why, {}});
+    found->second.push_back(run);
+  }
+  return reasons;
+}
+
+// "not C: another total batch; not D and E: other train.seed"
+std::vector<std::string> alone_texts(const Runs& alone,
+                                     const std::vector<LossAgreement>& agreements, Rows rows) {
+  const ComparisonRow& reference = *agreements.front().runs.front();
+  const std::string than = agreements.size() == 1 ? "" : " than " + name_of_one(&reference, rows);
+  std::vector<std::string> texts;
+  for (const auto& [why, runs] : reasons_of(alone, reference)) {
+    texts.push_back(fmt::format("not {}: {}{}", names_in_words(names_of_runs(runs, rows).texts),
+                                why, why.starts_with("no ") ? "" : than));
+  }
+  return texts;
+}
+
+// Where no two runs compute the same: "cannot be compared with A: B has another total batch"
+std::string nothing_compared(const Runs& runs, Rows rows) {
+  const ComparisonRow& reference = *runs.front();
+  std::vector<std::string> texts;
+  for (const auto& [why, others] : reasons_of({runs.begin() + 1, runs.end()}, reference)) {
+    const std::vector<std::string> names = names_of_runs(others, rows).texts;
+    texts.push_back(
+        fmt::format("{} {} {}", names_in_words(names), names.size() == 1 ? "has" : "have", why));
+  }
+  return fmt::format("cannot be compared with {}: {}", name_of_one(&reference, rows),
+                     fmt::join(texts, "; "));
 }
 
 std::string one_loss(const ComparisonRow& run) {
-  if (!run.loss_first || !run.loss_last) return "";
-  return fmt::format("{} -> {}", decimals(*run.loss_first, 4), decimals(*run.loss_last, 4));
+  const auto text = [](std::optional<double> loss) {
+    return loss ? decimals(*loss, 4) : loss_in_words(loss);
+  };
+  return fmt::format("{} -> {}", text(run.loss_first), text(run.loss_last));
 }
 
 }  // namespace
@@ -114,30 +220,20 @@ std::string whether_losses_are_equal(Rows rows) {
   SeriesRows finished = finished_rows(rows);
   std::erase_if(finished,
                 [](const Series* series) { return series->median.steps.value_or(0) == 0; });
-  if (finished.empty()) return "";
-  if (finished.size() == 1 && finished.front()->runs.size() == 1) {
-    return one_loss(finished.front()->median);
-  }
+  const Runs runs = finished_runs(finished);
+  if (runs.empty()) return "";
+  if (runs.size() == 1) return one_loss(*runs.front());
   const std::vector<LossAgreement> agreements = loss_agreements(finished);
-  std::vector<std::string> texts = texts_of(agreements, finished);
-  std::set<std::string> compared;
+  std::set<const ComparisonRow*> compared;
   for (const LossAgreement& agreement : agreements) {
-    for (const ComparisonRow* run : agreement.runs) compared.insert(series_name(*run));
+    compared.insert(agreement.runs.begin(), agreement.runs.end());
   }
-  SeriesRows alone;
-  std::ranges::copy_if(finished, std::back_inserter(alone), [&](const Series* series) {
-    return !compared.contains(series_name(*series->runs.front()));
-  });
-  const bool is_one_batch = have_one_total_batch(finished);
-  if (texts.empty()) {
-    return fmt::format("cannot be compared: {} differ",
-                       is_one_batch ? "data, model or settings" : "total batches");
-  }
-  if (!alone.empty()) {
-    texts.push_back(
-        fmt::format("not {}: {}", names_in_words(points_of(alone)),
-                    is_one_batch ? "other data, model or settings" : "another total batch"));
-  }
+  if (compared.empty()) return nothing_compared(runs, finished);
+  std::vector<std::string> texts = texts_of(agreements, finished);
+  Runs alone;
+  std::ranges::copy_if(runs, std::back_inserter(alone),
+                       [&](const ComparisonRow* run) { return !compared.contains(run); });
+  std::ranges::move(alone_texts(alone, agreements, finished), std::back_inserter(texts));
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 

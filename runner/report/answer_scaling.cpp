@@ -12,13 +12,15 @@ namespace {
 constexpr size_t kMostRows = 4;
 
 // "4xDDP 91 %", and that it may as well be 100 %.
-std::string efficiency_of(const Series& row) {
+std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
   const std::string percent =
       decimals(*scaling_efficiency_percent(row.scaling, row.median), 0) + " %";
-  const Speed speed = speed_against(row, base, &AttemptSummary::tokens_per_second_per_rank);
-  return fmt::format("{} {}{}", told_apart(row.name), percent,
-                     speed == Speed::kNoDifference ? " (within noise of 100 %)" : "");
+  const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
+  const char* doubt = speed == Speed::kNoDifference  ? " (within noise of 100 %)"
+                      : speed == Speed::kTooFewSteps ? " (too few steps to tell)"
+                                                     : "";
+  return fmt::format("{} {}{}", told_apart(row.name), percent, doubt);
 }
 
 bool has_fewer_threads(const Series* row) {
@@ -28,10 +30,10 @@ bool has_fewer_threads(const Series* row) {
 }
 
 // Rows with one base and kind.
-std::string scaling_text(const SeriesRows& rows) {
+std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) {
   const Scaling& scaling = *rows.front()->scaling;
   std::vector<std::string> texts;
-  for (const Series* row : rows) texts.push_back(efficiency_of(*row));
+  for (const Series* row : rows) texts.push_back(efficiency_of(*row, speeds));
   const size_t more = texts.size() - std::min(texts.size(), kMostRows);
   texts.resize(texts.size() - more);
   if (more > 0) texts.push_back(fmt::format("{} more", more));
@@ -60,8 +62,9 @@ std::string how_they_scale(Rows rows) {
       known->push_back(row);
     }
   }
+  const SpeedComparison speeds(rows);
   std::vector<std::string> texts;
-  std::ranges::transform(alike, std::back_inserter(texts), scaling_text);
+  for (const SeriesRows& one : alike) texts.push_back(scaling_text(one, speeds));
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 

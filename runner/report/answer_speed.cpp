@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "runner/report/answers.h"
 #include "runner/report/names.h"
@@ -11,89 +12,154 @@
 namespace fsdp {
 namespace {
 
-double tokens_per_second(const Series* series) {
-  return series->median.tokens_per_second.value_or(0);
-}
-
-std::string model_of(const Series* series) {
-  const nlohmann::json spec = row_spec(series->median);
+std::string model_of(const ComparisonRow& run) {
+  const nlohmann::json spec = row_spec(run);
   return spec.contains("model") ? spec.at("model").dump() : "";
 }
 
+// What the rows' runs have, "" for what is not known of a run.
 template <typename Of>
-bool is_same_for_all(const SeriesRows& rows, Of of) {
-  return std::ranges::all_of(rows,
-                             [&](const Series* series) { return of(series) == of(rows.front()); });
+std::set<std::string> values_of(const SeriesRows& rows, Of of) {
+  std::set<std::string> values;
+  for (const Series* series : rows) {
+    for (const ComparisonRow* run : series->runs) {
+      if (run->status == RunStatus::kFinished) values.insert(of(*run));
+    }
+  }
+  return values;
 }
 
 // Why nobody can say which is fastest; empty: one can.
 std::string not_comparable(const SeriesRows& rows) {
-  if (!is_same_for_all(rows, [](auto* series) { return series->median.device_name; })) {
-    return "run on different devices, so none is called fastest";
-  }
-  if (!is_same_for_all(rows, model_of)) return "of different models, so none is called fastest";
-  return "";
+  const auto reason = [](std::set<std::string> values, const char* different,
+                         const char* unknown) -> std::string {
+    if (values.size() < 2) return "";
+    return fmt::format("{}, so none is called fastest",
+                       values.erase("") > 0 && values.size() < 2 ? unknown : different);
+  };
+  const std::string devices =
+      reason(values_of(rows, [](const ComparisonRow& run) { return run.device_name; }),
+             "run on different devices", "run on devices that are not all known");
+  if (!devices.empty()) return devices;
+  return reason(values_of(rows, model_of), "of different models",
+                "of models that are not all known");
 }
 
-std::string range_of(const SeriesRows& from_fastest) {
-  const std::string most = short_number(tokens_per_second(from_fastest.front()));
-  const std::string least = short_number(tokens_per_second(from_fastest.back()));
-  return (least == most ? most : least + " to " + most) + " tokens/s";
+std::string range_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
+  const std::string most = short_number(speeds.speed_of(*from_fastest.front()));
+  const std::string least = short_number(speeds.speed_of(*from_fastest.back()));
+  return fmt::format("{} {}", least == most ? most : least + " to " + most, speeds.unit());
 }
 
-std::string one_row(const Series& series) {
-  return fmt::format("{} tokens/s, {} ms a step", short_number(tokens_per_second(&series)),
+std::string one_row(const SpeedComparison& speeds, const Series& series) {
+  return fmt::format("{} {}, {} ms a step", short_number(speeds.speed_of(series)), speeds.unit(),
                      three_digits(series.median.step_time_ms_median));
 }
 
-std::string fastest_row(const SeriesRows& from_fastest) {
-  const Series& first = *from_fastest[0];
-  const Series& second = *from_fastest[1];
-  std::string text = fmt::format("{} is fastest, {} tokens/s", told_apart(first.name),
-                                 short_number(tokens_per_second(&first)));
-  const std::string of_baseline = ratio_of_baseline(
-      first, first.tokens_per_second_ratio ? std::optional(first.tokens_per_second_ratio->value)
-                                           : std::nullopt);
-  if (!of_baseline.empty()) text += ", " + of_baseline;
-  return text + fmt::format("; next: {}, {}", told_apart(second.name),
-                            short_number(tokens_per_second(&second)));
-}
-
-SeriesRows measured_from_fastest(Rows rows) {
-  SeriesRows measured = finished_rows(rows);
-  std::erase_if(measured, [](const Series* series) { return tokens_per_second(series) <= 0; });
-  std::ranges::stable_sort(measured, std::greater(), tokens_per_second);
-  return measured;
-}
-
-SeriesRows as_fast_as_first(SeriesRows from_fastest) {
+// None where one of them is faster than all others.
+SeriesRows as_fast_as_first(const SpeedComparison& speeds, SeriesRows from_fastest) {
   const Series& first = *from_fastest.front();
   std::erase_if(from_fastest, [&](const Series* series) {
-    return speed_against(first, *series) == Speed::kFaster;
+    return speeds.against(first, *series) == Speed::kFaster;
   });
   return from_fastest;
 }
 
+// "x1.24 of 1 GPU"
+std::string against_baseline(const SpeedComparison& speeds, const Series& row) {
+  const double of_baseline = row.baseline == nullptr ? 0 : speeds.speed_of(*row.baseline);
+  if (!(of_baseline > 0)) return "";
+  return ratio_of_baseline(row, speeds.speed_of(row) / of_baseline);
+}
+
+// "A, 1000" or "A and C, 950 to 1000, equal within noise"
+std::string next_rows(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
+  const SeriesRows next = as_fast_as_first(speeds, {from_fastest.begin() + 1, from_fastest.end()});
+  const std::string most = short_number(speeds.speed_of(*next.front()));
+  const std::string least = short_number(speeds.speed_of(*next.back()));
+  std::string text = fmt::format("{}, {}", names_in_words(points_of(next)),
+                                 least == most ? most : least + " to " + most);
+  return next.size() == 1 ? text : text + ", equal within noise";
+}
+
+std::string fastest_row(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
+  const Series& first = *from_fastest.front();
+  std::string text = fmt::format("{} is fastest, {} {}", told_apart(first.name),
+                                 short_number(speeds.speed_of(first)), speeds.unit());
+  const std::string of_baseline = against_baseline(speeds, first);
+  if (!of_baseline.empty()) text += ", " + of_baseline;
+  return text + "; next: " + next_rows(speeds, from_fastest);
+}
+
+// Of at least two rows that can be compared.
+std::string compared_rows(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
+  const SeriesRows as_fast = as_fast_as_first(speeds, from_fastest);
+  if (as_fast.size() == 1) return fastest_row(speeds, from_fastest);
+  if (as_fast.size() == from_fastest.size()) {
+    return range_of(speeds, from_fastest) + ", equal within noise";
+  }
+  return fmt::format("{} are fastest, {}, equal within noise", names_in_words(points_of(as_fast)),
+                     range_of(speeds, as_fast));
+}
+
+// Rows that have a speed and are not ranked, with the reason and what to do.
+std::string rows_left_out(const SeriesRows& unknown, const SeriesRows& not_fitting) {
+  std::string text;
+  if (!unknown.empty()) {
+    text += fmt::format("; too few steps to tell: {} (raise train.steps)",
+                        names_in_words(points_of(unknown)));
+  }
+  if (!not_fitting.empty()) {
+    text += fmt::format("; not ranked, as repeats ran out of memory: {}",
+                        names_in_words(points_of(not_fitting)));
+  }
+  return text;
+}
+
+SeriesRows rows_that_fit_at_times(Rows rows) {
+  SeriesRows found = finished_rows(rows);
+  std::erase_if(found, [](const Series* series) { return fits(*series); });
+  return found;
+}
+
+struct RankedRows {
+  SeriesRows known;    // from the fastest
+  SeriesRows unknown;  // of which nobody knows how much their speed varies
+};
+
+RankedRows ranked_rows(const SpeedComparison& speeds) {
+  RankedRows ranked;
+  for (const Series* row : speeds.rows()) {
+    (speeds.is_known(*row) ? ranked.known : ranked.unknown).push_back(row);
+  }
+  return ranked;
+}
+
 }  // namespace
 
-SeriesRows fastest_rows(Rows rows) {
-  const SeriesRows measured = measured_from_fastest(rows);
-  if (measured.size() < 2 || !not_comparable(measured).empty()) return {};
-  const SeriesRows as_fast = as_fast_as_first(measured);
-  return as_fast.size() == measured.size() ? SeriesRows() : as_fast;
+FastestRows fastest_rows(Rows rows) {
+  const SpeedComparison speeds(rows);
+  FastestRows fastest{.column = speeds.column_name()};
+  const auto [known, unknown] = ranked_rows(speeds);
+  if (known.size() < 2 || !unknown.empty() || !not_comparable(known).empty()) return fastest;
+  fastest.rows = as_fast_as_first(speeds, known);
+  if (fastest.rows.size() == known.size()) fastest.rows.clear();
+  return fastest;
 }
 
 std::string how_fast_they_are(Rows rows) {
-  const SeriesRows measured = measured_from_fastest(rows);
+  const SpeedComparison speeds(rows);
+  const SeriesRows& measured = speeds.rows();
+  const SeriesRows at_times = rows_that_fit_at_times(rows);
   if (measured.empty()) return "";
-  if (measured.size() == 1) return one_row(*measured.front());
+  if (measured.size() == 1) {
+    return one_row(speeds, *measured.front()) + rows_left_out({}, at_times);
+  }
   const std::string reason = not_comparable(measured);
-  if (!reason.empty()) return range_of(measured) + ", " + reason;
-  const SeriesRows as_fast = as_fast_as_first(measured);
-  if (as_fast.size() == 1) return fastest_row(measured);
-  if (as_fast.size() == measured.size()) return range_of(measured) + ", equal within noise";
-  return fmt::format("{} are fastest, {}, equal within noise", names_in_words(points_of(as_fast)),
-                     range_of(as_fast));
+  if (!reason.empty()) return range_of(speeds, measured) + ", " + reason;
+  const auto [known, unknown] = ranked_rows(speeds);
+  if (known.size() < 2) return range_of(speeds, measured) + rows_left_out(unknown, at_times);
+  return compared_rows(speeds, known) + rows_left_out(unknown, at_times);
 }
 
 }  // namespace fsdp

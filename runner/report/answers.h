@@ -33,7 +33,11 @@ std::vector<Answer> what_changes_bring(Rows rows);
 
 // Rows of which none is better: that no other is faster than beyond noise, or that take no more
 // memory than any. None where all are as good, or cannot be compared.
-SeriesRows fastest_rows(Rows rows);
+struct FastestRows {
+  SeriesRows rows{};
+  std::string column{};  // of the speed that they were compared by
+};
+FastestRows fastest_rows(Rows rows);
 SeriesRows rows_with_least_memory(Rows rows);
 
 // Rows of which a run finished.

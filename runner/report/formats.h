@@ -17,9 +17,10 @@ namespace fsdp {
 struct Block {
   std::string title{};  // empty when there is only one
   std::span<const ReportRow> rows{};
-  std::string set_up{};                  // what its rows have in common
-  std::vector<Answer> answers{};         // none where its rows are ranks, or of several experiments
-  SeriesRows fastest{}, least_memory{};  // of which none is better; none where all are as good
+  std::string set_up{};           // what its rows have in common
+  std::vector<Answer> answers{};  // none where its rows are ranks, or of several experiments
+  FastestRows fastest{};
+  SeriesRows least_memory{};  // of which none is better; none where all are as good
 };
 
 // Everything that a format prints. Rows point into `series` and into the report, which outlives it.
@@ -50,8 +51,8 @@ PreparedReport prepare(Format format, const Report& report);
 // The runs that the rows stand for, each once, in the order of the rows.
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
-// Of prepare()'s, in files of their own: the columns for which the terminal is wide enough, and what
-// stands below the table.
+// Of prepare()'s, in files of their own: the columns for which the terminal is wide enough, and
+// what stands below the table.
 void keep_columns_that_fit(PreparedReport& prepared);
 std::vector<std::string> lines_below(const PreparedReport& prepared);
 std::vector<std::string> reasons_below(const PreparedReport& prepared);

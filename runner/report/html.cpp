@@ -5,6 +5,7 @@
 #include "runner/report/html_assets.h"
 #include "runner/report/html_page.h"
 #include "runner/report/notes_html.h"
+#include "runner/report/speeds.h"
 
 namespace fsdp {
 namespace {
@@ -27,10 +28,7 @@ JsonObject curve_data(const Curve& curve) {
 // As answers call its series, and the number of the repeat.
 std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
   const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
-  if (series == all.end()) return run.point;
-  const std::string& whole = series->median.point;
-  const std::string left_out = whole.substr(0, whole.size() - series->name.size());
-  return run.point.starts_with(left_out) ? run.point.substr(left_out.size()) : run.point;
+  return series == all.end() ? run.point : series->name_of_run(run);
 }
 
 JsonObject run_data(const ComparisonRow& run, const RunDetail& detail, const std::string& name) {
@@ -74,7 +72,7 @@ bool is_among(const SeriesRows& rows, const ReportRow& row) {
 // The columns in which no row is better than this one; none where all are as good.
 std::vector<std::string> best_columns(const ReportRow& row, const Block& block) {
   std::vector<std::string> names;
-  if (is_among(block.fastest, row)) names.push_back("tokens_per_second");
+  if (is_among(block.fastest.rows, row)) names.push_back(block.fastest.column);
   if (is_among(block.least_memory, row)) names.push_back("memory_allocated_bytes_max");
   return names;
 }
@@ -148,14 +146,18 @@ std::string page_data(const PreparedReport& prepared) {
     const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
     runs.push_back(run_data(*row, detail, name_of_run(*row, prepared.series)));
   }
+  SeriesRows all_rows;
   for (const Series& series : prepared.series) {
+    all_rows.push_back(&series);
     if (series.scaling) scaling.push_back(scaling_data(series));
   }
   std::ranges::transform(report.html.experiments, std::back_inserter(experiments), experiment_data);
   JsonObject texts;
   for (const auto& [digest, text] : report.html.experiment_texts) texts.add(digest, text);
+  const SpeedComparison speeds(all_rows);
   return JsonObject()
       .add("head", head_data(report))
+      .add("speed", JsonObject().add("figure", speeds.column_name()).add("unit", speeds.unit()))
       .add("results", report.results)
       .add("experiments", experiments)
       .add("scaling", scaling)

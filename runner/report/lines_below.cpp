@@ -146,17 +146,23 @@ std::string ratios_line(ReportRows rows, const View& view) {
 }
 
 // What would tell rows from their baseline that are as fast as it within noise.
-std::string noise_line(ReportRows rows) {
+std::string noise_line(std::span<const Block> blocks) {
   bool has_few_steps = false;
   bool has_few_repeats = false;
-  for (const ReportRow& row : rows) {
-    const Series* baseline = row.series->baseline;
-    const bool is_compared = row.is_series && baseline != nullptr && baseline != row.series &&
-                             row.series->tokens_per_second_ratio;
-    if (!is_compared || speed_against(*row.series, *baseline) != Speed::kNoDifference) continue;
-    for (const Series* series : {row.series, baseline}) {
-      has_few_steps = has_few_steps || measured_steps(series->median) < kLeastMeasuredSteps;
-      has_few_repeats = has_few_repeats || series->finished_count < kLeastForConfidence;
+  for (const Block& block : blocks) {
+    SeriesRows rows;
+    for (const ReportRow& row : block.rows) {
+      if (row.is_series) rows.push_back(row.series);
+    }
+    const SpeedComparison speeds(rows);
+    for (const Series* row : speeds.rows()) {
+      const Series* baseline = row->baseline;
+      if (baseline == nullptr || baseline == row || !row->tokens_per_second_ratio) continue;
+      const Speed speed = speeds.against(*row, *baseline);
+      has_few_steps = has_few_steps || speed == Speed::kTooFewSteps;
+      if (speed != Speed::kNoDifference) continue;
+      has_few_repeats = has_few_repeats || std::min(row->finished_count, baseline->finished_count) <
+                                               kLeastForConfidence;
     }
   }
   if (!has_few_steps && !has_few_repeats) return {};
@@ -173,7 +179,7 @@ std::vector<std::string> lines_below(const PreparedReport& prepared) {
        {figures_line(prepared), repeats_line(prepared.rows),
         shows(prepared, "tokens_per_second_ratio") ? ratios_line(prepared.rows, report.view)
                                                    : std::string(),
-        noise_line(prepared.rows), predictions_line(shown_runs(prepared))}) {
+        noise_line(prepared.blocks), predictions_line(shown_runs(prepared))}) {
     if (!line.empty()) lines.push_back(std::move(line));
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());

@@ -1,5 +1,7 @@
 #include "runner/report/loss_agreement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,10 +20,15 @@ struct LossOfRun {
   std::optional<double> loss;
 };
 
-std::vector<StepLoss> losses_of(const ComparisonRow& run) {
-  if (!run.losses.empty()) return run.losses;
-  return {{.step = 1, .loss = run.loss_first},
-          {.step = run.steps.value_or(std::numeric_limits<int64_t>::max()), .loss = run.loss_last}};
+// The first and the last loss. Of a resumed run the first may be that of the step at which it went
+// on, where nobody knows what was before.
+std::vector<StepLoss> ends_of(const ComparisonRow& run) {
+  const int64_t steps_done = run.steps.value_or(0);  // of the whole run, unless it was resumed
+  const int64_t last_step = run.steps_planned.value_or(
+      is_resumed(run) ? std::numeric_limits<int64_t>::max() : steps_done);
+  const StepLoss last{.step = last_step, .loss = run.loss_last};
+  if (is_resumed(run) || last_step <= 1) return {last};
+  return {{.step = 1, .loss = run.loss_first}, last};
 }
 
 double relative_difference(double low, double high) {
@@ -41,37 +48,44 @@ void compare_step(LossAgreement& agreement, int64_t step, const std::vector<Loss
                                 : relative_difference(*least.loss, *greatest.loss);
   agreement.difference = std::max(agreement.difference, difference);
   if (difference <= agreement.allowed || agreement.parted_at) return;
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   agreement.parted_at = step;
   agreement.least = least.run;
   agreement.greatest = greatest.run;
-  agreement.least_loss = least.loss.value_or(kNone);
-  agreement.greatest_loss = greatest.loss.value_or(kNone);
+  agreement.least_loss = least.loss;
+  agreement.greatest_loss = greatest.loss;
 }
 
 LossAgreement agreement_of(Runs runs) {
+  const bool is_every_step =
+      std::ranges::none_of(runs, [](const ComparisonRow* run) { return run->losses.empty(); });
   std::map<int64_t, std::vector<LossOfRun>> by_step;
   for (const ComparisonRow* run : runs) {
-    for (const auto& [step, loss] : losses_of(*run)) by_step[step].push_back({run, loss});
+    for (const auto& [step, loss] : is_every_step ? run->losses : ends_of(*run)) {
+      std::vector<LossOfRun>& known = by_step[step];
+      if (known.empty() || known.back().run != run) known.push_back({run, loss});
+    }
   }
   const bool is_fp32 = runs.front()->precision == "fp32";
   LossAgreement agreement{.runs = std::move(runs),
+                          .is_every_step = is_every_step,
                           .allowed = is_fp32 ? kAllowedInFp32 : kAllowedInOthers};
   for (const auto& [step, losses] : by_step) {
     if (losses.size() == agreement.runs.size()) compare_step(agreement, step, losses);
   }
+  agreement.is_whole = agreement.step_count == by_step.size();
   return agreement;
 }
 
 }  // namespace
 
+bool is_resumed(const ComparisonRow& run) { return run.resumed_from_step.value_or(0) != 0; }
+
 std::vector<LossAgreement> loss_agreements(Rows rows) {
   std::vector<Runs> must_be_equal;
   std::map<std::string, size_t> places;
   for (const ComparisonRow* run : finished_runs(rows)) {
-    const bool is_comparable =
-        run->loss_last && run->loss_first && run->resumed_from_step.value_or(0) == 0;
-    if (!is_comparable || run->loss_digest.empty()) continue;
+    const bool has_losses = !run->losses.empty() || run->steps.value_or(0) > 0;
+    if (!has_losses || run->loss_digest.empty()) continue;
     const auto [place, is_new] = places.emplace(run->loss_digest, must_be_equal.size());
     if (is_new) must_be_equal.emplace_back();
     must_be_equal[place->second].push_back(run);
@@ -81,6 +95,10 @@ std::vector<LossAgreement> loss_agreements(Rows rows) {
     if (runs.size() > 1) agreements.push_back(agreement_of(std::move(runs)));
   }
   return agreements;
+}
+
+std::string loss_in_words(std::optional<double> loss) {
+  return loss ? fmt::format("{:.6g}", *loss) : "not finite";
 }
 
 }  // namespace fsdp

@@ -58,6 +58,19 @@ std::string short_number(double value) {
   return three_digits(std::strtod(with_exponent(value, kDecimals).c_str(), nullptr));
 }
 
+std::string rounded_up(double bound) {
+  const auto with_one_digit = [](double value) { return fmt::format("{:.0e}", value); };
+  std::string text = with_one_digit(bound);
+  const double nearest = std::strtod(text.c_str(), nullptr);
+  if (nearest < bound) {
+    const double one = std::strtod(("1" + text.substr(text.find('e'))).c_str(), nullptr);
+    text = with_one_digit(nearest + one);
+  }
+  const size_t zero = text.find("e-0");
+  if (zero != std::string::npos) text.erase(zero + 2, 1);
+  return text;
+}
+
 std::string short_count(double value) {
   constexpr double kThousand = 1e3, kMillion = 1e6, kBillion = 1e9;
   if (value >= kBillion) return three_digits(value / kBillion) + "B";

@@ -20,6 +20,9 @@ std::string three_digits(std::optional<double> value);
 // vary from run to run.
 std::string short_number(double value);
 
+// A bound above 0 with one digit, rounded up: 2e-5 of 1.01e-5.
+std::string rounded_up(double bound);
+
 // "6.62M", "6.74B", as models are called.
 std::string short_count(double value);
 

@@ -8,6 +8,7 @@
 
 #include "runner/report/row_spec.h"
 #include "runner/report/series.h"
+#include "runner/report/speeds.h"
 
 namespace fsdp {
 namespace {
@@ -35,8 +36,7 @@ const JsonPointers& what_ranks_decide() {
 
 std::optional<BaseCandidate> candidate_of(Series& series) {
   const ComparisonRow& run = series.median;
-  const bool is_measured = series.finished_count > 0 &&
-                           run.tokens_per_second_per_rank.value_or(0) > 0 &&
+  const bool is_measured = fits(series) && run.tokens_per_second_per_rank.value_or(0) > 0 &&
                            std::isfinite(*run.tokens_per_second_per_rank);
   json spec = without(row_spec(run), what_ranks_decide());
   if (!is_measured || spec.is_null()) return std::nullopt;

@@ -96,6 +96,11 @@ bool Series::has(const ComparisonRow* run) const {
   return std::ranges::find(runs, run) != runs.end();
 }
 
+std::string Series::name_of_run(const ComparisonRow& run) const {
+  const std::string left_out = median.point.substr(0, median.point.size() - name.size());
+  return run.point.starts_with(left_out) ? run.point.substr(left_out.size()) : run.point;
+}
+
 std::string Series::status_text() const {
   std::vector<RunStatus> known;
   std::vector<std::string> texts;

@@ -33,6 +33,8 @@ struct Series {
   std::optional<Scaling> scaling{};  // when `put_scaling` was called
 
   bool has(const ComparisonRow* run) const;
+  // The run's point without these words.
+  std::string name_of_run(const ComparisonRow& run) const;
   // "finished"; where the repeats differ, "4 finished, 1 failed".
   std::string status_text() const;
 };

@@ -1,31 +1,99 @@
 #include "runner/report/speeds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+
+#include "runner/store/quantile.h"
 
 namespace fsdp {
 namespace {
 
-constexpr Interval kNotKnown{.low = 0, .high = std::numeric_limits<double>::infinity()};
+constexpr double kChanceOfError = 0.05;
+constexpr int64_t kPriorFreedom = 4;
+// Rows that differ by less in the part of their tokens that fills up are as full as each other.
+constexpr double kEqualFill = 0.01;
 
-double moves_by(const ComparisonRow& run) { return run.device == DeviceKind::kCuda ? 0.05 : 0.2; }
+// Standard deviations of the logarithm of a run's speed. When a run was started again its median
+// moved by up to 5 % on GPUs, and by up to 20 % on CPUs, which the host shares: 1.96 standard
+// deviations of the difference of two runs. `drift` is the part that runs one after another share.
+struct Noise {
+  double run;
+  double drift;
+};
 
-using Figure = std::optional<double> AttemptSummary::*;
+Noise usual_noise(const ComparisonRow& run) {
+  return run.device == DeviceKind::kCuda ? Noise{.run = 0.015, .drift = 0.01}
+                                         : Noise{.run = 0.06, .drift = 0.04};
+}
 
-// Tokens per second of the repeats, or at the quartiles of the step time.
-Interval spread_of(const Series& series, Figure tokens_per_second) {
-  const std::vector<double> repeats = figures_of(series, tokens_per_second);
-  if (repeats.size() >= kLeastRepeats) {
-    const auto [least, most] = std::ranges::minmax(repeats);
-    return {.low = least, .high = most};
+// Of the logarithms of a row's speeds.
+struct Estimate {
+  double mean = 0;
+  double variance_of_mean = 0;
+  int64_t freedom = 0;  // degrees of
+};
+
+bool has_quartiles(const ComparisonRow& run) {
+  return measured_steps(run) >= static_cast<double>(kLeastMeasuredSteps) &&
+         run.step_time_ms_median && run.step_time_ms_p25.value_or(0) > 0 &&
+         run.step_time_ms_p75.value_or(0) > 0;
+}
+
+bool has_few_repeats(const Series& row) {
+  return figures_of(row, &AttemptSummary::tokens_per_second).size() < kLeastRepeats;
+}
+
+// True if the middle halves of the rows' step times, as speeds, have values in common.
+bool do_quartiles_overlap(const Series& row, const Series& other, SpeedFigure figure) {
+  const auto quartiles = [&](const ComparisonRow& run) {
+    const double tokens = *(run.*figure) * *run.step_time_ms_median;
+    return Interval{.low = tokens / *run.step_time_ms_p75, .high = tokens / *run.step_time_ms_p25};
+  };
+  if (!has_quartiles(row.median) || !has_quartiles(other.median)) return false;
+  const Interval own = quartiles(row.median), others = quartiles(other.median);
+  return own.low <= others.high && others.low <= own.high;
+}
+
+std::optional<Estimate> estimate_of(const Series& row, SpeedFigure figure) {
+  const std::vector<double> speeds = figures_of(row, figure);
+  if (speeds.empty() || (has_few_repeats(row) && !has_quartiles(row.median))) return std::nullopt;
+  const auto count = static_cast<double>(speeds.size());
+  double sum = 0;
+  for (const double speed : speeds) sum += std::log(speed);
+  const double mean = sum / count;
+  double squares = 0;
+  for (const double speed : speeds) squares += std::pow(std::log(speed) - mean, 2);
+  const Noise usual = usual_noise(row.median);
+  const int64_t freedom = kPriorFreedom + std::ssize(speeds) - 1;
+  const double variance =
+      (kPriorFreedom * usual.run * usual.run + squares) / static_cast<double>(freedom);
+  return Estimate{.mean = mean,
+                  .variance_of_mean = usual.drift * usual.drift + variance / count,
+                  .freedom = freedom};
+}
+
+// The part of a row's tokens that fills nothing up; absent: not known.
+std::optional<double> fill_of(const Series& row) {
+  std::vector<double> fills;
+  for (const ComparisonRow* run : row.runs) {
+    const double fill = run->unpadded_tokens_per_second.value_or(0) /
+                        run->tokens_per_second.value_or(std::numeric_limits<double>::infinity());
+    if (run->status == RunStatus::kFinished && fill > 0 && fill <= 1) fills.push_back(fill);
   }
-  const ComparisonRow& run = series.median;
-  if (measured_steps(run) < kLeastMeasuredSteps || !run.step_time_ms_median ||
-      !run.step_time_ms_p25 || !run.step_time_ms_p75 || *run.step_time_ms_p25 <= 0) {
-    return kNotKnown;
+  return fills.empty() ? std::nullopt : std::optional(median(std::move(fills)));
+}
+
+bool differ_in_fill(const SeriesRows& rows) {
+  std::vector<double> fills;
+  for (const Series* row : rows) {
+    const std::optional<double> fill = fill_of(*row);
+    if (!fill) return false;
+    fills.push_back(*fill);
   }
-  const double tokens = *(run.*tokens_per_second) * *run.step_time_ms_median;
-  return {.low = tokens / *run.step_time_ms_p75, .high = tokens / *run.step_time_ms_p25};
+  if (fills.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(fills);
+  return most - least > kEqualFill * most;
 }
 
 }  // namespace
@@ -35,20 +103,60 @@ double measured_steps(const ComparisonRow& run) {
          static_cast<double>(run.warmup_steps_excluded);
 }
 
-Speed speed_against(const Series& row, const Series& other, Figure tokens_per_second) {
-  const std::vector<double> own = figures_of(row, tokens_per_second);
-  const std::vector<double> others = figures_of(other, tokens_per_second);
-  if (own.empty() || others.empty()) return Speed::kNoDifference;
-  static Bootstrap bootstrap;  // keeps its draws, which depend on the numbers of repeats only
-  const Ratio ratio = bootstrap.ratio(own, others);
-  const Speed larger = ratio.value > 1 ? Speed::kFaster : Speed::kSlower;
-  if (ratio.is_confidence) return ratio.is_certain ? larger : Speed::kNoDifference;
-  const Interval spread = spread_of(row, tokens_per_second);
-  const Interval of_other = spread_of(other, tokens_per_second);
-  const bool is_apart = spread.low > of_other.high || of_other.low > spread.high;
-  const double at_least = 1 + moves_by(row.median);
-  const bool is_far = std::max(ratio.value, 1 / ratio.value) > at_least;
-  return is_apart && is_far ? larger : Speed::kNoDifference;
+size_t out_of_memory_count(const Series& row) {
+  return static_cast<size_t>(
+      std::ranges::count(row.runs, RunStatus::kOutOfMemory, &ComparisonRow::status));
+}
+
+bool fits(const Series& row) { return row.finished_count > 0 && out_of_memory_count(row) == 0; }
+
+SeriesRows rows_that_fit(Rows rows) {
+  SeriesRows fitting;
+  std::ranges::copy_if(rows, std::back_inserter(fitting),
+                       [](const Series* row) { return fits(*row); });
+  return fitting;
+}
+
+SpeedComparison::SpeedComparison(Rows rows) : rows_(rows_that_fit(rows)) {
+  std::erase_if(rows_, [](const Series* row) {
+    const double speed = row->median.tokens_per_second.value_or(0);
+    return !(speed > 0) || !std::isfinite(speed);
+  });
+  if (differ_in_fill(rows_)) figure_ = &AttemptSummary::unpadded_tokens_per_second;
+  std::ranges::stable_sort(rows_, std::greater(),
+                           [&](const Series* row) { return speed_of(*row); });
+  const auto count = static_cast<double>(rows_.size());
+  level_ = kChanceOfError / std::max(1.0, count * (count - 1) / 2);
+}
+
+Speed SpeedComparison::against(const Series& row, const Series& other, SpeedFigure figure) const {
+  const std::optional<Estimate> own = estimate_of(row, figure);
+  const std::optional<Estimate> others = estimate_of(other, figure);
+  if (!own || !others) return Speed::kTooFewSteps;
+  const double difference = own->mean - others->mean;
+  const double deviation = std::sqrt(own->variance_of_mean + others->variance_of_mean);
+  if (student_tails(difference / deviation, own->freedom + others->freedom) >= level_) {
+    return Speed::kNoDifference;
+  }
+  const bool is_of_steps = has_few_repeats(row) || has_few_repeats(other);
+  if (is_of_steps && do_quartiles_overlap(row, other, figure)) return Speed::kNoDifference;
+  // People see medians, which must say the same.
+  const double of_medians = *(row.median.*figure) - *(other.median.*figure);
+  if (difference * of_medians <= 0) return Speed::kNoDifference;
+  return difference > 0 ? Speed::kFaster : Speed::kSlower;
+}
+
+bool SpeedComparison::is_known(const Series& row) const {
+  return estimate_of(row, figure_).has_value();
+}
+
+const char* SpeedComparison::unit() const {
+  return figure_ == &AttemptSummary::tokens_per_second ? "tokens/s" : "unpadded tokens/s";
+}
+
+const char* SpeedComparison::column_name() const {
+  return figure_ == &AttemptSummary::tokens_per_second ? "tokens_per_second"
+                                                       : "unpadded_tokens_per_second";
 }
 
 }  // namespace fsdp

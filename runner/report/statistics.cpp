@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -13,7 +14,6 @@ namespace {
 
 constexpr uint64_t kSeed = 20'261'121;
 constexpr double kTail = 0.025;  // left out at each end of a 95 % interval
-constexpr double kTailOfCertain = 0.005;
 
 }  // namespace
 
@@ -57,9 +57,23 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   }
   ratio.interval = Interval{.low = quantile(ratios, kTail), .high = quantile(ratios, 1 - kTail)};
   ratio.is_confidence = true;
-  ratio.is_certain =
-      quantile(ratios, kTailOfCertain) > 1 || quantile(ratios, 1 - kTailOfCertain) < 1;
   return ratio;
+}
+
+// M. Abramowitz, I. Stegun: Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+double student_tails(double t, int64_t freedom) {
+  const double angle = std::atan(std::abs(t) / std::sqrt(static_cast<double>(freedom)));
+  const double cosine = std::cos(angle);
+  const bool is_odd = freedom % 2 == 1;
+  double term = is_odd ? cosine : 1;
+  double sum = 0;
+  for (int64_t k = is_odd ? 1 : 0; k <= freedom - 2; k += 2) {
+    sum += term;
+    term *= cosine * cosine * static_cast<double>(k + 1) / static_cast<double>(k + 2);
+  }
+  const double within =
+      is_odd ? 2 / std::numbers::pi * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+  return std::max(0.0, 1 - within);
 }
 
 }  // namespace fsdp

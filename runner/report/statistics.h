@@ -21,7 +21,6 @@ struct Ratio {
   double value = 0;
   std::optional<Interval> interval{};
   bool is_confidence = false;  // the interval
-  bool is_certain = false;     // a 99 % confidence interval does not hold 1 either
   // Whether the interval says that the ratio may as well be 1.
   bool is_no_difference() const { return interval && interval->contains(1); }
 };
@@ -56,5 +55,9 @@ class Bootstrap {
 
   std::map<std::pair<Side, size_t>, std::vector<MiddlePlaces>> draws_;
 };
+
+// The chance that a value of Student's distribution is at least as far from 0 as `t`, on either
+// side. `freedom`: degrees of freedom, at least 1.
+double student_tails(double t, int64_t freedom);
 
 }  // namespace fsdp

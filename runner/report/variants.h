@@ -8,8 +8,6 @@
 // edited. Pure.
 namespace fsdp {
 
-inline constexpr size_t kMostNamedKeys = 3;
-
 // Names these rows by what changed against the run of the same point that is in the list, or else
 // against the newest one: "4xFSDP [train.steps=20]". Where that is more than kMostNamedKeys keys,
 // or no key at all, the run's number stands there too, so that no two rows have one name. Each

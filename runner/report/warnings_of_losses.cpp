@@ -8,9 +8,9 @@ std::string losses_disagree(Rows rows) {
   std::vector<std::string> found;
   for (const LossAgreement& agreement : loss_agreements(rows)) {
     if (!agreement.parted_at) continue;
-    found.push_back(fmt::format("{} {:.6g}, {} {:.6g} (step {})", agreement.least->point,
-                                agreement.least_loss, agreement.greatest->point,
-                                agreement.greatest_loss, *agreement.parted_at));
+    found.push_back(fmt::format("{} {}, {} {} (step {})", agreement.least->point,
+                                loss_in_words(agreement.least_loss), agreement.greatest->point,
+                                loss_in_words(agreement.greatest_loss), *agreement.parted_at));
   }
   return joined_names(found);
 }

@@ -34,8 +34,9 @@ bool is_there(const path& checkpoint, const nlohmann::json& file) {
 // Adds what the checkpoint's trainer.json says; nothing when that is damaged or not there.
 void read_state(CheckpointFolder& checkpoint) {
   try {
-    const MappedFile file(checkpoint.folder / kTrainerStateName);
-    const auto state = parse_foreign_json(file.text(), kLargestTrainerStateBytes);
+    const std::string text =
+        read_input_file(checkpoint.folder / kTrainerStateName, kLargestTrainerStateBytes);
+    const auto state = parse_foreign_json(text, kLargestTrainerStateBytes);
     const auto files = state.value("files", nlohmann::json::array());
     checkpoint.is_whole = checkpoint.folder.extension() != kPartialExtension &&
                           std::ranges::all_of(files, [&](const nlohmann::json& each) {

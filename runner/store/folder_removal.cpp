@@ -1,9 +1,9 @@
 #include "runner/store/folder_removal.h"
 
-#include <fstream>
 #include <string>
 #include <system_error>
 
+#include "contract/files/new_file.h"
 #include "runner/store/run_folders.h"
 
 namespace fsdp {
@@ -12,6 +12,7 @@ namespace {
 using std::filesystem::path;
 
 constexpr const char* kMark = ".pruned";
+constexpr const char* kNewMark = ".pruned.new";
 
 // The names that take_away gives.
 bool is_taken(const path& folder) {
@@ -22,10 +23,12 @@ bool is_taken(const path& folder) {
 }  // namespace
 
 void mark_for_removal(const path& folder) {
-  std::ofstream file(folder / kMark);
-  if (file.flush()) return;
-  throw std::system_error(errno, std::generic_category(),
-                          (folder / kMark).string() + " cannot be written; the run stays");
+  try {
+    NewFile(folder / kMark, folder / kNewMark).publish();
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(),
+                            (folder / kMark).string() + " cannot be written; the run stays");
+  }
 }
 
 bool is_being_removed(const path& folder) {

@@ -8,6 +8,7 @@
 #include "contract/text/config_error.h"
 #include "runner/store/database.h"
 #include "runner/store/migrations.h"
+#include "runner/store/plausible_figures.h"
 #include "runner/store/results_database.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/schema.h"
@@ -243,8 +244,8 @@ void require_folders_within(Database& database) {
 
 // A copy of the source's database, migrated, in which all that is taken by its key or read by its
 // name can be: rows refer to rows that are there, digests are those of their texts, folders lie in
-// the source, ranks and attempts have numbers that a run can have. Throws std::runtime_error that
-// says what cannot. The source is only read.
+// the source, ranks and attempts have numbers that a run can have, figures are ones that a run can
+// have. Throws std::runtime_error that says what cannot. The source is only read.
 Database sound_copy(const MergeSource& source) {
   Database copy = Database::copy_of(source.results / "results.sqlite");
   require_ours(copy);
@@ -259,6 +260,7 @@ Database sound_copy(const MergeSource& source) {
       throw std::runtime_error(forbidden.problem);
     }
   }
+  require_plausible_figures(copy);
   return copy;
 }
 

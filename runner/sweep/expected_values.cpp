@@ -1,7 +1,10 @@
 #include "runner/sweep/expected_values.h"
 
+#include <limits>
+
 #include "contract/spec/run_spec.h"
 #include "contract/text/config_error.h"
+#include "runner/experiment/largest_value.h"
 
 namespace fsdp {
 namespace {
@@ -24,18 +27,26 @@ bool has_limit(const RunSpec& spec) {
 
 std::optional<int64_t> expected_largest(const std::shared_ptr<const DoublingSeries>& series,
                                         const PredictRun& predict) {
-  Doubling search = series->search();
-  while (const auto value = search.next()) {
+  const auto fits_at = [&](int64_t value) -> std::optional<ValueFit> {
+    if (!series->is_in_range(value)) return std::nullopt;
     try {
-      const RunSpec spec = doubled_run(series, *value).spec;
+      const RunSpec spec = doubled_run(series, value).spec;
       const auto plan = has_limit(spec) ? predict(spec) : std::nullopt;
       if (!plan || plan->fit == Fit::kUnknown) return std::nullopt;
-      plan->fit == Fit::kDoesNotFit ? search.does_not_fit(*value) : search.fits(*value);
+      return value_fit(*plan, spec, series->key());
     } catch (const ConfigError&) {
       return std::nullopt;
     }
+  };
+  Doubling search = series->search();
+  while (const auto value = search.next()) {
+    const auto fit = fits_at(*value);
+    if (!fit) return std::nullopt;
+    fit == ValueFit::kFits ? search.fits(*value) : search.does_not_fit(*value);
   }
-  return search.largest_that_fits();
+  const std::optional<int64_t> largest = search.largest_that_fits();
+  if (!largest || !series->is_refined()) return largest;
+  return largest_beside(*largest, std::numeric_limits<int64_t>::max(), fits_at);
 }
 
 int64_t runs_saved(const DoublingSeries& series, int64_t largest) {

@@ -44,7 +44,7 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
   std::filesystem::create_directories(results, error);
   if (error) fail(results, error);
   const std::filesystem::path file = results / ('.' + file_name_of(experiment) + ".lock");
-  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (descriptor < 0) fail(file, {errno, std::generic_category()});
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     const std::error_code cause(errno, std::generic_category());

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a start from a checkpoint reads and holds: the pages of the weights that each rank touches, its
+"""What a start from a checkpoint reads and holds: the bytes that each rank reads of files, its
 largest RssAnon until the first step begins, and how long that takes, by program:
 
     .venv/bin/python tests/benchmark/start_of_ranks.py MODEL build/release/fsdp-train [OTHER...]
@@ -30,31 +30,25 @@ MB = 1e6
 
 
 class Rank:
-    def __init__(self, process, folder: pathlib.Path, rank: int, model: pathlib.Path):
+    def __init__(self, process, folder: pathlib.Path, rank: int):
         self.process = process
         self.folder = folder
         self.rank = rank
-        self.model = str(model)
         self.rss_anon = 0
-        self.touched = 0
+        self.read_bytes = 0
         self.start_s = None
 
     def sample(self, began: float) -> bool:
         """Returns whether the rank's start is over."""
         try:
             status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-            maps = pathlib.Path(f"/proc/{self.process.pid}/smaps").read_text()
+            io = pathlib.Path(f"/proc/{self.process.pid}/io").read_text()
         except OSError:
             return True
         found = re.search(r"RssAnon:\s+(\d+)", status)
         if found and self.start_s is None:
             self.rss_anon = max(self.rss_anon, int(found[1]) * 1024)
-        touched = sum(
-            int(size) * 1024
-            for name, size in re.findall(r"^[0-9a-f]+-\S+ .* (/\S+)\nSize:.*\n(?:.*\n)*?Rss:\s+(\d+)",
-                                         maps, re.M)
-            if name.startswith(self.model) and not name.endswith(".json"))
-        self.touched = max(self.touched, touched)
+        self.read_bytes = int(io.split("rchar:")[1].split()[0])
         events = events_file(self.folder, self.rank)
         if self.start_s is None and events.exists() and "run_started" in events.read_text():
             self.start_s = time.monotonic() - began
@@ -92,7 +86,7 @@ def measure(program: pathlib.Path, arguments: argparse.Namespace, scratch: pathl
     folder = scratch / "run"
     began = time.monotonic()
     processes = start(program.resolve(), spec, folder)
-    ranks = [Rank(process, folder, rank, model) for rank, process in enumerate(processes)]
+    ranks = [Rank(process, folder, rank) for rank, process in enumerate(processes)]
     try:
         while not all([rank.sample(began) for rank in ranks]):
             pass
@@ -106,9 +100,9 @@ def measure(program: pathlib.Path, arguments: argparse.Namespace, scratch: pathl
     size = sum(file.stat().st_size for file in weights(model))
     print(f"{program} ({config['architectures'][0]}, {size / MB:,.0f} MB, {arguments.ranks} ranks, "
           f"{arguments.strategy}, {arguments.optimizer})")
-    touched = sum(rank.touched for rank in ranks)
-    print(f"  touched by all ranks  {touched / MB:9,.0f} MB, {touched / size:.2f} x the files; by one "
-          f"at most {max(rank.touched for rank in ranks) / MB:,.0f} MB")
+    read_bytes = sum(rank.read_bytes for rank in ranks)
+    print(f"  read by all ranks     {read_bytes / MB:9,.0f} MB, {read_bytes / size:.2f} x the files; by one "
+          f"at most {max(rank.read_bytes for rank in ranks) / MB:,.0f} MB")
     print(f"  largest RssAnon       {max(rank.rss_anon for rank in ranks) / MB:9,.0f} MB")
     print(f"  until all have begun  {max(rank.start_s for rank in ranks):9.2f} s")
 

@@ -33,9 +33,9 @@ void answer(const std::vector<std::string_view>& texts, Encode encode) {
 
 int main(int, char** arguments) try {
   const std::string_view mode = arguments[3];
-  const auto file = fsdp::map_input_file(arguments[2]);
+  const std::string file = fsdp::read_input_file(arguments[2]);
   std::vector<std::string_view> texts;
-  for (std::string_view rest = file->text(); !rest.empty();) {
+  for (std::string_view rest = file; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size() - 1);
     texts.push_back(rest.substr(0, end));
     rest.remove_prefix(end + 1);

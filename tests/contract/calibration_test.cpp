@@ -41,5 +41,28 @@ TEST_CASE("whatever changes how long a piece takes makes it another calibration"
   CHECK(calibration_identity(spec, wider) != calibration_identity(spec, ModelConfig()));
 }
 
+TEST_CASE("a calibration says how it differs from what is planned") {
+  Calibration wanted;
+  wanted.device = "EPYC";
+  wanted.libtorch = "2.11.0";
+  wanted.ranks = 4;
+  wanted.threads = 2;
+  const auto misfit = [&](auto&& change) {
+    Calibration found = wanted;
+    change(found);
+    return calibration_misfit(found, wanted);
+  };
+  CHECK(misfit([](Calibration&) {}).empty());
+  CHECK(misfit([](Calibration& found) { found.device = "Xeon"; }) ==
+        "was measured on 'Xeon', not on 'EPYC'");
+  CHECK(misfit([](Calibration& found) { found.libtorch = "2.10.0"; }) ==
+        "was measured with libtorch 2.10.0, not 2.11.0");
+  CHECK(misfit([](Calibration& found) { found.ranks = 1; }) == "was measured by 1 rank, not by 4");
+  CHECK(misfit([](Calibration& found) { found.threads = 1; }) ==
+        "was measured with 1 thread a rank, not 2");
+  wanted.threads = 0;  // of GPUs of another host
+  CHECK(misfit([](Calibration& found) { found.threads = 7; }).empty());
+}
+
 }  // namespace
 }  // namespace fsdp::test

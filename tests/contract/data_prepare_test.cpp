@@ -5,6 +5,7 @@
 #include <map>
 
 #include "contract/data/prepare.h"
+#include "contract/data/records.h"
 #include "contract/data/token_files.h"
 #include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
@@ -33,7 +34,11 @@ DataSource text_source(const path& file) {
 }
 
 PreparedFile prepare(const DataSource& source, const path& folder, int threads = 2) {
-  return prepared_file(source, folder, "x.tokens", {.threads = threads});
+  return prepared_file(source, folder, prepared_name(source, file_digest), {.threads = threads});
+}
+
+path made_in(const path& folder, const DataSource& source) {
+  return folder / prepared_name(source, file_digest);
 }
 
 std::string contents_of(const path& file) {
@@ -46,8 +51,8 @@ TEST_CASE("a prepared file is the same whatever the number of threads, and holds
   const DataSource source = text_source(folder.write("a.jsonl", lines_of_json(20'000)));
   const PreparedFile one = prepare(source, folder.path() / "one", 1);
   const PreparedFile four = prepare(source, folder.path() / "four", 4);
-  CHECK(contents_of(folder.path() / "one/x.tokens") ==
-        contents_of(folder.path() / "four/x.tokens"));
+  CHECK(contents_of(made_in(folder.path() / "one", source)) ==
+        contents_of(made_in(folder.path() / "four", source)));
   REQUIRE(one.count() == 20'000);
   CHECK(count_documents(source) == 20'000);
   const auto tokenizer = open_tokenizer(source.tokenizer);
@@ -71,7 +76,8 @@ TEST_CASE("a prepared file is the same whatever the number of threads, and holds
   CHECK(four.longer_than(static_cast<int64_t>(four.header().longest_tokens) - 1) > 0);
   CHECK(four.longer_than(static_cast<int64_t>(four.header().longest_tokens)) == 0);
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "four")) {
-    CHECK((entry.path().filename() == "x.tokens" || entry.path().filename() == ".lock"));
+    CHECK((entry.path() == made_in(folder.path() / "four", source) ||
+           entry.path().filename() == ".lock"));
   }
 }
 
@@ -82,43 +88,102 @@ TEST_CASE("the first wrong record is the error, and nothing is left of the file"
   const int threads = GENERATE(1, 3);
   CHECK_THAT(refusal([&] { prepare(text_source(file), folder.path() / "out", threads); }),
              Contains("a.jsonl:9001: has something else than text"));
-  CHECK(std::filesystem::is_empty(folder.path() / "out") == false);  // the lock stays
-  CHECK_FALSE(std::filesystem::exists(folder.path() / "out/x.tokens"));
-  CHECK_FALSE(std::filesystem::exists(folder.path() / "out/x.tokens.partial"));
-  CHECK_FALSE(std::filesystem::exists(folder.path() / "out/x.tokens.offsets"));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "out")) {
+    CHECK(entry.path().filename() == ".lock");
+  }
 }
 
 TEST_CASE("a prepared file that is damaged or cut short is noticed, and made again") {
   const TemporaryFolder folder;
   const DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n2. Nf3\n"));
   prepare(source, folder.path());
-  const path file = folder.path() / "x.tokens";
+  const path file = made_in(folder.path(), source);
+  const std::string name = file.filename();
   const std::string whole = contents_of(file);
-  REQUIRE(whole.size() > 96);
+  REQUIRE(whole.size() > sizeof(PreparedHeader));
   for (size_t size = 0; size < whole.size(); ++size) {
-    folder.write("cut.tokens", whole.substr(0, size));
-    CHECK_THROWS_AS(PreparedFile(folder.path() / "cut.tokens"), ConfigError);
+    folder.write(name, whole.substr(0, size));
+    CHECK_THROWS_AS(PreparedFile(file), ConfigError);
   }
-  for (size_t i = 0; i < 96; ++i) {
+  for (size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
-    folder.write("damaged.tokens", damaged);
-    CHECK_THROWS_AS(PreparedFile(folder.path() / "damaged.tokens"), ConfigError);
+    folder.write(name, damaged);
+    CHECK_THROWS_AS(PreparedFile(file), ConfigError);
   }
-  std::string offsets = whole;
-  offsets[whole.size() - 16] = 127;
-  folder.write("damaged.tokens", offsets);
-  CHECK_THAT(refusal([&] { PreparedFile(folder.path() / "damaged.tokens"); }),
-             Contains("do not follow each other"));
-  std::string token = whole;
-  token[98] = 127;
-  folder.write("damaged.tokens", token);
-  Document document;
-  CHECK_THAT(refusal([&] { PreparedFile(folder.path() / "damaged.tokens").read(0, document); }),
-             Contains("above its largest"));
-  folder.write("x.tokens", whole.substr(0, 100));
+  std::string zeroed = whole;
+  std::fill(zeroed.begin() + sizeof(PreparedHeader), zeroed.end(), '\0');
+  folder.write(name, zeroed);
+  CHECK_THAT(refusal([&] { PreparedFile{file}; }),
+             Contains("has not the contents that it was written with"));
+  folder.write("0123456789abcdef.tokens", whole);
+  CHECK_THAT(refusal([&] { PreparedFile(folder.path() / "0123456789abcdef.tokens"); }),
+             Contains("was made as " + name));
   prepare(source, folder.path());
   CHECK(contents_of(file) == whole);
+}
+
+TEST_CASE("tokens of data that was overwritten do not get the name of what it was") {
+  const TemporaryFolder folder;
+  const DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n"));
+  const std::string name = prepared_name(source, file_digest);
+  folder.write("a.txt", "1. d4 d5\n");
+  CHECK_THAT(refusal([&] { prepared_file(source, folder.path() / "out", name); }),
+             Contains("is not what it was when this call began"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "out" / name));
+}
+
+TEST_CASE("tokens of a tokenizer that was overwritten do not get the name of what it was") {
+  const TemporaryFolder folder;
+  DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n"));
+  const std::string pieces = contents_of(source.tokenizer);
+  source.tokenizer = folder.write("tokenizer.model", pieces);
+  const std::string name = prepared_name(source, file_digest);
+  folder.write("tokenizer.model", pieces + std::string("\x32\0", 2));  // an empty field more
+  CHECK_THAT(refusal([&] { prepared_file(source, folder.path() / "out", name); }),
+             Contains("or its tokenizer"));
+}
+
+TEST_CASE("data cut short while it is tokenized is an error that names it, not SIGBUS") {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.jsonl", lines_of_json(100'000));
+  RecordFile records(file);
+  RawRecord raw;
+  REQUIRE(records.next(raw));
+  std::filesystem::resize_file(file, 100);
+  CHECK_THAT(refusal([&] {
+               while (records.next(raw)) {
+               }
+             }),
+             Contains("a.jsonl: was cut short while it was read"));
+}
+
+TEST_CASE("files of tokens cut short while they are read are errors, not SIGBUS") {
+  const TemporaryFolder folder;
+  const auto array = folder.write("a.npy", npy_of(4096, 2, std::vector<int32_t>(8192, 1)));
+  const auto flat = folder.write("b.bin", bytes_of(std::vector<uint16_t>(8192, 1)));
+  for (const auto& [file, length] : {std::pair(array, 1), std::pair(flat, 1)}) {
+    const auto documents = open_token_file(file, length, 10);
+    std::filesystem::resize_file(file, 64);
+    Document document;
+    CHECK_THAT(refusal([&] { documents->read(documents->count() - 1, document); }),
+               Contains("was cut short while it was read"));
+  }
+}
+
+TEST_CASE("planted links where a prepared file is written lead to nothing that is written to") {
+  const TemporaryFolder folder;
+  const DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n"));
+  const path precious = folder.write("precious", "not yours");
+  const path out = folder.path() / "out";
+  std::filesystem::create_directories(out);
+  const path file = made_in(out, source);
+  for (const char* const ending : {"", ".partial", ".offsets"}) {
+    std::filesystem::create_symlink(precious, file.string() + ending);
+  }
+  CHECK(prepare(source, out).count() == 1);
+  CHECK(contents_of(precious) == "not yours");
+  CHECK_FALSE(std::filesystem::is_symlink(file));
 }
 
 TEST_CASE("of processes that ask at once, one makes the file and the others take it") {
@@ -129,7 +194,8 @@ TEST_CASE("of processes that ask at once, one makes the file and the others take
     children.push_back(fork());
     if (children.back() != 0) continue;
     bool was_made = false;
-    prepared_file(source, folder.path() / "out", "x.tokens", {.threads = 1}, &was_made);
+    prepared_file(source, folder.path() / "out", prepared_name(source, file_digest), {.threads = 1},
+                  &was_made);
     _exit(was_made ? 1 : 0);
   }
   int made = 0;

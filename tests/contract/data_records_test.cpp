@@ -44,14 +44,14 @@ TEST_CASE("records are read from CSV, a JSON array, JSON lines and lines of text
   CHECK(texts_of(folder.write("empty.jsonl", ""), "text").empty());
 }
 
-TEST_CASE("text that the caller keeps is read like a file, and its memory is never given back") {
+TEST_CASE("text that the caller keeps is read like a file") {
   std::string text = "first\n";
   for (int i = 0; i < 20; ++i) text.append(1'000'000, 'e').append("\n");
   const std::string before = text;
   RecordFile records("kept.txt", text);
   RawRecord raw;
   int64_t count = 0;
-  for (; records.next(raw); ++count) records.forget_before(raw);
+  while (records.next(raw)) ++count;
   CHECK(count == 21);
   CHECK(records.read_bytes() == std::ssize(text));
   CHECK((text == before));
@@ -67,6 +67,28 @@ TEST_CASE("games are read from any CSV with their columns") {
   CHECK(texts_of(file, "Moves") == Texts{"1. e4 e5", "1. d4"});
   CHECK(texts_of(file, "Termination") == Texts{"CHECKMATE", "RESIGNED"});
   CHECK(texts_of(file, "Site") == Texts{"Riga, \"old\"\ntown", ""});
+}
+
+TEST_CASE("a record or a header with a name twice is refused with its line") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& name, const std::string& text) {
+    return refusal([&] { texts_of(folder.write(name, text), "text"); });
+  };
+  CHECK_THAT(message("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a\", \"te\\u0078t\": \"b\"}"),
+             Contains("a.jsonl:2: has 'text' twice"));
+  CHECK_THAT(message("a.json", "[\n{\"b\": 1, \"text\": \"a\", \"b\": 1}]"),
+             Contains("a.json:2: has 'b' twice"));
+  CHECK_THAT(message("a.csv", "text,b,text\na,b,c\n"),
+             Contains("a.csv:1: has the column 'text' twice"));
+  CHECK(texts_of(folder.write("b.csv", "text,,\na,b,c\n"), "text") == Texts{"a"});
+  RecordFile records("turns.jsonl",
+                     R"({"messages": [{"role": "user", "role": "system", "content": "a"}]})");
+  RawRecord raw;
+  REQUIRE(records.next(raw));
+  Record record(records);
+  record.parse(raw);
+  CHECK_THAT(refusal([&] { record.turns("messages"); }),
+             Contains("turns.jsonl:1: has a turn in 'messages' with 'role' twice"));
 }
 
 TEST_CASE("a file that does not hold records is refused with its line") {

@@ -1,5 +1,7 @@
 #include "contract/text/hub_name.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -97,6 +99,9 @@ TEST_CASE("a name becomes the files of the cache when all are there") {
                                                Catch::Contains("fsdp-run fetch EXPERIMENT"));
   std::ofstream(repository / "refs/main") << "../../../etc";
   CHECK(taken() == "hf://org/name");
+  std::filesystem::remove(repository / "refs/main");
+  REQUIRE(mkfifo((repository / "refs/main").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(taken(), Catch::Contains("refs/main: cannot be read"));  // nor waited for
   unsetenv("HF_HUB_CACHE");
 }
 

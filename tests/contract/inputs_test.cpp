@@ -143,7 +143,7 @@ TEST_CASE("inputs that fit are accepted and listed") {
   CHECK_NOTHROW(check_inputs(run.spec));
   const auto& folder = run.folder.path();
   CHECK(input_files(run.spec) ==
-        std::vector<InputFile>{{"model.source", folder / "config.json"},
+        std::vector<NamedInput>{{"model.source", folder / "config.json"},
                                {"model.source", folder / "model.safetensors"},
                                {"data.train", folder / "tokens.npy"}});
 }
@@ -248,7 +248,7 @@ TEST_CASE("chess uses the shipped games and tokenizer unless others are named") 
 
   const TemporaryFolder folder;
   spec.data.train = folder.write("few.csv", "Moves,Termination,Result\n1. e4,DRAW,1/2-1/2\n");
-  CHECK(input_files(spec)[0] == InputFile{"data.train", spec.data.train});
+  CHECK(input_files(spec)[0] == NamedInput{"data.train", spec.data.train});
   CHECK_THAT(refusal([&] { check_inputs(spec); }), Contains("has 1 rows"));
 }
 
@@ -317,8 +317,8 @@ TEST_CASE("a folder of tokens has a training and a validation file") {
   const auto validation = folder.write("val.bin", tokens);
   CHECK_NOTHROW(check_inputs(run.spec));
   const auto files = input_files(run.spec);
-  CHECK(std::ranges::find(files, train, &InputFile::file) != files.end());
-  CHECK(std::ranges::find(files, validation, &InputFile::file) != files.end());
+  CHECK(std::ranges::find(files, train, &NamedInput::file) != files.end());
+  CHECK(std::ranges::find(files, validation, &NamedInput::file) != files.end());
 }
 
 TEST_CASE("what a run resumes from is a checkpoint") {

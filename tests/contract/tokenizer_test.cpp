@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "contract/inputs/inputs.h"
+#include "contract/tokenizers/split_pattern.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {
@@ -340,6 +341,76 @@ TEST_CASE("a folder's settings say what a sequence begins and ends with") {
              Contains("tokenizer_config.json: 'bos_token': is 3; allowed: a text"));
   CHECK_THAT(refusal([&] { open_tokenizer(TemporaryFolder().path()); }),
              Contains("has no tokenizer; needed: tokenizer.json"));
+}
+
+TEST_CASE("a split pattern has a limit for a text, not for each match") {
+  TokenizerFile file;
+  const std::string word(400'000, 'a');
+  for (const char* const pattern : {"(?:[a-z][a-z])*!|[a-z]", "[a-z]*!|[a-z]", "[a-z]+!"}) {
+    CAPTURE(pattern);
+    file.json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    const auto tokenizer = file.open();
+    CHECK_THAT(
+        refusal([&] { encoded(*tokenizer, word); }),
+        Contains(
+            "tokenizer.json: its regular expression cannot be matched with the text: it tries"));
+    CHECK(encoded(*tokenizer, "abab!").size() > 0);
+  }
+}
+
+TEST_CASE("published split patterns read texts of many megabytes") {
+  constexpr const char* kGpt2 =
+      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+  constexpr const char* kLlama3 =
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+  constexpr const char* kQwen2 =
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+      "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+  constexpr size_t kBytes = 4'000'000;
+  std::string runs;  // of 1 to 20,000 of each character
+  for (size_t i = 0; runs.size() < kBytes; ++i) {
+    runs += std::string(1 + i * 997 % 20'000, " a!\n7A"[i % 6]);
+  }
+  SplitPattern::Scratch scratch;
+  for (const char* const regex : {kGpt2, kLlama3, kQwen2}) {
+    const SplitPattern pattern(regex);
+    for (const std::string& text : {std::string(kBytes, ' ') + 'x', std::string(kBytes, 'A'),
+                                    std::string(kBytes, '!'), runs}) {
+      scratch.begin(text.size());
+      size_t done = 0;
+      while (const auto match = pattern.find(text, done, scratch)) {
+        REQUIRE(match->begin == done);
+        done = match->end;
+      }
+      CHECK(done == text.size());
+    }
+  }
+}
+
+TEST_CASE("a match is the same however far the pattern looks") {
+  const SplitPattern pattern("\\s+(?!\\S)|\\s+|(?<=x)\\S+|x|y+$");
+  const std::string text = std::string(1000, ' ') + 'x' + std::string(3001, 'z') + ' ' +
+                           std::string(300, 'y') + ' ' + std::string(2000, 'y');
+  SplitPattern::Scratch scratch;
+  scratch.begin(text.size());
+  std::vector<std::pair<size_t, size_t>> found;
+  size_t done = 0;
+  while (const auto match = pattern.find(text, done, scratch)) {
+    found.emplace_back(match->begin, match->end);
+    done = match->end;
+  }
+  CHECK(found == std::vector<std::pair<size_t, size_t>>{{0, 999},
+                                                        {999, 1000},
+                                                        {1000, 1001},
+                                                        {1001, 4002},
+                                                        {4002, 4003},
+                                                        {4303, 4304},
+                                                        {4304, 6304}});
 }
 
 TEST_CASE("a hundred thousand added tokens are read, those of one text once") {

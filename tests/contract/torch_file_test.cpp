@@ -16,7 +16,11 @@ std::span<const std::byte> as_bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-StoredTensors read(const std::string& file) { return read_torch_bytes("x.bin", as_bytes_of(file)); }
+std::shared_ptr<const InputFile> file_of(const std::string& text) {
+  return std::make_shared<const InputFile>("x.bin", as_bytes_of(text));
+}
+
+StoredTensors read(const std::string& file) { return read_torch(file_of(file)); }
 
 std::string refusal_of_file(const std::string& file) {
   const std::string message = refusal([&] { read(file); });
@@ -34,12 +38,12 @@ std::string refusal_of_tensor(const TensorPickle& tensor) {
 
 template <typename T>
 std::vector<T> values(const StoredTensor& tensor) {
-  std::vector<T> items(tensor.bytes.size() / sizeof(T));
-  std::memcpy(items.data(), tensor.bytes.data(), tensor.bytes.size());
+  std::vector<T> items(tensor.size_bytes / sizeof(T));
+  tensor.read(0, std::as_writable_bytes(std::span(items)));
   return items;
 }
 
-TEST_CASE("tensors of a file of torch.save are found without a copy") {
+TEST_CASE("tensors of a file of torch.save are found") {
   const TemporaryFolder folder;
   const auto file =
       folder.write("pytorch_model.bin",
@@ -51,8 +55,19 @@ TEST_CASE("tensors of a file of torch.save are found without a copy") {
   CHECK(a.dtype == "F32");
   CHECK(a.shape == std::vector<int64_t>{1, 2});
   CHECK(values<float>(a) == std::vector<float>{1.5f, -2.25f});
-  CHECK(a.file->bytes().data() < a.bytes.data());
-  CHECK(a.bytes.data() < a.file->bytes().data() + a.file->bytes().size());
+  CHECK(a.file->path() == file);
+}
+
+TEST_CASE("a pickle of many values in few bytes is refused before it takes much memory") {
+  const std::string begin = "\x80\x02";
+  for (const char opcode : {'}', '(', 'N', ')'}) {  // an empty dictionary, a mark, None, a tuple
+    CAPTURE(opcode);
+    CHECK_THAT(refusal_of_pickle(begin + std::string(1'000'000, opcode) + "."),
+               Contains("damaged at byte"));
+  }
+  std::string tuples = begin + "N";
+  for (int i = 0; i < 1'000'000; ++i) tuples += '\x85';  // a tuple of the last value
+  CHECK_THAT(refusal_of_pickle(tuples + "."), Contains("damaged at byte"));
 }
 
 TEST_CASE("tensors of torch.save share a storage, or are a part of one") {
@@ -69,7 +84,7 @@ TEST_CASE("tensors of torch.save share a storage, or are a part of one") {
   const StoredTensors tensors = read(file);
   REQUIRE(tensors.size() == 3);
   CHECK(tensors.at("tied").dtype == "F16");
-  CHECK(tensors.at("tied").bytes.data() == tensors.at("head").bytes.data());
+  CHECK(tensors.at("tied").offset == tensors.at("head").offset);
   CHECK(values<uint16_t>(tensors.at("end")) == std::vector<uint16_t>{3});
 }
 
@@ -142,9 +157,9 @@ TEST_CASE("a transposed tensor of torch.save is refused, an empty one is not") {
         pickle_of(pickled_tensor({.shape = shape, .strides = strides, .storage_items = 4})), four);
   };
   CHECK_THAT(refusal_of_file(file({2, 2}, {1, 2})), Contains("do not follow each other"));
-  CHECK(read(file({2, 2}, {2, 1})).at("a").bytes.size() == 16);
-  CHECK(read(file({0, 2}, {1, 0})).at("a").bytes.empty());
-  CHECK(read(file({}, {})).at("a").bytes.size() == 4);
+  CHECK(read(file({2, 2}, {2, 1})).at("a").size_bytes == 16);
+  CHECK(read(file({0, 2}, {1, 0})).at("a").size_bytes == 0);
+  CHECK(read(file({}, {})).at("a").size_bytes == 4);
 }
 
 TEST_CASE("an empty tensor of torch.save is empty, however large its other sizes are") {
@@ -153,7 +168,7 @@ TEST_CASE("an empty tensor of torch.save is empty, however large its other sizes
   const std::string small = pickled_int(77);
   tensor.replace(tensor.find(small), small.size(), size);
   const std::string file = torch_bytes(pickle_of(tensor), {{"0", kTwoFloats}});
-  CHECK(read(file).at("a").bytes.empty());
+  CHECK(read(file).at("a").size_bytes == 0);
   CHECK(read(file).at("a").shape == std::vector<int64_t>{0, int64_t{1} << 62});
 }
 
@@ -171,7 +186,7 @@ TEST_CASE("a file of torch.save cut short anywhere, or with a changed byte, is r
     } catch (const ConfigError&) {
       continue;
     }
-    CHECK(tensors.at("a").bytes.size() == 8);
+    CHECK(tensors.at("a").size_bytes == 8);
   }
 }
 
@@ -258,17 +273,18 @@ TEST_CASE("sizes and offsets of 64 bits are read") {
   };
   const uint64_t offset_of_b = whole.find("PK\x03\x04", 1);
   const std::string right = archive(5, offset_of_b);
-  const auto members = read_zip("x", as_bytes_of(right));
+  const auto archive_file = file_of(right);
+  const auto members = read_zip(*archive_file);
   REQUIRE(members.size() == 2);
-  CHECK(members.at("a").bytes.size() == 5);
-  CHECK(is_undamaged(members.at("a")));
-  CHECK(is_undamaged(members.at("b")));
+  CHECK(members.at("a").size_bytes == 5);
+  CHECK(read_undamaged(*archive_file, members.at("a")) == "hello");
+  CHECK(read_undamaged(*archive_file, members.at("b")));
   for (const uint64_t wrong : {uint64_t{7}, uint64_t{1} << 40, ~uint64_t{0}}) {
     const std::string bytes = archive(5, wrong);
-    CHECK_THAT(refusal([&] { read_zip("x", as_bytes_of(bytes)); }), Contains("'b' is not where"));
+    CHECK_THAT(refusal([&] { read_zip(*file_of(bytes)); }), Contains("'b' is not where"));
   }
   const std::string longer = archive(6, offset_of_b);
-  CHECK_THAT(refusal([&] { read_zip("x", as_bytes_of(longer)); }), Contains("is compressed"));
+  CHECK_THAT(refusal([&] { read_zip(*file_of(longer)); }), Contains("is compressed"));
 }
 
 TEST_CASE("a folder's safetensors are read before its file of torch.save, whole or in shards") {

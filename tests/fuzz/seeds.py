@@ -6,9 +6,11 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 import zipfile
 
 import safetensors.torch
+import sentencepiece
 import torch
 
 
@@ -61,6 +63,23 @@ def records() -> list[bytes]:
     return [file.encode() for file in files]
 
 
+def sentencepiece_models() -> list[bytes]:
+    """One of each type, with a small table of characters."""
+    models = []
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        rules.write("41\t61\n41 42\t62 63\nFB01\t66 69\nA0\t20\n")
+        rules.flush()
+        for kind in ("unigram", "bpe", "char", "word"):
+            model = io.BytesIO()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(["the cat AB and the dog", "a dog and a cat"] * 20),
+                model_writer=model, model_type=kind, vocab_size=30, hard_vocab_limit=False,
+                user_defined_symbols=["<a>", "<ab>"], normalization_rule_tsv=rules.name,
+                minloglevel=2)
+            models.append(model.getvalue())
+    return models
+
+
 def seeds() -> dict[str, list[bytes]]:
     """By program."""
     tensors = {"a": torch.zeros(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
@@ -70,6 +89,7 @@ def seeds() -> dict[str, list[bytes]]:
         "fuzz_safetensors": [safetensors.torch.save(tensors, {"format": "pt"}),
                              safetensors.torch.save({})],
         "fuzz_records": records(),
+        "fuzz_sentencepiece": sentencepiece_models(),
         "fuzz_tokenizer": [file.read_bytes() for file in sorted(TOKENIZERS.iterdir())],
     }
 

@@ -30,8 +30,8 @@ sys.path.insert(0, str(ROOT))
 from tests.hostile import artefacts  # noqa: E402
 from tests.hostile.case import Case, Programs  # noqa: E402
 
-KINDS = ("databases", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts", "experiments",
-         "arguments", "environment", "mixed_ranks")
+KINDS = ("databases", "merged_rows", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts",
+         "prepared", "experiments", "arguments", "environment", "mixed_ranks")
 
 
 @dataclasses.dataclass

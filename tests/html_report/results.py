@@ -44,6 +44,7 @@ class Results:
     many_ranks_page: Path  # a run of 64 ranks beside one of 2
     band_gibibytes: tuple[float, float]  # the least and the most that those 64 ranks took
     failures_page: Path  # of the runs that did not fit
+    absurd_page: Path  # of figures that nothing measures
     database: sqlite3.Connection
 
     def rows(self, query, *values):
@@ -60,10 +61,10 @@ def make_up_what_the_stub_does_not_measure(database):
                 "where id = ?", (point.split()[0], batch, run))
         database.execute(
             """update summaries set step_time_ms_median = ?, step_time_ms_p25 = ?,
-                 step_time_ms_p75 = ?, tokens_per_second = ?, communication_time_ms_median = ?,
-                 energy_joules = ? where run = ? and step_time_ms_median is not null""",
-            (120 * wave[0], 110 * wave[0], 140 * wave[0], 3000 * wave[1] * batch, 30 * wave[2],
-             5000 * wave[3], run))
+                 step_time_ms_p75 = ?, tokens_per_second = ?, unpadded_tokens_per_second = ?,
+                 communication_time_ms_median = ?, energy_joules = ? where run = ? and step_time_ms_median is not null""",
+            (120 * wave[0], 110 * wave[0], 140 * wave[0], 3000 * wave[1] * batch,
+             3000 * wave[1] * batch, 30 * wave[2], 5000 * wave[3], run))
         for rank in range(ranks):
             database.execute(
                 """update ranks set device = ?, gpu = ?, device_name = 'Fake GPU',
@@ -117,6 +118,32 @@ def give_ranks(database, count):
     return 20, 20 + (count - 1) / 4
 
 
+ABSURD_VALUES = (
+    ("attempts", "started_unix_ms", ("9223372036854775807", "-62167219200000", "0")),
+    ("attempts", "environment", ("'{'", "'[]'", "'null'", "''")),
+    ("summaries", "tokens_per_second", ("9e999", "-1", "1e300")),
+    ("summaries", "step_time_ms_median", ("1e300", "-9e999", "0")),
+    ("summaries", "step_time_ms_p25", ("9e999", "null", "-1e308")),
+    ("summaries", "memory_allocated_bytes_max", ("-5", "9223372036854775807", "0")),
+    ("summaries", "total_time_ms", ("-1", "9223372036854775807")),
+    ("ranks", "memory_allocated_bytes_max", ("-5", "9223372036854775807", "0")),
+    ("ranks", "device_memory_bytes", ("-5", "9223372036854775807")),
+    ("steps", "loss", ("9e999", "-1.7e308", "1.7e308", "null", "2.5")),
+    ("device_samples", "utilization_percent", ("9e999", "-1e308", "50")),
+    ("device_samples", "time_unix_ms", ("9223372036854775807", "-62167219200000", "0")),
+    ("runs", "family_value", ("0", "-8", "9223372036854775807", "4")),
+)
+
+
+def make_absurd(database):
+    """Gives each column the values in turn, run by run, or row by row."""
+    for table, column, values in ABSURD_VALUES:
+        number = {"runs": "id", "steps": "sequence", "device_samples": "sequence"}.get(table, "run")
+        for place, value in enumerate(values):
+            database.execute(f"update {table} set {column} = {value} where {column} is not null "
+                             f"and {number} % {len(values)} = {place}")
+
+
 def run_program(runner, folder, arguments, **variables):
     done = subprocess.run([runner, *arguments], cwd=folder, capture_output=True,
                           env=os.environ | {"TMPDIR": str(folder)} | variables)
@@ -147,8 +174,10 @@ def make_results(folder, runner, stub_trainer):
         return made
 
     changed_copy("many", lambda copy: plan_many_more_runs(copy, 1100))
+    changed_copy("absurd", make_absurd)
     band = changed_copy("ranks", lambda copy: give_ranks(copy, 64))
     return Results(
         folder, write_page("report.html"), write_page("large.html", "--results", "many"),
         write_page("ranks.html", "--results", "ranks", "--where", "point ~ ranks"), band,
-        write_page("failures.html", "--where", "status = out_of_memory"), database)
+        write_page("failures.html", "--where", "status = out_of_memory"),
+        write_page("absurd.html", "--results", "absurd"), database)

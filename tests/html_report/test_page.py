@@ -215,3 +215,29 @@ def test_it_says_when_and_where_it_was_measured(page, results):
                         "from attempts")[0]["d"]
     assert text.startswith("11 runs, started ")
     assert year in text and "stub" in text and "Fake GPU" in text
+
+
+def test_figures_that_nothing_measures_leave_the_page_whole(open_report, results):
+    page = open_report(results.absurd_page)
+    assert page.locator("#table tbody tr").count() == 11
+    assert page.locator("#measured").text_content().startswith("11 runs, started 1970-01-01")
+    assert {"throughput_memory", "memory", "step_time", "training_loss"} <= {
+        figure["id"] for figure in page.evaluate("report.figures.map(({id}) => ({id}))")}
+    open_everything(page)
+    text = page.locator("body").inner_text()
+    assert "cannot be shown" not in text
+    assert "9223372036854776000 ms after 1970" in text  # of the attempts, as it is
+    assert "NaN" not in page.locator("#figures").inner_html()
+
+
+def test_a_part_that_fails_takes_no_other_one_with_it(open_report, results, tmp_path):
+    broken = tmp_path / "broken.html"
+    page_text = results.page.read_text()
+    assert page_text.count("function memoryFigure(runs) {") == 1
+    broken.write_text(page_text.replace("function memoryFigure(runs) {",
+                                        'function memoryFigure(runs) { throw Error("odd");'))
+    page = open_report(broken)
+    assert page.locator("#table tbody tr").count() == 11
+    assert page.get_by_text("Memory of each rank cannot be shown: odd").is_visible()
+    assert page.locator("#figures figure").count() > 3
+    assert page.locator(".run").count() > 0

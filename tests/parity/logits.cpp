@@ -8,6 +8,7 @@
 
 #include "contract/inputs/inputs.h"
 #include "contract/record/event.h"
+#include "contract/record/processor.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "trainer/comm/environment.h"

@@ -1,5 +1,6 @@
 """Specifications at random, of every kind that decides memory."""
 
+import copy
 import csv
 import random
 from pathlib import Path
@@ -9,13 +10,13 @@ CHESS = ROOT / "experiments/data/chess"
 VOCABULARY = 1024
 
 
-def write_articles(file: Path, draw: random.Random) -> Path:
+def write_articles(file: Path, draw: random.Random, count: int = 600) -> Path:
     """From a word to many."""
     words = ["e4", "Nf3", "d5", "O-O", "Qxf7#", "1.", "2.", "Bb5", "1-0"]
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
         rows.writerow(["headline", "title", "text"])
-        for _ in range(150):
+        for _ in range(count):
             rows.writerow([" ".join(draw.choices(words, k=draw.randint(1, 9))), "none",
                            " ".join(draw.choices(words, k=draw.randint(1, 40)))])
     return file
@@ -63,6 +64,9 @@ def data(draw: random.Random, is_pairs: bool, articles: Path) -> dict:
         return {"kind": "wikihow", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
                 "prefix": "play: ", "input_length": draw.choice([16, 64]),
                 "target_length": draw.choice([8, 20]), "rows": rows}
+    if draw.random() < 0.5:  # rows of very different lengths, and packed ones of few to many documents
+        return {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
+                "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
     return {"kind": "chess", "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
 
 
@@ -95,6 +99,17 @@ def optimizer(draw: random.Random, offload: str) -> dict:
     if draw.random() < 0.2 and chosen["kind"].startswith("adam"):
         chosen |= {"state_dtype": "bf16", "rounding": draw.choice(["nearest", "stochastic"])}
     return chosen
+
+
+def with_value(spec: dict, key: str, value: int) -> dict:
+    """A copy with another value of one key, such as data.sequence_length."""
+    changed = copy.deepcopy(spec)
+    *sections, name = key.split(".")
+    section = changed
+    for part in sections:
+        section = section[part]
+    section[name] = value
+    return changed
 
 
 def random_spec(draw: random.Random, articles: Path) -> dict:

@@ -4,28 +4,15 @@ for what."""
 import json
 import random
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import yaml
+from planning import plans, request_of
 from random_runs import random_spec, write_articles
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
 from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended  # noqa: E402
-
-
-def plans(trainer: Path, requests: list[dict]) -> list[dict]:
-    lines = "".join(json.dumps(request) + "\n" for request in requests)
-    answered = subprocess.run([trainer, "--plan"], input=lines, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in answered.stdout.splitlines()]
-
-
-def request_of(spec: dict, results: Path, memory_bytes: int = 0) -> dict:
-    device = {"kind": "cpu", "memory_bytes": memory_bytes, "context_bytes": 0, "compute_capability": 0,
-              "name": ""}
-    return {"specification": yaml.safe_dump(spec), "device": device, "results": str(results), "timeline": False}
 
 
 def reported_peak(folder: Path, ranks: int) -> dict:
@@ -61,36 +48,31 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
     print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
-    unequal, far, moments, compositions = [], [], [], []
+    unequal, moments, compositions = [], [], []
     for number in range(count):
         spec = random_spec(draw, articles)
         folder = results / "runs" / "random" / str(number)
         processes = start(trainer, spec, folder)
         wait_until_well_ended(processes, folder)
         keep_prepared(folder, results)
-        [answer] = plans(trainer, [request_of(spec, results)])
-        assert answer["plan"], (answer["error"], spec)
+        [plan] = plans(trainer, [request_of(spec, results)])
         peak = reported_peak(folder, spec["strategy"]["ranks"])
-        planned = answer["plan"]["peak"]
+        planned = plan["peak"]
         reported_bytes = peak["memory_allocated_bytes_max"]
         difference = planned["memory_allocated_bytes_max"] - reported_bytes
         if difference:
             unequal.append((number, difference, reported_bytes, moment(planned), moment(peak), spec))
-        if abs(difference) > 0.01 * reported_bytes:
-            far.append(number)
         if moment(planned) != moment(peak):
             moments.append((number, moment(planned), moment(peak)))
         if composition(planned) != composition(peak):
             compositions.append((number, composition(planned), composition(peak)))
         shutil.rmtree(folder)
-    print(f"of {count}: bytes differ in {len(unequal)}, by more than 1 % in {len(far)}, moments in "
-          f"{len(moments)}, compositions in {len(compositions)}")
+    print(f"of {count}: bytes differ in {len(unequal)}, moments in {len(moments)}, compositions in "
+          f"{len(compositions)}")
     for differing in (unequal, moments, compositions):
         for case in differing:
             print(case)
-    assert not far
-    assert len(unequal) <= max(1, 0.03 * count)
-    assert len(moments) <= 0.05 * count and len(compositions) <= max(1, 0.05 * count)
+    assert not unequal and not moments and not compositions
 
 
 OUT_OF_MEMORY = 3
@@ -105,13 +87,18 @@ def fits(trainer: Path, spec: dict, folder: Path) -> bool:
     return True
 
 
+def limit_near(peak_bytes: int, draw: random.Random) -> int:
+    """On either side, exactly the peak and a byte less among them."""
+    return draw.choice([peak_bytes, peak_bytes - 1, round(peak_bytes * draw.uniform(0.98, 1.02)),
+                        round(peak_bytes * draw.uniform(0.7, 1.3))])
+
+
 def test_what_fits_under_a_limit_fits_and_nothing_else(trainer, seed, count, tmp_path):
-    """But for limits within 0.5 % of the peak."""
     draw = random.Random(seed + 1)
     print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
-    said = {True: 0, False: 0}
+    said, wrong = {True: 0, False: 0}, []
     for number in range(count):
         spec = random_spec(draw, articles)
         # Of a first run data is prepared, so that its widths are known.
@@ -119,13 +106,17 @@ def test_what_fits_under_a_limit_fits_and_nothing_else(trainer, seed, count, tmp
         if not (results / "prepared").exists() or spec["data"]["rows"] != "pad":
             assert fits(trainer, spec | {"train": spec["train"] | {"steps": 1}}, folder), spec
             keep_prepared(folder, results)
-        [answer] = plans(trainer, [request_of(spec, results)])
-        peak = answer["plan"]["memory_requested_bytes_max"]
-        part = draw.choice([draw.uniform(0.7, 0.995), draw.uniform(1.005, 1.3)])
-        limited = spec | {"memory_limit_gib": peak * part / 2**30}
-        [answer] = plans(trainer, [request_of(limited, results)])
-        planned = answer["plan"]["fit"] != "does_not_fit"
+        [plan] = plans(trainer, [request_of(spec, results)])
+        peak = plan["memory_requested_bytes_max"]
+        limited = spec | {"memory_limit_gib": limit_near(peak, draw) / 2**30}
+        [plan] = plans(trainer, [request_of(limited, results)])
+        planned = plan["fit"] != "does_not_fit"
         said[planned] += 1
         limited_folder = results / "runs" / "random" / f"{number}-limited"
-        assert fits(trainer, limited, limited_folder) == planned, (peak, part, limited)
+        if fits(trainer, limited, limited_folder) != planned:
+            wrong.append((peak, planned, limited))
+    print(f"of {count}: {said[True]} fit, {said[False]} do not; {len(wrong)} otherwise than planned")
+    for case in wrong:
+        print(case)
+    assert not wrong
     assert said[True] > 0 and said[False] > 0, said

@@ -2,7 +2,9 @@
 tests/benchmark/predicted_step_times.py."""
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
@@ -80,6 +82,50 @@ def test_a_damaged_calibration_is_said_and_is_none(fsdp_run, plans, tmp_path, da
     assert any("step times are not known" in line for line in planned["assumptions"])
 
 
+def with_time(calibration: dict, time_ms: float) -> dict:
+    calibration["times"][0]["time_ms"] = time_ms
+    return calibration
+
+
+OF_OTHERS = [
+    (lambda c: c | {"device": "another"}, "was measured on 'another', not on '"),
+    (lambda c: c | {"libtorch": "1.0.0"}, "was measured with libtorch 1.0.0, not 2."),
+    (lambda c: c | {"ranks": 8}, "was measured by 8 ranks, not by 1"),
+    (lambda c: c | {"threads": 63}, "was measured with 63 threads a rank, not "),
+    (lambda c: c | {"threads": 0}, "'threads': 0 is not at least 1"),
+    (lambda c: with_time(c, -5), "'time_ms': -5 is not greater than 0"),
+    (lambda c: with_time(c, 0), "'time_ms': 0 is not greater than 0"),
+    (lambda c: with_time(c, 1e300), "'time_ms': 1e+300 is not greater than 0"),
+    (lambda c: c | {"times": [time | {"rows": 0} for time in c["times"]]}, "'rows': 0 is not at least 1"),
+]
+
+
+def test_a_calibration_of_others_or_with_impossible_times_is_not_used(fsdp_run, plans, tmp_path):
+    assert fsdp_run("calibrate", "--only", "one").returncode == 0
+    [file] = tmp_path.glob("results/calibrations/*/*.json")
+    whole = file.read_text()
+    for change, why in OF_OTHERS:
+        file.write_text(json.dumps(change(json.loads(whole))))
+        [planned] = plans("--only", "one").values()
+        assert planned["step_time_ms"] is None, why
+        [line] = [line for line in planned["assumptions"] if "step times are not known" in line]
+        assert str(file) in line and why in line
+    table = fsdp_run("plan", "--only", "one")
+    assert "step times are not known" in " ".join(table.stdout.split())
+    file.write_text(whole)
+    assert plans("--only", "one")["one"]["step_time_ms"] > 0
+
+
+def test_the_threads_of_a_plan_are_those_that_its_ranks_would_have(fsdp_run, plans, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert fsdp_run("calibrate", "--only", "one").returncode == 0
+    assert plans("--only", "one")["one"]["step_time_ms"] > 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    [planned] = plans("--only", "one").values()
+    assert planned["step_time_ms"] is None
+    assert any("with 1 thread a rank, not 3" in line for line in planned["assumptions"])
+
+
 def test_a_calibration_that_fails_says_where_its_log_is(request, fsdp_run, tmp_path):
     done = fsdp_run("calibrate", "--only", "one", "--trainer", "/bin/false")
     assert done.returncode == 1 and "calibrating one failed" in done.stderr, done.stderr
@@ -101,3 +147,27 @@ def test_an_offloaded_optimizer_is_timed_on_the_host_alone(fsdp_run, tmp_path):
     for time in json.loads(file.read_text())["times"]:
         widths.setdefault(time["work"], set()).add(time["width"])
     assert widths["optimizer"] == widths["conversion"]
+
+
+def test_a_calibration_that_is_a_pipe_is_not_waited_for(fsdp_run, tmp_path):
+    assert fsdp_run("calibrate", "--only", "one").returncode == 0
+    file, = tmp_path.glob("results/calibrations/*/*libtorch*.json")
+    file.unlink()
+    os.mkfifo(file)
+    done = fsdp_run("plan", "--only", "one")
+    assert done.returncode == 0, done.stderr
+    assert "step times are not known" in done.stdout and file.name in done.stdout
+
+
+def test_a_planner_ends_with_the_program_that_started_it(trainer):
+    """Also if its standard input stays open."""
+    requests, held = os.pipe()
+    starts = f"import subprocess, time; subprocess.Popen([{str(trainer)!r}, '--plan']); time.sleep(1000)"
+    parent = subprocess.Popen([sys.executable, "-c", starts], stdin=requests, stdout=subprocess.PIPE)
+    os.write(held, b"no request\n")
+    assert b"error" in parent.stdout.readline()
+    parent.kill()
+    assert parent.stdout.read() == b""
+    parent.wait()
+    os.close(requests)
+    os.close(held)

@@ -32,6 +32,16 @@ def rows(plan):
     return read
 
 
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_small_stack_suffices(request, trainer, tmp_path, command):
+    runner = request.config.getoption("--runner").resolve()
+    limit = "ulimit -s 128 && exec \"$@\""
+    done = subprocess.run(["bash", "-c", limit, "bash", runner, command, LAB, "--trainer", trainer],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode >= 0 and "no answer" not in done.stderr
+    assert "4xFSDP" in done.stdout, done.stderr
+
+
 def test_every_point_of_a_profile_is_planned_for_its_gpus(rows):
     planned = {row["point"]: row for row in rows("--profile", "a100x4")}
     assert set(planned) >= {"1 GPU", "4xDDP", "4xFSDP"}
@@ -114,6 +124,23 @@ sweep: {double: {batch.size_per_rank: {from: 2, to: 8}}}
 """)
     [row] = rows(file=file)
     assert row["point"] == "a size_per_rank=8" and row["fits"]
+
+
+def test_what_the_sweep_doubles_is_not_set_besides(plan, rows, tmp_path):
+    """Every run would have the value that is set, and the name of another one."""
+    file = tmp_path / "doubled.yaml"
+    file.write_text("""experiment: doubled
+base: {device: cpu, memory_limit_gib: 0.1, data: {kind: chess, sequence_length: 16}, train.steps: 2}
+points: [{name: a, strategy: {kind: fsdp}}]
+sweep: {double: {KEY: {from: 1, to: 8}}}
+""".replace("KEY", "batch.size_per_rank"))
+    for words in (["--set", "batch.size_per_rank=1"], ["--set", "batch={size_per_rank: 1}"],
+                  ["--set", "batch.size_per_rank=1", "--max", "batch.size_per_rank"]):
+        done = plan(*words, file=file)
+        assert done.returncode == 2 and "overrides what the sweep doubles" in done.stderr, done.stdout
+    file.write_text(file.read_text().replace("batch.size_per_rank", "strategy.ranks"))
+    for row in rows("--ranks", "1..4", file=file):
+        assert row["point"] == f"a ranks={row['ranks']}"
 
 
 def test_check_says_what_will_not_fit(request, trainer, tmp_path):

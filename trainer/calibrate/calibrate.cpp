@@ -61,8 +61,8 @@ Calibration calibrate(const RunSpec& spec, const ModelConfig& config, Backend& b
   for (auto& [key, of_rounds] : times_ms) {
     const auto& [work, rows, width] = key;
     std::ranges::nth_element(of_rounds, of_rounds.begin() + std::ssize(of_rounds) / 2);
-    calibration.times.push_back(
-        {work, rows, width, of_rounds[static_cast<size_t>(std::ssize(of_rounds) / 2)]});
+    const double median_ms = of_rounds[static_cast<size_t>(std::ssize(of_rounds) / 2)];
+    calibration.times.push_back({work, rows, width, std::max(median_ms, kShortestWork_ms)});
   }
   return calibration;
 }

@@ -1,11 +1,10 @@
 #include "trainer/checkpoint/checkpoint_reader.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 
 #include "contract/inputs/weights.h"
 #include "contract/text/config_error.h"
@@ -23,14 +22,19 @@ bool is_piece_file(const std::string& name) {
 // out = elements [first, first + out.numel()) of the tensor.
 void copy(const StoredTensor& entry, int64_t first, const at::Tensor& out) {
   const at::ScalarType dtype = *dtype_of_name(entry.dtype);
-  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
-  const auto bytes = entry.bytes.subspan(first * item_bytes, out.numel() * item_bytes);
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % item_bytes == 0) {
-    out.copy_(at::from_blob(const_cast<std::byte*>(bytes.data()), {out.numel()}, dtype));
-  } else {  // the format does not promise alignment
-    const at::Tensor aligned = at::empty({out.numel()}, dtype);
-    std::memcpy(aligned.data_ptr(), bytes.data(), bytes.size());
-    out.copy_(aligned);
+  const uint64_t item_bytes = c10::elementSize(dtype);
+  if (out.is_cpu() && out.is_contiguous() && out.scalar_type() == dtype) {
+    entry.read(first * item_bytes, {static_cast<std::byte*>(out.data_ptr()), out.nbytes()});
+    return;
+  }
+  constexpr int64_t kBlock = 1 << 20;
+  // No tensor's memory, which a plan would have to count.
+  const auto staged =
+      std::make_unique_for_overwrite<std::byte[]>(std::min(kBlock, out.numel()) * item_bytes);
+  for (int64_t done = 0; done < out.numel(); done += kBlock) {
+    const int64_t count = std::min(kBlock, out.numel() - done);
+    entry.read((first + done) * item_bytes, {staged.get(), count * item_bytes});
+    out.narrow(0, done, count).copy_(at::from_blob(staged.get(), {count}, dtype));
   }
 }
 

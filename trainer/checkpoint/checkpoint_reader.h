@@ -11,7 +11,7 @@
 namespace fsdp {
 
 // A complete checkpoint, whoever wrote it: any number of ranks, any strategy and wrap policy. Its
-// files are mapped; a read touches only the bytes it asks for.
+// files are open; a read touches only the bytes it asks for.
 class CheckpointReader {
  public:
   // Throws ConfigError (place: the folder or the file) when the folder is no complete checkpoint or

@@ -34,9 +34,9 @@ std::string dtype_in_config(at::ScalarType dtype) {
 }
 
 ordered_json read_config(const path& file) {
-  const auto mapped = map_input_file(file);
-  parse_json_object(file, mapped->text());
-  return parse_foreign_json<ordered_json>(mapped->text());
+  const std::string text = read_input_file(file);
+  parse_json_object(file, text);
+  return parse_foreign_json<ordered_json>(text);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ void write_model_files(const path& folder, const ModelSpec& model, at::ScalarTyp
   for (const char* name : kOtherFiles) {
     std::error_code error;
     if (!std::filesystem::exists(source / name, error)) continue;
-    write_file(folder / name, map_input_file(source / name)->text());
+    write_file(folder / name, read_input_file(source / name));
   }
 }
 

@@ -98,8 +98,8 @@ TrainerState read_trainer_state(const path& checkpoint) {
                                 kTrainerStateName +
                                 "; give a folder checkpoints/step-<N> of a run");
   }
-  const auto mapped = map_input_file(file);
-  const json object = parse_json_object(file, mapped->text(), kLargestTrainerStateBytes);
+  const std::string text = read_input_file(file);
+  const json object = parse_json_object(file, text, kLargestTrainerStateBytes);
   TrainerState state;
   if (const json format = object.value("format", json()); format != TrainerState::kFormat) {
     throw ConfigError(file.string(), "format",
@@ -107,7 +107,7 @@ TrainerState read_trainer_state(const path& checkpoint) {
                           std::to_string(TrainerState::kFormat));
   }
   JsonFields(file.string()).read("", object, state);
-  check_own_checksum(file, mapped->text(), object, state);
+  check_own_checksum(file, text, object, state);
   for (const CheckpointFile& part : state.files) check_file(checkpoint, part);
   return state;
 }

@@ -1,5 +1,6 @@
 #include "trainer/comm/environment.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -280,6 +281,24 @@ std::optional<std::string> environment_variable(const std::string& name) {
 
 WorldEnvironment read_world_environment() {
   return read_world_environment(environment_variable, address_of_slurm_node);
+}
+
+int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
+                     const EnvironmentLookup& lookup) {
+  if (spec.threads_per_rank) return static_cast<int>(*spec.threads_per_rank);
+  if (const auto text = lookup("OMP_NUM_THREADS"); text && !text->empty()) {
+    // A list is one number per nesting level; the first is ours.
+    const std::string first = text->substr(0, text->find(','));
+    int threads = 0;
+    const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);
+    const Range range = from_to(1, kMostThreads);
+    if (error != std::errc() || end != first.data() + first.size() || !range.contains(threads)) {
+      throw ConfigError("environment", "OMP_NUM_THREADS",
+                        "'" + *text + "' is not an integer " + range.description());
+    }
+    return threads;
+  }
+  return std::max(1, cores / world.local_world_size);
 }
 
 }  // namespace fsdp

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "contract/spec/run_spec.h"
+
 // Which process of how many this one is, from the environment its launcher set.
 namespace fsdp {
 
@@ -47,5 +49,10 @@ WorldEnvironment read_world_environment(const EnvironmentLookup& lookup,
 
 // From this process's environment; asks for addresses of nodes as `address_of_slurm_node` does.
 WorldEnvironment read_world_environment();
+
+// threads_per_rank, else OMP_NUM_THREADS, else `cores` / ranks of this host, at least 1.
+// Throws ConfigError when OMP_NUM_THREADS is not a number.
+int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
+                     const EnvironmentLookup& lookup);
 
 }  // namespace fsdp

@@ -22,8 +22,9 @@ PreparedFile open_prepared(const DataSource& source, const path& run_folder,
   const std::string name = prepared_name(source, digest_of);
   begin_start_up_part("reading " + source.file.string());
   const path of_results = prepared_folder(results_of_run(run_folder));
-  const bool is_there = input_exists(of_results / name);
-  return prepared_file(source, is_there ? of_results : prepared_folder(run_folder), name,
+  // The runner makes a damaged one again; a rank does not, under the other ranks and runs.
+  if (input_exists(of_results / name)) return PreparedFile(of_results / name);
+  return prepared_file(source, prepared_folder(run_folder), name,
                        {.on_progress = [](int64_t, int64_t) { continue_start_up_part(); }});
 }
 

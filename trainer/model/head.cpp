@@ -13,7 +13,7 @@ class ChunkedCrossEntropy {
         h_ND_(h_ND),
         weight_VD_(weight_VD),
         options_(options),
-        chunk_tokens_(options.chunk_tokens != 0 ? options.chunk_tokens : even_chunk_tokens()),
+        chunk_tokens_(options.chunk_tokens != 0 ? options.chunk_tokens : largest_chunk_tokens()),
         is_masked_N1_(labels_N.eq(kNoLabel).unsqueeze_(1)),
         labels_N1_(labels_N.clamp_min(0).unsqueeze_(1)),
         logits_CV_(at::empty({chunk_tokens_, weight_VD.shape().front()}, h_ND.options())) {
@@ -60,13 +60,12 @@ class ChunkedCrossEntropy {
   }
 
  private:
-  // Such that all chunks are about equal.
-  int64_t even_chunk_tokens() const {
-    const int64_t tokens = h_ND_.size(0);
-    const int64_t most =
-        kernels_.chunk_tokens_max(weight_VD_.shape().front() * h_ND_.element_size());
-    const int64_t chunks = std::max<int64_t>(1, (tokens + most - 1) / most);
-    return (tokens + chunks - 1) / chunks;
+  // Not equal chunks: these would take less memory for a few more tokens, and searches for the
+  // largest batch that fits rely on more tokens taking no less.
+  int64_t largest_chunk_tokens() const {
+    return std::min(
+        h_ND_.size(0),
+        kernels_.chunk_tokens_max(weight_VD_.shape().front() * h_ND_.element_size()));
   }
 
   Kernels& kernels_;

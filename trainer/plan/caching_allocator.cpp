@@ -220,10 +220,12 @@ CachingAllocator::Block* CachingAllocator::find_expandable(Pool& pool, int64_t b
     }
     if (free_bytes >= bytes) return first;
   }
-  // The constructor of ExpandableSegment.
+  // The constructor of ExpandableSegment; where nothing limits what the allocator takes, a tensor
+  // may be larger than the device.
   const int64_t device_bytes =
       options_.device_bytes == 0 ? kUnlimitedDeviceBytes : options_.device_bytes;
-  const int64_t bytes_of_segment = round_up(device_bytes + device_bytes / 8, pool.page_bytes());
+  const int64_t bytes_of_segment =
+      round_up(std::max(device_bytes + device_bytes / 8, bytes), pool.page_bytes());
   Block* segment = make_block({.address = take_addresses(bytes_of_segment),
                                .bytes = bytes_of_segment,
                                .pool = &pool,

@@ -64,7 +64,7 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
       plan.memory_reserved_bytes_forward = plan.memory_allocated_bytes_forward;
     });
   }
-  if (batches.evaluation) evaluate(training, batches.evaluation);
+  for (const auto& make_batch : batches.evaluations) evaluate(training, make_batch);
   if (wants_checkpoints(spec) && spec.checkpoint.state_dict == StateDict::kFull) {
     const MemoryScope scope(MemoryPhase::kCheckpoint);
     for_each_whole_unit(training.store(), mesh, [](const FlatLayout&, const at::Tensor&) {});

@@ -54,14 +54,10 @@ PlannedStep step_of(std::vector<Batch> micro_batches, int64_t largest) {
 
 PlannedStep full_step(const RunSpec& spec, const ModelConfig& config) {
   const MemoryScope scope(MemoryUse::kBatch);
-  const int64_t count = *spec.batch.gradient_accumulation_steps;
   PlannedStep step;
-  for (int64_t i = 0; i < std::min<int64_t>(count, 3); ++i) {
-    step.computed.push_back(full_batch(spec.data, config, spec.batch.size_per_rank, kMeta));
-  }
-  if (count > 3) {  // all in one
-    step.others.push_back(
-        full_batch(spec.data, config, (count - 3) * spec.batch.size_per_rank, kMeta));
+  for (int64_t i = 0; i < *spec.batch.gradient_accumulation_steps; ++i) {
+    (i < 3 ? step.computed : step.others)
+        .push_back(full_batch(spec.data, config, spec.batch.size_per_rank, kMeta));
   }
   return step;
 }
@@ -73,6 +69,18 @@ std::vector<Batch> full_micro_batches(const RunSpec& spec, const ModelConfig& co
 
 int64_t evaluation_rows(const RunSpec& spec) {
   return spec.evaluation.size_per_rank.value_or(spec.batch.size_per_rank);
+}
+
+int64_t bytes_of(const Batch& batch) {
+  std::vector<at::Tensor> tensors{batch.input_ids_BT, batch.labels_BT};
+  if (batch.decoder_input_ids_BT.defined()) tensors.push_back(batch.decoder_input_ids_BT);
+  if (batch.documents) {
+    tensors.push_back(batch.documents->starts_on_device);
+    tensors.push_back(batch.documents->position_ids_N);
+  }
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
 }
 
 // The data of a run, and where in it the largest micro-batches are.
@@ -114,59 +122,76 @@ class ReadData {
     return steps;
   }
 
-  // The validation set's largest, by its tokens: the last batch may have few rows.
-  Batch evaluation_batch() {
+  // The validation set's largest.
+  std::vector<std::function<Batch()>> evaluations(const std::shared_ptr<ReadData>& self) {
     DataSet& set = *sets_.validation();
     const int64_t rows_per_batch = evaluation_rows(spec_);
-    std::vector<int64_t> largest;
-    std::pair<int64_t, Size> most{};
     const int64_t most_batches = spec_.evaluation.batches.value_or(set.rows());
     const int64_t rows_read =
         std::min(set.rows(), most_batches * spec_.strategy.ranks * rows_per_batch);
+    std::vector<EvaluationCandidate> largest;
     for (int64_t first = 0; first < rows_read; first += rows_per_batch) {
       std::vector<int64_t> rows(std::min(rows_per_batch, set.rows() - first));
       std::iota(rows.begin(), rows.end(), first);
-      const Size size = size_of(set, rows);
-      const std::pair tokens_and_size(std::ssize(rows) * (size[0] + size[1]), size);
-      if (tokens_and_size > most) {
-        most = tokens_and_size;
-        largest = std::move(rows);
-      }
+      const UncountedMemory not_the_runs;
+      const Size size = size_of(set.load(rows, kMeta));
+      add_candidate(largest, {size, std::move(rows)});
     }
-    return set.load(largest, kMeta);
+    std::vector<std::function<Batch()>> evaluations;
+    for (const EvaluationCandidate& candidate : largest) {
+      evaluations.emplace_back(
+          [self, rows = candidate.rows] { return self->sets_.validation()->load(rows, kMeta); });
+    }
+    return evaluations;
   }
 
  private:
-  // Widths of inputs and of labels, documents.
-  using Size = std::array<int64_t, 3>;
+  // What a micro-batch's memory grows with, see size_of.
+  using Size = std::array<int64_t, 7>;
 
-  // A micro-batch that may be the largest.
+  // A micro-batch that may be the one that takes the most memory.
   struct Candidate {
     Size size;
-    int64_t size_of_step;  // of all of the rank's
     int64_t step;
     int64_t rank;
     int64_t micro_batch;
-
-    bool is_at_most(const Candidate& other) const {
-      if (size == other.size) return size_of_step <= other.size_of_step;
-      return std::ranges::equal(size, other.size, std::less_equal());
-    }
   };
 
-  static Size size_of(DataSet& set, std::span<const int64_t> rows) {
-    const UncountedMemory not_the_runs;
-    const Batch batch = set.load(rows, kMeta);
-    return {batch.input_ids_BT.size(1), batch.labels_BT.size(1),
-            batch.documents ? batch.documents->count() : 0};
+  struct EvaluationCandidate {
+    Size size;
+    std::vector<int64_t> rows;
+  };
+
+  // `bytes_beside`: of the batches that are in memory at the same time.
+  Size size_of(const Batch& batch, int64_t bytes_beside = 0) const {
+    const BatchShape shape = shape_of(batch);
+    const auto documents = std::ssize(shape.document_tokens);
+    const int64_t longest = batch.documents ? batch.documents->longest : 0;
+    // Flash attention in a fixed order of additions may take less for more sequences
+    // (planned_attention.cpp), so that only equal numbers of them can be compared.
+    const bool takes_less_for_more = spec_.train.deterministic;
+    const int64_t sequences = documents > 0 ? documents : shape.rows;
+    return {shape.rows,
+            shape.tokens,
+            shape.decoder_tokens,
+            documents,
+            longest,
+            bytes_beside,
+            takes_less_for_more ? -sequences : 0};
   }
 
-  // Those that none is larger than in every way.
-  static void add_candidate(std::vector<Candidate>& largest, const Candidate& candidate) {
-    const auto is_above = [&](const Candidate& other) { return candidate.is_at_most(other); };
-    if (std::ranges::any_of(largest, is_above)) return;
-    std::erase_if(largest, [&](const Candidate& other) { return other.is_at_most(candidate); });
-    largest.push_back(candidate);
+  // Keeps those of which no other is at least as large in every way.
+  template <typename Any>
+  static void add_candidate(std::vector<Any>& largest, Any candidate) {
+    const auto is_at_most = [](const Any& one, const Any& other) {
+      return std::ranges::equal(one.size, other.size, std::less_equal());
+    };
+    if (std::ranges::any_of(largest,
+                            [&](const Any& other) { return is_at_most(candidate, other); })) {
+      return;
+    }
+    std::erase_if(largest, [&](const Any& other) { return is_at_most(other, candidate); });
+    largest.push_back(std::move(candidate));
   }
 
   std::map<Place, std::vector<Candidate>> find_largest() {
@@ -182,21 +207,25 @@ class ReadData {
           return largest;
         }
         looked_at += accumulation;
-        const auto micro_batches = sampler_.rank_rows(step, rank, spec_.strategy.ranks,
-                                                      spec_.batch.size_per_rank, accumulation);
-        std::vector<Size> sizes;
-        int64_t size_of_step = 0;
-        for (const auto& rows_read : micro_batches) {
-          const Size& size = sizes.emplace_back(size_of(sets_.training(), rows_read));
-          size_of_step += std::accumulate(size.begin(), size.end(), int64_t{0});
-        }
-        for (int64_t i = 0; i < accumulation; ++i) {
-          add_candidate(largest[place_of(i, accumulation)],
-                        {sizes[i], size_of_step, step, rank, i});
-        }
+        add_step(step, rank, largest);
       }
     }
     return largest;
+  }
+
+  void add_step(int64_t step, int64_t rank, std::map<Place, std::vector<Candidate>>& largest) {
+    const UncountedMemory not_the_runs;
+    const int64_t accumulation = *spec_.batch.gradient_accumulation_steps;
+    std::vector<Batch> batches;
+    int64_t bytes = 0;
+    for (const auto& rows : sampler_.rank_rows(step, rank, spec_.strategy.ranks,
+                                               spec_.batch.size_per_rank, accumulation)) {
+      bytes += bytes_of(batches.emplace_back(sets_.training().load(rows, kMeta)));
+    }
+    for (int64_t i = 0; i < accumulation; ++i) {
+      add_candidate(largest[place_of(i, accumulation)],
+                    Candidate{size_of(batches[i], bytes), step, rank, i});
+    }
   }
 
   PlannedStep load(const Candidate& largest) {
@@ -217,7 +246,7 @@ bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& di
   const auto is_prepared = [&](const path& file) {
     const path prepared = prepared_folder(results);
     return std::filesystem::is_directory(prepared) &&
-           input_exists(prepared / prepared_name(data_source(spec, file), digest_of));
+           whole_prepared_file(prepared / prepared_name(data_source(spec, file), digest_of));
   };
   if (spec.data.rows == RowFill::kPad) return false;
   if (!needs_tokenizer(spec.data.kind)) return true;
@@ -239,15 +268,14 @@ PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config, c
                                     std::to_string(kMostLookedAt) + " are no wider than these");
     }
     batches.usual_steps = data->usual_steps(data);
-    if (wants_evaluations(spec)) batches.evaluation = [data] { return data->evaluation_batch(); };
+    if (wants_evaluations(spec)) batches.evaluations = data->evaluations(data);
     return batches;
   }
   batches.steps.emplace_back([=] { return full_step(spec, config); });
   batches.usual_steps.emplace_back([=] { return full_micro_batches(spec, config); });
   if (wants_evaluations(spec)) {
-    batches.evaluation = [=] {
-      return full_batch(spec.data, config, evaluation_rows(spec), kMeta);
-    };
+    batches.evaluations.emplace_back(
+        [=] { return full_batch(spec.data, config, evaluation_rows(spec), kMeta); });
   }
   if (spec.data.rows == RowFill::kPadToLongest) {
     batches.assumptions.emplace_back("every micro-batch is as wide as rows may be");

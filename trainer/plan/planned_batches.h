@@ -21,7 +21,7 @@ struct PlannedStep {
 struct PlannedBatches {
   std::vector<std::function<PlannedStep()>> steps;  // each makes its batches when it is called
   std::vector<std::function<std::vector<Batch>()>> usual_steps;  // all micro-batches of some steps
-  std::function<Batch()> evaluation;                             // empty: the run wants none
+  std::vector<std::function<Batch()>> evaluations;               // empty: the run wants none
   TextList assumptions;                                          // what of the data is not known
 };
 

@@ -3,15 +3,17 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "contract/devices/device_table.h"
 #include "contract/families/flops.h"
+#include "contract/files/input_file.h"
 #include "contract/plan/calibration.h"
+#include "contract/record/processor.h"
 #include "contract/spec/hardware_flops.h"
+#include "contract/text/config_error.h"
 #include "contract/text/foreign_json.h"
 #include "contract/text/json_fields.h"
+#include "trainer/comm/environment.h"
 #include "trainer/data/batches.h"
 #include "trainer/plan/planned_time.h"
 #include "trainer/step/training_step.h"
@@ -22,14 +24,37 @@ namespace {
 // Micro-batches between the first and the last are alike: no more of a step are planned.
 constexpr size_t kMostMicroBatches = 64;
 
+// Threads of a rank of the run, if this host is the one that is planned for; 0: not known.
+int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
+  if (device.kind != DeviceKind::kCpu) return spec.threads_per_rank.value_or(0);
+  WorldEnvironment world;
+  world.local_world_size = static_cast<int>(spec.strategy.ranks);
+  return threads_per_rank(spec, world, available_cores(), [&](const std::string& name) {
+    const auto is_of_run = [&](const std::string& set) { return set.starts_with(name + '='); };
+    const auto found = std::ranges::find_if(spec.environment, is_of_run);
+    if (found == spec.environment.end()) return environment_variable(name);
+    return std::optional(found->substr(name.size() + 1));
+  });
+}
+
 // Empty: there is none.
 std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return std::nullopt;
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!input_exists(file)) return std::nullopt;
   Calibration calibration;
-  JsonFields(file.string()).read("", parse_foreign_json(text), calibration);
+  JsonFields(file.string()).read("", parse_foreign_json(read_input_file(file)), calibration);
   return calibration;
+}
+
+// Throws ConfigError if other ranks than the run's were measured.
+void check_is_of(const Calibration& calibration, const std::filesystem::path& file,
+                 const PlanRequest& request, const RunSpec& spec) {
+  Calibration wanted;
+  wanted.device = request.device.name;
+  wanted.libtorch = TORCH_VERSION;
+  wanted.ranks = spec.strategy.ranks;
+  wanted.threads = threads_of(spec, request.device);
+  const std::string misfit = calibration_misfit(calibration, wanted);
+  if (!misfit.empty()) throw ConfigError(file.string(), "", misfit + "; calibrate again");
 }
 
 struct StepFlops {
@@ -116,7 +141,9 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   std::optional<Calibration> calibration;
   try {
     calibration = read_calibration(file);
+    if (calibration) check_is_of(*calibration, file, request, spec);
   } catch (const std::exception& error) {
+    calibration.reset();
     plan.assumptions.push_back(std::string("step times are not known: ") + error.what());
   }
   std::optional<StepTime> step;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "contract/record/digest.h"
+#include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
 
 namespace fsdp {
@@ -127,7 +128,11 @@ void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
     const auto shift = static_cast<int64_t>(i) * kBits;
     at::Tensor bits = values.bitwise_right_shift(shift).bitwise_and_(kMask).to(at::kInt);
     bits.add_(from[i].view(at::kInt)).bitwise_and_(~static_cast<int64_t>(kMask));
-    to[i].copy_(at::where(is_finite(from[i]), bits.view(at::kFloat), from[i]));
+    const at::Tensor is_rounded = is_finite(from[i]);
+    at::Tensor result = at::empty_like(from[i]);
+    launch("where", {is_rounded, bits, from[i]}, {result},
+           [&] { at::where_out(result, is_rounded, bits.view(at::kFloat), from[i]); });
+    to[i].copy_(result);
   }
 }
 

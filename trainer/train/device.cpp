@@ -2,15 +2,11 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <sched.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <fstream>
 #include <iostream>
 
 #include "contract/record/nvml.h"
@@ -25,42 +21,6 @@
 
 namespace fsdp {
 namespace {
-
-// The quota in `folder` of the cgroup file system, version 2 or 1, in cores; infinite without one.
-double cgroup_quota(const std::string& folder) {
-  double quota = 0;
-  double period = 0;
-  if (std::ifstream file(folder + "/cpu.max"); file >> quota >> period && period > 0) {
-    return quota / period;
-  }
-  std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
-  std::ifstream period_file(folder + "/cpu.cfs_period_us");
-  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) {
-    return quota / period;
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
-// The smallest quota over this process's cgroups and those around them.
-double cgroup_quota() {
-  double smallest = std::numeric_limits<double>::infinity();
-  std::ifstream file("/proc/self/cgroup");  // lines such as 0::/a/b or 4:cpu,cpuacct:/a/b
-  for (std::string line; std::getline(file, line);) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string root =
-        controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controllers;
-    for (std::string path = line.substr(second + 1); path.size() > 1;
-         path = path.substr(0, path.rfind('/'))) {
-      smallest = std::min(smallest, cgroup_quota(root + path));
-    }
-    // Inside a container the path may be the host's, and the root is the container's own group.
-    smallest = std::min(smallest, cgroup_quota(root));
-  }
-  return smallest;
-}
 
 std::string host_name() {
   std::array<char, 256> host{};
@@ -179,33 +139,6 @@ std::string device_name(at::Device device) {
 #endif
   TORCH_CHECK(device.is_cpu(), "no name for ", device);
   return processor_name();
-}
-
-int available_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  const int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0
-                        ? CPU_COUNT(&mask)
-                        : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, static_cast<int>(std::min<double>(cores, std::floor(cgroup_quota()))));
-}
-
-int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
-                     const EnvironmentLookup& lookup) {
-  if (spec.threads_per_rank) return static_cast<int>(*spec.threads_per_rank);
-  if (const auto text = lookup("OMP_NUM_THREADS"); text && !text->empty()) {
-    // A list is one number per nesting level; the first is ours.
-    const std::string first = text->substr(0, text->find(','));
-    int threads = 0;
-    const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);
-    const Range range = from_to(1, kMostThreads);
-    if (error != std::errc() || end != first.data() + first.size() || !range.contains(threads)) {
-      throw ConfigError("environment", "OMP_NUM_THREADS",
-                        "'" + *text + "' is not an integer " + range.description());
-    }
-    return threads;
-  }
-  return std::max(1, cores / world.local_world_size);
 }
 
 std::string bind_to_device([[maybe_unused]] const RunSpec& spec,

@@ -32,14 +32,6 @@ TrainerBuild trainer_build();
 // "NVIDIA A100-SXM4-80GB"; on the CPU the processor's name.
 std::string device_name(at::Device device);
 
-// The cores this process may use: its affinity mask, or its cgroup's quota when that is less.
-int available_cores();
-
-// threads_per_rank, else OMP_NUM_THREADS, else `cores` / ranks of this host, at least 1.
-// Throws ConfigError when OMP_NUM_THREADS is not a number.
-int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cores,
-                     const EnvironmentLookup& lookup);
-
 // With bind: numa and on a GPU, binds this process to the CPUs next to it (see cpu_binding.h).
 // Returns which; empty when nothing has changed.
 std::string bind_to_device(const RunSpec& spec, const WorldEnvironment& world, at::Device device);

@@ -85,7 +85,7 @@ RankRun::Rank RankRun::start() {
   watch_start_up(spec.communication.start_up_timeout_s);
   check_world(spec, world);
   check_inputs_of_rank(spec);
-  const std::vector<InputFile> files = compared_files(spec);
+  const std::vector<NamedInput> files = compared_files(spec);
 
   if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");

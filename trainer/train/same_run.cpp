@@ -54,7 +54,7 @@ std::string comparable_text(const T& value) {
   return yaml_text(value);
 }
 
-Facts facts_of(const RunSpec& spec, int attempt, const std::vector<InputFile>& files) {
+Facts facts_of(const RunSpec& spec, int attempt, const std::vector<NamedInput>& files) {
   Facts facts{{"fsdp-train", FSDP_TRAIN_VERSION}};
   const TrainerBuild build = trainer_build();
   TrainerBuild::visit_fields(build, [&](const char* name, const std::string& value, auto&&...) {
@@ -65,7 +65,7 @@ Facts facts_of(const RunSpec& spec, int attempt, const std::vector<InputFile>& f
     facts.emplace_back(run_spec_keys()[number], comparable_text(member));
   });
   std::map<std::string, int> file_counts;
-  for (const InputFile& input : files) ++file_counts[input.key];
+  for (const NamedInput& input : files) ++file_counts[input.key];
   for (const auto& [key, count] : file_counts) {
     facts.emplace_back(key, std::to_string(count) + (count == 1 ? " file" : " files"));
   }
@@ -137,7 +137,7 @@ std::string contents_text(const std::filesystem::path& file) {
 // A file's number, its path, and its contents or why they cannot be read.
 using Contents = std::vector<std::tuple<size_t, std::string, std::string>>;
 
-std::string find_other_contents(const Said& said, const std::vector<InputFile>& files) {
+std::string find_other_contents(const Said& said, const std::vector<NamedInput>& files) {
   std::map<size_t, std::string> of_rank_0;
   for (const auto& [file, path, contents] : unpacked<Contents>(said[0])) of_rank_0[file] = contents;
   for (size_t rank = 1; rank < said.size(); ++rank) {
@@ -153,7 +153,7 @@ std::string find_other_contents(const Said& said, const std::vector<InputFile>& 
   return "";
 }
 
-void require_same_contents(const std::vector<InputFile>& files, ProcessGroup& world) {
+void require_same_contents(const std::vector<NamedInput>& files, ProcessGroup& world) {
   Said states;
   begin_start_up_part("looking at its input files");
   for (const auto& [key, file] : files) states.push_back(state_text(file));
@@ -173,13 +173,13 @@ void require_same_contents(const std::vector<InputFile>& files, ProcessGroup& wo
 
 }  // namespace
 
-std::vector<InputFile> compared_files(const RunSpec& spec) {
+std::vector<NamedInput> compared_files(const RunSpec& spec) {
   RunSpec without_checkpoint = spec;
   without_checkpoint.resume = {};
   return input_files(without_checkpoint);
 }
 
-void require_same_run(const RunSpec& spec, int attempt, const std::vector<InputFile>& files,
+void require_same_run(const RunSpec& spec, int attempt, const std::vector<NamedInput>& files,
                       ProcessGroup& world) {
   if (world.size() == 1) return;
   refuse_if_any(verdict_on("run", packed(facts_of(spec, attempt, files)), world, first_difference));

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <memory>
 #include <numbers>
 #include <random>
 #include <thread>
@@ -92,28 +92,21 @@ class CheckpointWeights {
 
   void copy(const NamedTensor& tensor, const StoredTensor& stored, int64_t first,
             const at::Tensor& part) const {
+    const at::ScalarType dtype = stored.dtype == "F32"    ? at::kFloat
+                                 : stored.dtype == "BF16" ? at::kBFloat16
+                                                          : at::kHalf;
+    const uint64_t item_bytes = c10::elementSize(dtype);
+    // No tensor's memory, which a plan would have to count.
+    const auto staged =
+        std::make_unique_for_overwrite<std::byte[]>(std::min(kBlock, part.numel()) * item_bytes);
     for (int64_t done = 0; done < part.numel(); done += kBlock) {
       const int64_t count = std::min(kBlock, part.numel() - done);
-      const at::Tensor block = read(stored, first + done, count);
+      stored.read((first + done) * item_bytes, {staged.get(), count * item_bytes});
+      const at::Tensor block = at::from_blob(staged.get(), {count}, dtype);
       check_finite(tensor, first + done, block);
       part.narrow(0, done, count).copy_(block);
       continue_start_up_part();
     }
-  }
-
-  // [count], from element `first` on; of the mapped file, where it is aligned.
-  static at::Tensor read(const StoredTensor& stored, int64_t first, int64_t count) {
-    const at::ScalarType dtype = stored.dtype == "F32"    ? at::kFloat
-                                 : stored.dtype == "BF16" ? at::kBFloat16
-                                                          : at::kHalf;
-    const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
-    const auto bytes = stored.bytes.subspan(first * item_bytes, count * item_bytes);
-    if (reinterpret_cast<uintptr_t>(bytes.data()) % item_bytes == 0) {
-      return at::from_blob(const_cast<std::byte*>(bytes.data()), {count}, dtype);
-    }
-    const at::Tensor aligned = at::empty({count}, dtype);  // the format does not promise alignment
-    std::memcpy(aligned.data_ptr(), bytes.data(), bytes.size());
-    return aligned;
   }
 
   // `first`: the tensor's element that `block` begins with.

@@ -27,7 +27,7 @@ function ranksTable(run) {
 
 function provenance(run) {
   const {environment, experiment_text_digest, ...facts} = run.provenance;
-  const variables = Object.entries(JSON.parse(environment || "{}"));
+  const variables = Object.entries(parsedObject(environment));
   const known = Object.entries(facts).filter(([, value]) => value !== 0);
   return definitions([...known,
     ...variables.map(([name, value]) => [`$${name}`, value])]);
@@ -50,7 +50,7 @@ function runDetails(run) {
     ...(run.rank_facts.length === 0 ? [] :
       part("Ranks", scrollBox(`Ranks of ${run.name}`, ranksTable(run)))),
     ...part("Files", filesOf(run)),
-    ...part("Every figure", definitions(Object.entries(run.figures))),
+    ...part("Every figure", definitions(Object.entries(run.recorded))),
   ]);
   details.className = "run";
   return details;

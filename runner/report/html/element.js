@@ -35,14 +35,40 @@ function folded(summary, fill) {
   return details;
 }
 
-// Five significant digits, never fewer than the whole part.
+// Five significant digits, never fewer than the whole part; null is "-".
 function formatted(value) {
+  if (value === null) return "-";
   if (Number.isInteger(value) || Math.abs(value) >= 1e5) return value.toFixed(0);
   return String(Number(value.toPrecision(5)));
 }
 
+// Databases of others may hold a time that no calendar has.
+const LAST_UNIX_MS = 253402300799999; // of the year 9999
+const isTime = (unixMs) => unixMs >= 0 && unixMs <= LAST_UNIX_MS;
+
 function utcTime(unixMs) {
+  if (!isTime(unixMs)) return `${unixMs} ms after 1970`;
   return new Date(unixMs).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+}
+
+// The object that a text of others holds as JSON; an empty one if it holds none.
+function parsedObject(text) {
+  try {
+    const value = JSON.parse(text);
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+// What `make` returns, or `instead` if it throws; then `tell` is given a sentence about it.
+function madeOr(instead, what, make, tell) {
+  try {
+    return make();
+  } catch (error) {
+    tell(`${what} cannot be shown: ${error.message}`);
+    return instead;
+  }
 }
 
 function saveFile(name, type, text) {

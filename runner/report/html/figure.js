@@ -38,7 +38,8 @@ function keepDrawn(drawn) {
   const drawIn = (figure, width) => {
     if (width === 0 || figure.width === width) return;
     figure.width = width;
-    figure.box.replaceChildren(figure.draw(width));
+    const failed = (sentence) => figure.box.replaceChildren(element("p", {class: "remark"}, sentence));
+    madeOr(null, figure.title, () => figure.box.replaceChildren(figure.draw(width)), failed);
   };
   const drawAll = (widthOf) => drawn.forEach((figure) => drawIn(figure, widthOf(figure.box)));
   const own = (box) => Math.floor(box.clientWidth);

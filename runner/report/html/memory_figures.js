@@ -19,9 +19,9 @@ function farLimitNote(limits, most) {
 }
 
 // A mark for each run: what it is worth, and what it costs.
-function throughputMemoryFigure(runs) {
+function throughputMemoryFigure(runs, speed) {
   const drawn = runs.map((run, style) => ({run, style, memory: gibibytes(run.figures.memory_allocated_bytes_max)}))
-    .filter(({run, memory}) => memory !== null && run.figures.tokens_per_second !== null &&
+    .filter(({run, memory}) => memory !== null && run.figures[speed.figure] !== null &&
       run.figures.status !== "out_of_memory");
   if (drawn.length === 0) return null;
   const beyond = runs.filter(({figures}) => figures.status === "out_of_memory");
@@ -32,17 +32,17 @@ function throughputMemoryFigure(runs) {
     id: "throughput_memory", title: "Throughput against memory", wide: true,
     note: "Memory is the peak of what the rank with most allocated. Higher is faster, and further " +
       "left takes less." + farLimitNote(limits, most),
-    head: ["run", "memory GiB", "tokens/s", "limit GiB", "status"],
+    head: ["run", "memory GiB", speed.unit, "limit GiB", "status"],
     rows: [...drawn.map(({run, memory}) =>
-      [run.name, memory, run.figures.tokens_per_second, limitOf(run), run.figures.status]),
+      [run.name, memory, run.figures[speed.figure], limitOf(run), run.figures.status]),
     ...beyond.map((run) => [run.name, null, null, limitOf(run), run.figures.status])],
     draw: (width) => drawXy({
       height: 320, named: true,
       x: {title: "memory, GiB", least: 0},
-      y: {title: "tokens/s", least: 0},
+      y: {title: speed.unit, least: 0},
       series: drawn.map(({run, style, memory}) => ({
         label: run.name, style: seriesStyle(style), markers: true,
-        points: [{x: memory, y: run.figures.tokens_per_second}],
+        points: [{x: memory, y: run.figures[speed.figure]}],
       })),
       limits: near.map((limit) => ({x: limit, label: `limit ${threeDigits(limit)} GiB`})),
       beyond: beyond.map((run) => ({label: run.name, text: run.figures.reason})),

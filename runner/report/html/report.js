@@ -1,10 +1,31 @@
 // Builds the page of a report from its data.
 
-// What figures and the folded parts read of a run, under one name.
+// What others wrote into a database may be beyond all that is measured: drawings leave that out.
+const LARGEST_FIGURE = 1e39;
+const isPlausible = (value, least) =>
+  typeof value !== "number" || (value >= least && value <= LARGEST_FIGURE);
+
+function plausibleFigures(figures) {
+  return Object.fromEntries(Object.entries(figures).map(([name, value]) =>
+    [name, isPlausible(value, name.includes("loss") ? -LARGEST_FIGURE : 0) ? value : null]));
+}
+
+function plausibleCurve(curve) {
+  return {...curve, y: curve.y.map((y) => isPlausible(y, -LARGEST_FIGURE) ? y : null)};
+}
+
+// What figures and the folded parts read of a run, under one name; `recorded` are its figures as
+// they are in the database.
 function namedRuns(report) {
   const experiments = new Set(report.runs.map(({figures}) => figures.experiment));
   return report.runs.map((run) => ({
     ...run,
+    recorded: run.figures,
+    figures: plausibleFigures(run.figures),
+    ranks: run.ranks.map(plausibleFigures),
+    training_loss: plausibleCurve(run.training_loss),
+    validation_loss: plausibleCurve(run.validation_loss),
+    utilization: run.utilization.map(plausibleCurve),
     results: report.results,
     name: experiments.size > 1 ? `${run.figures.experiment}: ${run.name}` : run.name,
   }));
@@ -12,11 +33,13 @@ function namedRuns(report) {
 
 // "5 runs, started from 2026-03-01 12:00 UTC to ... on node1 (NVIDIA A100)."
 function measuredText(report, runs) {
-  const starts = runs.flatMap((run) => run.attempts.map((attempt) => attempt.started_unix_ms));
+  const starts = runs.flatMap((run) => run.attempts.map((attempt) => attempt.started_unix_ms))
+    .filter(isTime);
   const hosts = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.host)));
   const devices = new Set(runs.flatMap((run) => run.rank_facts.map((fact) => fact.device_name)));
   const counted = report.runs_total === 1 ? "1 run" : `${report.runs_total} runs`;
   if (report.runs_total === 0) return "";
+  if (starts.length === 0 && runs.some((run) => run.attempts.length > 0)) return counted + ".";
   if (starts.length === 0) return `${counted}; nothing was measured yet.`;
   const first = utcTime(Math.min(...starts));
   const last = utcTime(Math.max(...starts));
@@ -35,12 +58,25 @@ function list(className, lines) {
   return element("ul", {class: className}, ...lines.map((line) => element("li", {}, line)));
 }
 
+function allFigures(report, runs) {
+  const speed = report.speed;
+  const scaling = report.scaling.map(plausibleFigures)
+    .filter(({ranks, tokens_per_second: tokens}) => ranks > 0 && tokens !== null);
+  return [
+    ["Throughput against memory", () => [throughputMemoryFigure(runs, speed)]],
+    ["Memory of each rank", () => [memoryFigure(runs)]],
+    ["Step time", () => [stepTimeFigure(runs)]],
+    ["Training loss", () => lossFigures(runs, "training_loss", "Training loss")],
+    ["Validation loss", () => lossFigures(runs, "validation_loss", "Validation loss")],
+    ["Doubled keys", () => doublingFigures(runs, speed)],
+    ["Throughput against ranks", () => [scalingFigure({scaling})]],
+    ["Utilization", () => utilizationFigures(runs)],
+  ].flatMap(([what, make]) => madeOr([], what, make, sayBelowTable)).filter((figure) => figure !== null);
+}
+
 function showFigures(report, runs) {
   const drawn = [];
-  const figures = [throughputMemoryFigure(runs), memoryFigure(runs), stepTimeFigure(runs),
-    ...lossFigures(runs, "training_loss", "Training loss"),
-    ...lossFigures(runs, "validation_loss", "Validation loss"),
-    ...doublingFigures(runs), scalingFigure(report), ...utilizationFigures(runs)].filter((figure) => figure !== null);
+  const figures = allFigures(report, runs);
   if (figures.length === 0) return drawn;
   const section = document.getElementById("figures");
   section.hidden = false;
@@ -77,25 +113,40 @@ function notesOf(report) {
     `the first ${runs.length} of the ${runs_total} runs, in the order of the report.`];
 }
 
-function showPage(report) {
-  const runs = namedRuns(report);
+function sayBelowTable(sentence) {
+  document.getElementById("comparison").append(element("p", {class: "remark"}, sentence));
+}
+
+function showTable(report) {
   const notes = notesOf(report);
-  showHead(report.head);
-  document.getElementById("measured").textContent = measuredText(report, runs);
   document.getElementById("comparison").append(...comparisonTables(report),
     ...(report.warnings.length > 0 ? [element("h3", {class: "group"}, "Warnings"),
       list("warnings", report.warnings)] : []),
     ...(notes.length > 0 ? [list("notes", notes)] : []),
     columnDocumentation(report.columns));
-  const figures = showFigures(report, runs);
+}
+
+function showRuns(report, runs) {
+  if (runs.length === 0) return;
+  const section = document.getElementById("runs");
+  section.hidden = false;
+  section.append(...runs.map(runDetails), ...experimentTexts(report.experiment_texts));
+}
+
+// The table first. A part that cannot be made of what a database holds takes no other one with it.
+function showPage(report) {
+  showHead(report.head);
+  showTable(report);
+  const part = (instead, what, make) => madeOr(instead, what, make, sayBelowTable);
+  const runs = part([], "The runs", () => namedRuns(report));
+  part(null, "The times of the runs", () => {
+    document.getElementById("measured").textContent = measuredText(report, runs);
+  });
+  const figures = part([], "The figures", () => showFigures(report, runs));
   keepDrawn(figures);
-  showReproduction(report, runs);
-  showCosts(runs);
-  if (runs.length > 0) {
-    const section = document.getElementById("runs");
-    section.hidden = false;
-    section.append(...runs.map(runDetails), ...experimentTexts(report.experiment_texts));
-  }
+  part(null, "How to run it again", () => showReproduction(report, runs));
+  part(null, "GPU-hours and energy", () => showCosts(runs));
+  part(null, "Each run", () => showRuns(report, runs));
   return {data: report, figures};
 }
 

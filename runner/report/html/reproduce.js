@@ -11,7 +11,7 @@ function commitOf({provenance: {git_commit: commit, git_dirty: isDirty}}) {
 }
 
 function seedOf({figures}) {
-  return JSON.parse(figures.spec || "{}").train?.seed;
+  return parsedObject(figures.spec).train?.seed;
 }
 
 function versionsOf(runs) {

@@ -9,7 +9,7 @@ function stepTimeFigure(all) {
   const quartiles = runs.map(({figures}) => [figures.step_time_ms_p25, figures.step_time_ms_p75]);
   const layers = [
     {label: "step", colour: colourOf("allocated"), values: of("step_time_ms_median"), thickness: 0.9},
-    {label: "quartiles", colour: colourOf("text"), values: quartiles, thickness: 0.25},
+    {label: "quartiles", colour: colourOf("text"), values: quartiles.map((ends) => ends.includes(null) ? null : ends), thickness: 0.25},
     ...(isMeasured ? [{label: "of it, communication", colour: colourOf("communication"),
       values: communication, thickness: 0.45, lane: 1}] : []),
   ];
@@ -29,8 +29,8 @@ function stepTimeFigure(all) {
 
 // --- doubled keys ---
 
-const DOUBLING_FIGURES = [
-  {id: "throughput", figure: "tokens_per_second", title: "Throughput", unit: "tokens/s", scale: 1},
+const doublingFiguresOf = (speed) => [
+  {id: "throughput", figure: speed.figure, title: "Throughput", unit: speed.unit, scale: 1},
   {id: "doubling_step_time", figure: "step_time_ms_median", title: "Step time", unit: "ms",
     scale: 1},
   {id: "doubling_memory", figure: "memory_allocated_bytes_max", title: "Allocated memory, peak",
@@ -48,7 +48,7 @@ function families(runs) {
   const found = new Map();
   for (const run of runs) {
     const {family, family_value} = run.figures;
-    if (!family || family_value === null) continue;
+    if (!family || !(family_value > 0)) continue;
     if (!found.has(family)) found.set(family, []);
     found.get(family).push(run);
   }
@@ -88,12 +88,12 @@ function doublingFigure(found, key, {id, figure, title, unit, scale}) {
   };
 }
 
-function doublingFigures(runs) {
+function doublingFigures(runs, speed) {
   const all = families(runs);
   const keys = [...new Set(all.map(({members}) => members[0].figures.family_key))];
   return keys.flatMap((key, index) => {
     const found = all.filter(({members}) => members[0].figures.family_key === key);
-    return DOUBLING_FIGURES.map((figure) => doublingFigure(found, key,
+    return doublingFiguresOf(speed).map((figure) => doublingFigure(found, key,
       index === 0 ? figure : {...figure, id: `${figure.id}_${index}`}));
   });
 }

@@ -211,6 +211,10 @@ TEST_CASE("nothing else may give the key that is doubled") {
   CHECK_THAT(
       refusal("{batch.size_per_rank: {from: 1}}", {.set = {"batch.size_per_rank=2"}}),
       Contains("--set batch.size_per_rank=2") && Contains("overrides what the sweep doubles at"));
+  // The first value too: all later runs would have it, and names with other values.
+  CHECK_THAT(
+      refusal("{batch.size_per_rank: {from: 1}}", {.set = {"batch.size_per_rank=1"}}),
+      Contains("--set batch.size_per_rank=1") && Contains("overrides what the sweep doubles at"));
   CHECK_THAT(refusal("{batch.gradient_accumulation_steps: {from: 1}}", {.set = {"batch.total=8"}}),
              Contains("overrides what the sweep doubles at"));
   CHECK_THAT(message(kDoublingBase + "sweep:\n  - " + kDouble +

@@ -100,6 +100,17 @@ TEST_CASE("a link stays, and the file that it means is replaced") {
   CHECK(text_of(folder / "below/later") == "new");
 }
 
+TEST_CASE("a link in the place of a file of the results is replaced, not followed") {
+  const TemporaryFolder folder;
+  folder.write("precious", "not yours");
+  std::filesystem::create_symlink("precious", folder / "run.yaml");
+  replace_file(folder / "run.yaml", "text");
+  CHECK(text_of(folder / "precious") == "not yours");
+  CHECK_FALSE(std::filesystem::is_symlink(folder / "run.yaml"));
+  CHECK(text_of(folder / "run.yaml") == "text");
+  CHECK(names_in(folder.path()) == std::set<std::string>{"precious", "run.yaml"});
+}
+
 TEST_CASE("links that lead in a circle are an error") {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("one", folder / "other");

@@ -1,6 +1,9 @@
 #include "runner/report/number_text.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <random>
 
 namespace fsdp {
 namespace {
@@ -24,6 +27,21 @@ TEST_CASE("figures are rounded for people") {
   CHECK(duration(245'000) == "4 min 05 s");
   CHECK(duration(7'380'000) == "2 h 03 min");
   CHECK(ratio(1.254) == "x1.25");
+}
+
+TEST_CASE("a bound is never smaller than what it bounds, and has one digit") {
+  CHECK(rounded_up(1.49e-5) == "2e-5");
+  CHECK(rounded_up(2e-7) == "2e-7");
+  CHECK(rounded_up(9.1e-5) == "1e-4");
+  CHECK(rounded_up(0.0123) == "2e-2");
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 1'000; ++i) {
+    const double bound = std::ldexp(1 + static_cast<double>(random() % 1000) / 1000, -(i % 60));
+    const double read = std::strtod(rounded_up(bound).c_str(), nullptr);
+    CAPTURE(bound);
+    CHECK(read >= bound);
+    CHECK(read <= 2.0001 * bound);
+  }
 }
 
 }  // namespace

@@ -91,6 +91,18 @@ TEST_CASE("an interval does not depend on what was asked before, nor on the orde
   CHECK(fresh.interval->high == 4);
 }
 
+// Of tables of Student's distribution, two-sided.
+TEST_CASE("the tails of Student's distribution are those of its tables") {
+  CHECK(student_tails(12.706, 1) == Approx(0.05).epsilon(1e-3));
+  CHECK(student_tails(4.303, 2) == Approx(0.05).epsilon(1e-3));
+  CHECK(student_tails(-2.306, 8) == Approx(0.05).epsilon(1e-3));
+  CHECK(student_tails(2.131, 15) == Approx(0.05).epsilon(1e-3));
+  CHECK(student_tails(8.610, 4) == Approx(0.001).epsilon(1e-3));
+  CHECK(student_tails(3.291, 1'000'000) == Approx(0.001).epsilon(1e-2));
+  CHECK(student_tails(0, 5) == 1);
+  CHECK(student_tails(1e300, 3) == 0);
+}
+
 TEST_CASE("a ratio of what is not positive is a mistake of the caller's") {
   CHECK_THROWS_AS(Bootstrap().ratio({1}, {}), std::logic_error);
   CHECK_THROWS_AS(Bootstrap().ratio({1}, {0}), std::logic_error);

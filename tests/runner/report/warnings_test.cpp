@@ -155,9 +155,16 @@ TEST_CASE("losses are not compared where something that decides them differs") {
   CHECK(with([](auto&) {}) == Names{"losses_disagree"});
   CHECK(with([](auto& rows) { rows[1].loss_digest = "losses11"; }).empty());
   CHECK(with([](auto& rows) { rows[0].loss_digest = rows[1].loss_digest = ""; }).empty());
-  CHECK(with([](auto& rows) { rows[1].loss_last.reset(); }).empty());
   CHECK(with([](auto& rows) { rows[1].status = RunStatus::kInterrupted; }).empty());
-  CHECK(with([](auto& rows) { rows[1].resumed_from_step = 20; }) == Names{"resumed"});
+}
+
+TEST_CASE("losses of resumed runs and losses that are not finite are compared too") {
+  CHECK_THAT(text_after([](auto& rows) { rows[1].loss_last.reset(); }),
+             Catch::Contains("4xFSDP not finite, 4xDDP "));
+  CHECK(names_after([](auto& rows) {
+          rows[1].loss_last = 3;
+          rows[1].resumed_from_step = 20;
+        }) == Names{"losses_disagree", "resumed"});
 }
 
 TEST_CASE("too few steps, lost events, noise, other processes and checkpoints are warned of") {

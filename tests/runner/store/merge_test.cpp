@@ -268,6 +268,45 @@ TEST_CASE("a source with values that no report could read is refused by name") {
              Contains("host"));
 }
 
+TEST_CASE("a source with figures that nothing measures is refused, with run and column") {
+  struct Figure {
+    const char* change;
+    const char* refusal;
+  };
+  const Figure figure = GENERATE(values<Figure>({
+      {"update summaries set tokens_per_second = 9e999", "inf as tokens_per_second in its table"},
+      {"update summaries set tokens_per_second = -1", "allowed: 0 to 1e39"},
+      {"update summaries set step_time_ms_p25 = 1e300", "allowed: 0 to 1e15 ms"},
+      {"update summaries set loss_last = -9e999", "allowed: -1e39 to 1e39"},
+      {"update attempts set started_unix_ms = -62167219200000", "a time from 1970 to 9999"},
+      {"update attempts set started_unix_ms = 9223372036854775807", "a time from 1970 to 9999"},
+      {"update attempts set environment = '{'", "'{' as environment in its table attempts"},
+      {"update attempts set environment = '[]'", "allowed: a JSON object"},
+      {"update runs set spec = 'null'", "allowed: a JSON object"},
+      {"update runs set spec = json_set(spec, '$.batch.total', -4)", "-4 as total_batch"},
+      {"update steps set tokens = -1 where step = 2", "-1 as tokens in its table steps"},
+      {"update ranks set device_memory_bytes = -5", "-5 as device_memory_bytes"},
+      {"update device_samples set power_watts = 9e999", "inf as power_watts"},
+  }));
+  CAPTURE(figure.change);
+  const std::string refusal = refusal_after(figure.change);
+  CHECK_THAT(refusal, Contains(figure.refusal));
+  CHECK_THAT(refusal, Contains("its run 1, 'one' of the experiment 'lab', has ") &&
+                          Contains("`fsdp-run prune 1`"));
+}
+
+TEST_CASE("figures that a run can have are merged, however odd") {
+  const ResultsFolder eve, all;
+  fill(eve);
+  Database(eve.database())
+      .execute(
+          "update summaries set loss_last = -3e38, energy_joules = -2, steps = 0,"
+          " step_time_ms_median = 1e14;"
+          "update attempts set started_unix_ms = 0, environment = '{}';"
+          "update ranks set exit_code = -9");
+  CHECK(merge_results(all.path(), std::vector<MergeSource>{{"eve", eve.path()}}).front().runs == 2);
+}
+
 TEST_CASE("merged results can be merged once more; names tell the way") {
   const ResultsFolder alice, of_class, of_school;
   fill(alice);

@@ -7,6 +7,7 @@
 
 #include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
+#include "contract/record/run_paths.h"
 #include "tests/contract/input_fixtures.h"
 #include "tests/trainer/data/listed_documents.h"
 #include "trainer/data/data_sets.h"
@@ -158,6 +159,20 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
   // torch.randperm(10, generator=torch.Generator().manual_seed(42))
   CHECK(rows_of(data_sets.training()) == Row{2, 6, 1, 8, 4, 5, 0});
   CHECK(rows_of(*data_sets.validation()) == Row{9, 3, 7});
+}
+
+TEST_CASE("a prepared file of the results that is half zeroed is refused by a rank") {
+  ChessRun run;
+  const std::filesystem::path run_folder = run.folder.path() / "results/runs/chess/run";
+  const DataSource source = data_source(run.spec, training_file(run.spec.data));
+  const std::filesystem::path prepared = prepared_folder(results_of_run(run_folder));
+  const std::string name = prepared_name(source, file_digest);
+  prepared_file(source, prepared, name);
+  const auto size = std::filesystem::file_size(prepared / name);
+  std::filesystem::resize_file(prepared / name, size / 2);
+  std::filesystem::resize_file(prepared / name, size);
+  CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run_folder, file_digest); }),
+             Catch::Contains(name + ": is damaged"));
 }
 
 TEST_CASE("a data set that does not fit the model is refused") {

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/trainer/model/gradient_check.h"
+#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 namespace {
@@ -141,6 +142,35 @@ TEST_CASE("evaluation gives the loss and how many unmasked labels are the most l
     CHECK(relative_error(figures[0], textbook_loss(h, weight->value, labels)) < 1e-6);
     CHECK_FALSE(weight->gradient.is_written);
     CHECK(figures[1].item<float>() == kTokens - 2);
+  }
+}
+
+// The peak of the head's forward and backward.
+int64_t head_peak_bytes(int64_t tokens, c10::DeviceType device) {
+  constexpr int64_t kWidth = 6;
+  const at::TensorOptions meta = at::TensorOptions(at::kMeta).dtype(at::kFloat);
+  const ParameterPtr weight = random_parameter({16'384, kWidth}, meta);
+  const at::Tensor labels = at::empty({tokens}, meta.dtype(at::kLong));
+  const Activation h = input(at::empty({tokens, kWidth}, meta));
+  AtenKernels kernels(device);
+  LayerCall call;
+  Pass pass{kernels, call.batch, call.tape, call.activations};
+  MetaAllocator::instance().reset_peak();
+  linear_cross_entropy(pass, h, labels, weight, {});
+  call.tape.run_backward();
+  return MetaAllocator::instance().allocated_bytes_max();
+}
+
+TEST_CASE("more tokens never take less memory of the head, on either side of a chunk's end") {
+  MetaAllocator::instance().install();
+  for (const auto& [device, chunk] : {std::pair(at::kCPU, 256), std::pair(at::kCUDA, 1024)}) {
+    int64_t most = 0;
+    for (int64_t tokens = chunk - 3; tokens < 3 * chunk + 3; ++tokens) {
+      const int64_t bytes = head_peak_bytes(tokens, device);
+      if (bytes < most) FAIL(tokens << " tokens take less than one token fewer on " << device);
+      most = bytes;
+    }
+    CHECK(most > chunk * 16'384 * 4);
   }
 }
 

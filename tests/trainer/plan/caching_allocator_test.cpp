@@ -91,6 +91,18 @@ TEST_CASE(
   CHECK(allocator.reserved_bytes() == 42 * kMib);
 }
 
+TEST_CASE(
+    "a tensor that is larger than the device takes what it asks for where nothing limits it") {
+  CachingAllocator allocator({.device_bytes = 100 * kMib});
+  allocator.allocate(1, 300 * kMib, 0);
+  CHECK(allocator.reserved_bytes() == 300 * kMib);
+
+  CachingAllocator limited({.memory_bytes = 90 * kMib, .device_bytes = 100 * kMib});
+  CHECK_THROWS_AS(limited.allocate(1, 300 * kMib, 0), CachingAllocator::OutOfMemory);
+  limited.allocate(2, 80 * kMib, 0);
+  CHECK(limited.reserved_bytes() == 80 * kMib);
+}
+
 TEST_CASE("nothing takes nothing, and only what is allocated can be freed") {
   CachingAllocator allocator({});
   allocator.allocate(1, 0, 0);

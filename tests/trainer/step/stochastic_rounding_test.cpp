@@ -131,3 +131,9 @@ TEST_CASE("tensor operations, as on a GPU, round to the same bits") {
   }
   CHECK(unrounded.equal(at::zeros({kCount})));
 }
+
+TEST_CASE("stochastic rounding on a GPU can be planned: its operations run on meta tensors") {
+  const at::Tensor values = at::empty({kCount}, at::TensorOptions(at::kMeta).dtype(at::kFloat));
+  const Draws draws{.parameter_key = random_key(9, "weight"), .step = 3, .first_element = 1000};
+  CHECK_NOTHROW(round_stochastically_by_operations({values.to(at::kBFloat16)}, {values}, draws));
+}

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "contract/record/processor.h"
 #include "contract/text/config_error.h"
 #include "trainer/memory/counting_allocator.h"
 

@@ -1,0 +1,44 @@
+#include "contract/plan/value_fit.h"
+
+#include <algorithm>
+#include <array>
+
+namespace fsdp {
+namespace {
+
+// Keys of which a larger value makes tensors larger and changes nothing else. With the number of
+// layers or ranks, units and what fills them up change as well.
+bool is_size_of_tensors(const std::string& key) {
+  constexpr std::array kSizes{"batch.size_per_rank", "evaluation.size_per_rank",
+                              "data.sequence_length", "data.input_length", "data.target_length"};
+  return std::ranges::find(kSizes, key) != kSizes.end();
+}
+
+// With full rows. A larger micro-batch of the same total is accumulated less often, and may keep
+// fewer gradients; flash attention with a fixed order of additions may take less for more
+// sequences.
+bool always_rises(const RunSpec& spec, const std::string& key) {
+  const bool may_accumulate_less =
+      key == "batch.size_per_rank" && spec.batch.gradient_accumulation_steps != 1;
+  const bool is_ordered = spec.device == DeviceKind::kCuda && spec.train.deterministic;
+  return is_size_of_tensors(key) && spec.data.rows == RowFill::kPad && !may_accumulate_less &&
+         !is_ordered;
+}
+
+// What a GPU's allocator takes beyond them decides as well, and may fall.
+bool tensors_fit(const RunPlan& plan, const RunSpec& spec) {
+  if (spec.device == DeviceKind::kCpu) return plan.fit != Fit::kDoesNotFit;
+  const int64_t beside_tensors = plan.memory_device_bytes_max - plan.memory_reserved_bytes_max;
+  return !plan.memory_limit_bytes ||
+         plan.memory_allocated_bytes_max + beside_tensors <= *plan.memory_limit_bytes;
+}
+
+}  // namespace
+
+ValueFit value_fit(const RunPlan& plan, const RunSpec& spec, const std::string& key) {
+  if (plan.fit != Fit::kDoesNotFit) return ValueFit::kFits;
+  const bool is_too_large = always_rises(spec, key) && !tensors_fit(plan, spec);
+  return is_too_large ? ValueFit::kTooLarge : ValueFit::kDoesNotFit;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "contract/plan/run_plan.h"
+
+namespace fsdp {
+
+// What a plan says of a key's value in a search for the largest that fits. kTooLarge: no larger
+// value fits either.
+enum class ValueFit { kFits, kDoesNotFit, kTooLarge };
+
+// `spec`: the run that was planned, with the value. `key`: its path, such as batch.size_per_rank.
+ValueFit value_fit(const RunPlan& plan, const RunSpec& spec, const std::string& key);
+
+}  // namespace fsdp

@@ -1,0 +1,140 @@
+#include "contract/record/cgroups.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+// True if `controllers`, such as "cpu,cpuacct", has `wanted`.
+bool has_controller(std::string_view controllers, std::string_view wanted) {
+  while (!controllers.empty()) {
+    const size_t comma = std::min(controllers.find(','), controllers.size());
+    if (controllers.substr(0, comma) == wanted) return true;
+    controllers.remove_prefix(std::min(comma + 1, controllers.size()));
+  }
+  return false;
+}
+
+// The folder of the process's own cgroup and those around it, up to `root`. Inside a container the
+// path may be the host's: then `root` alone is there, and is the container's own cgroup.
+std::vector<path> folders_up_to(const path& root, const path& own) {
+  std::vector<path> folders;
+  const path below = own.relative_path();
+  const bool is_below = std::ranges::find(below, path("..")) == below.end();
+  for (path part = is_below ? below : path(); !part.empty(); part = part.parent_path()) {
+    std::error_code not_there;
+    if (std::filesystem::is_directory(root / part, not_there)) folders.push_back(root / part);
+  }
+  folders.push_back(root);
+  return folders;
+}
+
+// The process's own cgroup of this controller first.
+std::vector<path> cgroups_of(std::string_view controller, const CgroupPlaces& places) {
+  std::vector<path> folders;
+  std::ifstream lines(places.own);  // "4:cpu,cpuacct:/job_7", in version 2 "0::/job_7"
+  for (std::string line; std::getline(lines, line);) {
+    const size_t controllers = line.find(':') + 1;
+    const size_t own = line.find(':', controllers) + 1;
+    if (controllers == 0 || own == 0) continue;
+    const std::string names = line.substr(controllers, own - 1 - controllers);
+    if (!names.empty() && !has_controller(names, controller)) continue;
+    const path root = names.empty() ? places.root : places.root / names;
+    std::ranges::move(folders_up_to(root, line.substr(own)), std::back_inserter(folders));
+  }
+  return folders;
+}
+
+// The number that the file holds; nullopt if it holds none, as "max" is none.
+std::optional<int64_t> number_in(const path& file) {
+  int64_t number = 0;
+  return std::ifstream(file) >> number ? std::optional(number) : std::nullopt;
+}
+
+// In cores; infinite: none.
+double quota_of(const path& cgroup) {
+  double quota = 0;
+  double period = 0;
+  if (std::ifstream file(cgroup / "cpu.max"); file >> quota >> period && period > 0) {
+    return quota / period;
+  }
+  std::ifstream quota_file(cgroup / "cpu.cfs_quota_us");
+  std::ifstream period_file(cgroup / "cpu.cfs_period_us");
+  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) {
+    return quota / period;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+// Above memory.high the kernel ends nobody, but holds processes up so that a run does not go on.
+int64_t limit_of(const path& cgroup) {
+  int64_t limit = CgroupMemory::kNoLimit;
+  for (const char* file : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
+    limit = std::min(limit, number_in(cgroup / file).value_or(limit));
+  }
+  return limit;
+}
+
+// A limit's own hits: those below it have theirs in memory.events too, but not in that file's local
+// version, which is there since Linux 5.2. Version 1 also counts what was reclaimed in time.
+int64_t limit_hits_of(const path& cgroup) {
+  for (const char* file : {"memory.events.local", "memory.events"}) {
+    if (const auto hits = count_in(cgroup / file, "oom")) return *hits;
+  }
+  return number_in(cgroup / "memory.failcnt").value_or(0);
+}
+
+int64_t kills_of(const path& cgroup) {
+  for (const char* file : {"memory.events", "memory.oom_control"}) {
+    if (const auto kills = count_in(cgroup / file, "oom_kill")) return *kills;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::optional<int64_t> count_in(const path& file, std::string_view name) {
+  std::ifstream lines(file);
+  std::string found;
+  for (int64_t count = 0; lines >> found >> count;) {
+    if (found == name) return count;
+  }
+  return std::nullopt;
+}
+
+double cgroup_cores(const CgroupPlaces& places) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const path& cgroup : cgroups_of("cpu", places)) {
+    smallest = std::min(smallest, quota_of(cgroup));
+  }
+  return smallest;
+}
+
+std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places) {
+  std::vector<CgroupMemory> cgroups;
+  for (const path& folder : cgroups_of("memory", places)) {
+    CgroupMemory& cgroup = cgroups.emplace_back();
+    cgroup.folder = folder;
+    cgroup.limit_bytes = limit_of(folder);
+    cgroup.limit_hits = limit_hits_of(folder);
+    cgroup.kills = kills_of(folder);
+  }
+  return cgroups;
+}
+
+int64_t memory_available_bytes(const CgroupPlaces& places) {
+  int64_t bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  for (const CgroupMemory& cgroup : memory_cgroups(places)) {
+    bytes = std::min(bytes, cgroup.limit_bytes);
+  }
+  return bytes;
+}
+
+}  // namespace fsdp

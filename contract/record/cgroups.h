@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+// The cgroups that this process is in, such as its container's or its job's, and what they allow.
+// Versions 1 and 2 are read.
+namespace fsdp {
+
+// Where the kernel shows cgroups.
+struct CgroupPlaces {
+  std::filesystem::path own = "/proc/self/cgroup";
+  std::filesystem::path root = "/sys/fs/cgroup";
+};
+
+// The smallest CPU quota of this process's cgroups and of those around them, in cores. Infinite:
+// there is none.
+double cgroup_cores(const CgroupPlaces& places = {});
+
+// The memory of one cgroup, which all its processes share.
+struct CgroupMemory {
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  std::filesystem::path folder;
+  int64_t limit_bytes = kNoLimit;  // above it the kernel ends processes, or holds them up
+  int64_t limit_hits = 0;          // how often memory came to this cgroup's own limit
+  int64_t kills = 0;               // processes of it that the kernel ended because memory ran out
+
+  bool operator==(const CgroupMemory&) const = default;
+};
+
+// The count in `file` of lines "NAME COUNT"; nullopt if it is not there.
+std::optional<int64_t> count_in(const std::filesystem::path& file, std::string_view name);
+
+// This process's memory cgroup, then those around it up to the root. In a container the outermost
+// one that can be seen is the container's own. Empty: none can be read.
+std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places = {});
+
+// The memory that this process and all others of its cgroups may take together: the smallest limit
+// of these cgroups, at most the memory of the host.
+int64_t memory_available_bytes(const CgroupPlaces& places = {});
+
+}  // namespace fsdp

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "contract/plan/value_fit.h"
+
+namespace fsdp {
+
+// nullopt if the run may not have the value.
+using FitsAt = std::function<std::optional<ValueFit>(int64_t value)>;
+
+// The largest value from 1 to `most` that fits; nullopt if none does. Doubles what fits, then
+// bisects, then looks beside, see largest_beside.
+std::optional<int64_t> largest_value(int64_t most, const FitsAt& fits_at);
+
+// The largest value that fits of `largest` and those above it, up to `most`. Memory may fall as a
+// value rises: a GPU's allocator takes whole pages, and where rows differ in length the data
+// decides. So the next values are asked for too, until one is too large, or 64 in a row do not fit.
+int64_t largest_beside(int64_t largest, int64_t most, const FitsAt& fits_at);
+
+}  // namespace fsdp

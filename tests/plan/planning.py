@@ -1,0 +1,26 @@
+"""Asks `fsdp-train --plan`."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import yaml
+
+
+def request_of(spec: dict, results: Path, memory_bytes: int = 0, compute_capability: int = 0) -> dict:
+    """For a GPU of this compute capability; 0: for the CPU."""
+    kind = "cuda" if compute_capability else "cpu"
+    device = {"kind": kind, "memory_bytes": memory_bytes, "context_bytes": 0,
+              "compute_capability": compute_capability, "name": ""}
+    return {"specification": yaml.safe_dump(spec | {"device": kind}), "device": device, "results": str(results),
+            "timeline": False}
+
+
+def plans(trainer: Path, requests: list[dict]) -> list[dict]:
+    """One for each request. Fails if a run cannot be planned."""
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    answered = subprocess.run([trainer, "--plan"], input=lines, capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in answered.stdout.splitlines()]
+    for request, answer in zip(requests, answers, strict=True):
+        assert answer["plan"], (answer["error"], request)
+    return [answer["plan"] for answer in answers]
