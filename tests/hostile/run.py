@@ -31,7 +31,7 @@ from tests.hostile import artefacts  # noqa: E402
 from tests.hostile.case import Case, Programs  # noqa: E402
 
 KINDS = ("databases", "merged_rows", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts",
-         "prepared", "hub_cache", "calibrations", "experiments", "arguments", "environment")
+         "prepared", "hub_cache", "calibrations", "experiments", "arguments", "environment", "mixed_ranks")
 
 
 @dataclasses.dataclass

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 #include "trainer/comm/host_address.h"
 
 namespace fsdp {
@@ -15,6 +16,12 @@ namespace {
 
 [[noreturn]] void fail(const std::string& name, const std::string& problem) {
   throw ConfigError("environment", name, problem);
+}
+
+// A variable's value, for a message.
+std::string quoted(const std::string& value) {
+  constexpr size_t kMostShown = 200;
+  return "'" + visible_line(shortened(value, kMostShown)) + "'";
 }
 
 std::optional<int> to_integer(std::string_view text) {
@@ -42,7 +49,7 @@ class Variables {
     if (!value) return std::nullopt;
     const std::optional<int> number = to_integer(*value);
     if (!number || *number < minimum || *number > maximum) {
-      fail(name, "'" + *value + "' is not an integer from " + std::to_string(minimum) + " to " +
+      fail(name, quoted(*value) + " is not an integer from " + std::to_string(minimum) + " to " +
                      std::to_string(maximum));
     }
     return *number;
@@ -96,7 +103,14 @@ std::optional<int> read_local_world_size(const Variables& variables, const char*
 }
 
 void read_master(const Variables& variables, WorldEnvironment& world) {
-  if (const auto address = variables.text("MASTER_ADDR")) world.master_address = *address;
+  if (const auto address = variables.text("MASTER_ADDR")) {
+    if (holds_control_characters(*address)) {
+      fail("MASTER_ADDR", quoted(*address) +
+                              " holds a control character; allowed: a host's name or "
+                              "address");
+    }
+    world.master_address = *address;
+  }
   if (const auto port = variables.integer("MASTER_PORT", 1, kLargestPort)) {
     world.master_port = *port;
   }
@@ -151,12 +165,12 @@ std::string first_host(const std::string& variable, const std::string& hosts) {
     const size_t end = hosts.find(']', i);
     const size_t first_end = hosts.find_first_of(",-]", i);
     if (end == std::string::npos || first_end == i + 1) {
-      fail(variable, "'" + hosts + "' is not a list of hosts such as n[01-03,07]");
+      fail(variable, quoted(hosts) + " is not a list of hosts such as n[01-03,07]");
     }
     host += hosts.substr(i + 1, first_end - i - 1);
     i = end;
   }
-  if (host.empty()) fail(variable, "'" + hosts + "' names no host");
+  if (host.empty()) fail(variable, quoted(hosts) + " names no host");
   return host;
 }
 
@@ -181,7 +195,7 @@ int tasks_of_node(const std::string& variable, const std::string& tasks, int nod
     if (node < repeat) return *count;
     node -= repeat;
   }
-  fail(variable, "'" + tasks + "' is not a list such as 2(x3),1 with an entry for this node");
+  fail(variable, quoted(tasks) + " is not a list such as 2(x3),1 with an entry for this node");
 }
 
 // Where the step has its rank 0.
@@ -198,7 +212,7 @@ int slurm_local_world_size(const Variables& variables, const WorldEnvironment& w
       const int node = variables.integer("SLURM_NODEID", 0, kLargestWorld).value_or(0);
       const int count = tasks_of_node(name, *tasks, node);
       if (count <= world.local_rank || count > world.world_size) {
-        fail(name, "'" + *tasks + "' gives this node " + std::to_string(count) +
+        fail(name, quoted(*tasks) + " gives this node " + std::to_string(count) +
                        " tasks, which does not fit SLURM_LOCALID " +
                        std::to_string(world.local_rank) + " and SLURM_NTASKS " +
                        std::to_string(world.world_size));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "contract/text/config_error.h"
+#include "contract/text/utf8.h"
 
 using fsdp::ConfigError;
 using fsdp::WorldEnvironment;
@@ -178,4 +179,24 @@ TEST_CASE("the innermost launcher counts") {
   // srun's own PMI has no local rank.
   CHECK(read(with(kSrun, {{"PMI_RANK", "6"}, {"PMI_SIZE", "7"}})).local_world_size == 1);
   CHECK(read(with(with(in_job, kOpenMpi), kTorchrun)).rank == 5);
+}
+
+TEST_CASE("a variable's value cannot move the cursor") {
+  const auto said = [](const Variables& variables) -> std::string {
+    try {
+      read(variables);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string odd = "1\x1b[2J\n";
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR"}) {
+    const std::string message = said(with(kTorchrun, {{name, odd}}));
+    CHECK_THAT(message, Catch::Contains(name) && Catch::Contains("1\\x1b[2J\\n"));
+    CHECK_FALSE(fsdp::holds_control_characters(message));
+  }
+  CHECK(said(with(kTorchrun, {{"RANK", std::string(100'000, '9')}})).size() < 500);
+  const Variables srun{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}};
+  CHECK_FALSE(fsdp::holds_control_characters(said(with(srun, {{"SLURM_TASKS_PER_NODE", odd}}))));
 }
