@@ -25,7 +25,7 @@ NvidiaHost nvidia_of_host() {
     const std::unique_ptr<Nvml> nvml = Nvml::open();
     return nvml ? NvidiaHost{nvml->driver(), nvml->gpus(), ""} : NvidiaHost{};
   } catch (const std::runtime_error& error) {
-    return {{.version = nvidia_driver_version(), .cuda_version = ""}, {}, error.what()};
+    return {NvidiaDriver{.version = nvidia_driver_version(), .cuda_version = ""}, {}, error.what()};
   }
 }
 
