@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -52,25 +53,33 @@ std::vector<path> cgroups_of(std::string_view controller, const CgroupPlaces& pl
   return folders;
 }
 
-// The number that the file holds; nullopt if it holds none, as "max" is none.
-std::optional<int64_t> number_in(const path& file) {
+// Reads the next word of `words` as a whole number of at least 0; nullopt if it is none, such as
+// "max", "-1" or "5M".
+std::optional<int64_t> next_number(std::istream& words) {
+  std::string word;
+  words >> word;
   int64_t number = 0;
-  return std::ifstream(file) >> number ? std::optional(number) : std::nullopt;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  const bool is_whole = error == std::errc() && end == word.data() + word.size() && number >= 0;
+  return is_whole ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int64_t> number_in(const path& file) {
+  std::ifstream words(file);
+  return next_number(words);
 }
 
 // In cores; infinite: none.
 double quota_of(const path& cgroup) {
-  double quota = 0;
-  double period = 0;
-  if (std::ifstream file(cgroup / "cpu.max"); file >> quota >> period && period > 0) {
-    return quota / period;
+  std::ifstream version_2(cgroup / "cpu.max");
+  std::optional<int64_t> quota = next_number(version_2);
+  std::optional<int64_t> period = next_number(version_2);
+  if (!period) {
+    quota = number_in(cgroup / "cpu.cfs_quota_us");
+    period = number_in(cgroup / "cpu.cfs_period_us");
   }
-  std::ifstream quota_file(cgroup / "cpu.cfs_quota_us");
-  std::ifstream period_file(cgroup / "cpu.cfs_period_us");
-  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) {
-    return quota / period;
-  }
-  return std::numeric_limits<double>::infinity();
+  const bool is_quota = quota.value_or(0) > 0 && period.value_or(0) > 0;
+  return is_quota ? double(*quota) / double(*period) : std::numeric_limits<double>::infinity();
 }
 
 // Above memory.high the kernel ends nobody, but holds processes up so that a run does not go on.

@@ -53,6 +53,22 @@ TEST_CASE("the memory limit is the least on the way up to the root, in either ve
   CHECK(cgroups.limit() == 5000000);
 }
 
+TEST_CASE("a cgroup file that holds no whole number sets no limit") {
+  MadeUpCgroups cgroups;
+  cgroups.is_in("0::/a\n");
+  cgroups.write("a/memory.max", "9000000\n");
+  for (const char* text :
+       {"", "max", "-1", "-5000", "5M", "1e3", "0x10", "5.5", "+7", "99999999999999999999"}) {
+    INFO(text);
+    cgroups.write("memory.max", std::string(text) + "\n");
+    CHECK(cgroups.limit() == 9000000);
+    cgroups.write("cpu.max", std::string(text) + " 100000\n");
+    CHECK(cgroup_cores(cgroups.places()) > 1e6);
+    cgroups.write("cpu.max", "100000 " + std::string(text) + "\n");
+    CHECK(cgroup_cores(cgroups.places()) > 1e6);
+  }
+}
+
 TEST_CASE("a cgroup's own kills and hits of limits are counted, in either version") {
   MadeUpCgroups cgroups;
   cgroups.is_in("0::/slurm/job_7\n");

@@ -1,5 +1,6 @@
 """Case: one hostile input in a folder of its own, the programs run on it, and what was wrong."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -8,6 +9,7 @@ import resource
 import shutil
 
 from tests.hostile import oracle, sandbox, snapshot
+from tests.hostile.mounts import Mounts
 from tests.hostile.sandbox import Ended
 
 
@@ -42,6 +44,7 @@ class Case:
         self.artefacts = artefacts
         self.notes: list[str] = []
         self.failures: list[str] = []
+        self.mounts: Mounts | None = None
         for part in ("work", "home", "tmp"):
             (folder / part).mkdir(parents=True)
         (folder / "home" / "precious").write_text("not yours\n")
@@ -73,6 +76,16 @@ class Case:
         file.write_bytes(
             contents.encode("utf-8", "surrogateescape") if isinstance(contents, str) else contents)
         return file
+
+    @contextlib.contextmanager
+    def mounted(self):
+        """Programs that are run meanwhile see the file systems of the Mounts that this gives."""
+        self.mounts = Mounts(self.work)
+        try:
+            yield self.mounts
+        finally:
+            self.mounts.close()
+            self.mounts = None
 
     def fsdp_run(self, *arguments: str | bytes, may_change: tuple[str, ...] = (),
                  **options) -> Ended:
@@ -110,7 +123,7 @@ class Case:
         variables = {**self.environment(), **(environment or {})}
         if resource.RLIMIT_NPROC in options.get("limits", {}):  # the leak check is a process itself
             variables["ASAN_OPTIONS"] += ":detect_leaks=0"
-        ended = sandbox.run(command,
+        ended = sandbox.run(self.mounts.inside(command) if self.mounts else command,
                             self.work, variables,
                             limit_s=self.programs.limit_s,
                             memory_limit=not self.programs.sanitized,

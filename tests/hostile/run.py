@@ -29,9 +29,11 @@ sys.path.insert(0, str(ROOT))
 
 from tests.hostile import artefacts  # noqa: E402
 from tests.hostile.case import Case, Programs  # noqa: E402
+from tests.hostile.mounts import CannotMount  # noqa: E402
 
 KINDS = ("databases", "merged_rows", "events", "checkpoints", "model_folders", "torch_models", "npy", "games", "texts",
-         "prepared", "hub_cache", "calibrations", "experiments", "arguments", "environment", "mixed_ranks")
+         "prepared", "hub_cache", "calibrations", "full_disks", "cgroup_limits",
+         "experiments", "arguments", "environment", "mixed_ranks")
 
 
 @dataclasses.dataclass
@@ -41,6 +43,7 @@ class Outcome:
     seconds: float
     notes: list[str]
     failures: list[str]
+    skipped: bool
 
 
 def kind_of(number: int) -> str:
@@ -75,14 +78,17 @@ def attack(seed: int, number: int, scratch: pathlib.Path, programs: Programs,
     folder = scratch / f"case-{number}"
     remove(folder)
     begin = time.monotonic()
+    skipped = False
     case = Case(seed, number, kind, folder, programs, scratch / "artefacts")
     try:
         importlib.import_module(f"tests.hostile.kinds.{kind}").attack(case)
+    except CannotMount:
+        skipped = True
     except Exception:
         case.fail("the case itself: " + traceback.format_exc())
     if not case.failures and not keeps_folder:
         remove(folder)
-    return Outcome(number, kind, time.monotonic() - begin, case.notes, case.failures)
+    return Outcome(number, kind, time.monotonic() - begin, case.notes, case.failures, skipped)
 
 
 def remove(folder: pathlib.Path) -> None:
@@ -114,9 +120,13 @@ def summarise(outcomes: list[Outcome]) -> None:
     print()
     for kind in KINDS:
         of_kind = [outcome for outcome in outcomes if outcome.kind == kind]
+        if not of_kind:
+            continue
         failed = sum(bool(outcome.failures) for outcome in of_kind)
         seconds = sum(outcome.seconds for outcome in of_kind)
-        print(f"{kind:15} {len(of_kind):5} cases  {failed:4} failed  {seconds:7.1f} s")
+        skipped = sum(outcome.skipped for outcome in of_kind)
+        print(f"{kind:15} {len(of_kind):5} cases  {failed:4} failed  {seconds:7.1f} s" +
+              (f"  {skipped} skipped: nothing can be mounted here" if skipped else ""))
     forms = collections.Counter(f"{outcome.kind}: " +
                                 re.sub(r"\d+", "N", outcome.failures[0].splitlines()[0])[:150]
                                 for outcome in outcomes

@@ -18,34 +18,41 @@ def attack(case: Case) -> None:
     case.take("training/tokens.npy", "tokens.npy")
     case.take("calibrated", "results")
     [file] = (case.work / "results").glob("calibrations/*/*.json")
-    is_usable = case.random.choice([replace, replace, damage, change_value, change_value, make_huge])(case, file)
-    ended = case.fsdp_run("plan", "experiment.yaml", "--only", POINT, "--format", "json", "--results", "results",
-                          "--trainer", case.programs.trainer)
-    judge(case, ended, is_usable)
+    change = case.random.choice([replace, replace, damage, change_value, change_value, make_huge, scale, move])
+    is_usable = change(case, file)
+    judge(case, plan(case), file, is_usable)
 
 
-def judge(case: Case, ended, is_usable: bool | None) -> None:
-    """`is_usable` is None if nobody can tell."""
+def plan(case: Case, point: str = POINT, results: str = "results"):
+    return case.fsdp_run("plan", "experiment.yaml", "--only", point, "--format", "json", "--results", results,
+                         "--trainer", case.programs.trainer)
+
+
+def step_time_ms(case: Case) -> float | None:
+    [planned] = json.loads(plan(case).output)
+    return planned["step_time_ms"]
+
+
+def judge(case: Case, ended, file: pathlib.Path, is_usable: bool | None) -> None:
+    """`file` is where the calibration should be; `is_usable` is None if nobody can tell."""
     if not ended.ok:
         case.fail(f"a plan ends with {ended.status}\n{ended.excerpt()}")
         return
-    [plan] = json.loads(ended.output)
-    time_ms = plan["step_time_ms"]
-    is_said = any("step times are not known" in line for line in plan["assumptions"])
+    [planned] = json.loads(ended.output)
+    time_ms = planned["step_time_ms"]
+    is_said = any("step times are not known" in line for line in planned["assumptions"])
     if time_ms is not None and not (math.isfinite(time_ms) and time_ms > 0):
         case.fail(f"a step takes {time_ms} ms")
     if is_usable is True and time_ms is None:
-        case.fail(f"a valid calibration is not used: {plan['assumptions']}")
+        case.fail(f"a valid calibration is not used: {planned['assumptions']}")
     if is_usable is False and time_ms is not None:
         case.fail(f"a step takes {time_ms} ms by what is no calibration of it")
-    is_there = any(os.path.lexists(file) for file in (case.work / "results").glob("calibrations/*/*.json"))
-    if time_ms is None and is_there and not is_said and not is_broken_link(case):
-        case.fail(f"nothing says why there is no step time: {plan['assumptions']}")
+    if time_ms is None and os.path.lexists(file) and not is_said and not is_broken_link(file):
+        case.fail(f"nothing says why there is no step time: {planned['assumptions']}")
 
 
-def is_broken_link(case: Case) -> bool:
-    return any(file.is_symlink() and not file.exists()
-               for file in (case.work / "results").glob("calibrations/*/*.json"))
+def is_broken_link(file: pathlib.Path) -> bool:
+    return file.is_symlink() and not file.exists()
 
 
 def replace(case: Case, file: pathlib.Path) -> bool:
@@ -96,6 +103,44 @@ def change_value(case: Case, file: pathlib.Path) -> bool | None:
         return None if target[key] == before or key in ("rows", "width", "work") else False
     is_time = isinstance(target[key], (int, float)) and not isinstance(target[key], bool)
     return None if is_time and 0 < target[key] <= 3.6e6 else False
+
+
+def scale(case: Case, file: pathlib.Path) -> bool:
+    """A device on which all takes a multiple of the time."""
+    factor = case.random.choice([2, 3, 1000])
+    before_ms = step_time_ms(case)
+    calibration = json.loads(file.read_bytes())
+    for time in calibration["times"]:
+        time["time_ms"] *= factor
+    file.write_text(json.dumps(calibration))
+    case.note(f"all times {factor}-fold")
+    after_ms = step_time_ms(case)
+    if before_ms is None or after_ms is None or not math.isclose(after_ms, factor * before_ms, rel_tol=1e-3):
+        case.fail(f"a step takes {after_ms} ms if all takes {factor} times as long, otherwise {before_ms} ms")
+    return True
+
+
+def move(case: Case, file: pathlib.Path) -> bool | None:
+    """A calibration in the place of another run's, or beside its own place; one that lacks a measurement."""
+    what = case.random.choice(["other ranks", "other folder", "other name", "without a measurement"])
+    case.note(what)
+    if what == "without a measurement":
+        calibration = json.loads(file.read_bytes())
+        del calibration["times"][case.random.randrange(len(calibration["times"]))]
+        file.write_text(json.dumps(calibration))
+        return None
+    if what == "other folder":
+        file.parent.rename(file.parent.with_name("0" * 32))
+    elif what == "other name":
+        file.rename(file.with_name("other.json"))
+    else:  # what names the folder is a digest of what is calibrated, which is not to be had of a plan
+        case.fsdp_run("calibrate", "experiment.yaml", "--only", "sharded", "--results", "others", "--trainer",
+                      case.programs.trainer, may_change=("others",))
+        [place] = (case.work / "others").glob("calibrations/*/*.json")
+        place.write_bytes(file.read_bytes())
+        judge(case, plan(case, "sharded", "others"), place, False)
+        return True
+    return False
 
 
 def make_huge(case: Case, file: pathlib.Path) -> bool | None:

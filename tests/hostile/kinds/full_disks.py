@@ -1,0 +1,132 @@
+"""Results on a disk without room, which gets room while a command runs. With room, a sweep ends as it always does:
+nothing is lost, doubled or wrong."""
+
+import contextlib
+import pathlib
+import shutil
+import threading
+
+from tests.hostile import artefacts, figures
+from tests.hostile.case import Case
+from tests.hostile.mounts import Mounts
+
+RESULTS = "disk/results"
+FIGURES = ("status", "ranks", "loss_first", "loss_last")
+
+
+def attack(case: Case) -> None:
+    (case.work / "disk").mkdir()
+    with case.mounted() as mounts:
+        case.random.choice([sweep, sweep, training, commands, commands])(case, mounts)
+
+
+def mount(case: Case, mounts: Mounts, kib: int, inodes: int) -> None:
+    case.note(f"{kib} KiB, {inodes} inodes")
+    mounts.call(f"mount -t tmpfs -o size={kib}k,nr_inodes={inodes} none disk")
+
+
+def make_room(mounts: Mounts) -> None:
+    mounts.call("rm -f disk/filler* && mount -o remount,size=200m,nr_inodes=100k disk")
+
+
+@contextlib.contextmanager
+def room_after(case: Case, mounts: Mounts, seconds: float):
+    case.note(f"room after {seconds:.2f} s")
+    timer = threading.Timer(seconds, make_room, (mounts,))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def sweep(case: Case, mounts: Mounts) -> None:
+    case.take("sweep")
+    mount(case, mounts, case.random.choice([4, 32, 100, 150, 200, 300, 500, 1000]), some_inodes(case))
+    fill_and_repeat(case, mounts, "sweep/experiment.yaml", stub=True)
+    check(case, mounts, case.artefacts / "sweep/results")
+
+
+def training(case: Case, mounts: Mounts) -> None:
+    """The real trainer, which writes checkpoints."""
+    for file in ("experiment.yaml", "tokens.npy"):
+        case.take(f"training/{file}", file)
+    mount(case, mounts, case.random.choice([32, 150, 200, 250, 300, 400, 500]), some_inodes(case))
+    fill_and_repeat(case, mounts, "experiment.yaml", stub=False)
+    check(case, mounts, case.artefacts / "training/results")
+
+
+def some_inodes(case: Case) -> int:
+    return case.random.choice([10_000, 10_000, case.random.randint(3, 60)])
+
+
+def fill_and_repeat(case: Case, mounts: Mounts, experiment: str, *, stub: bool) -> None:
+    variables = {"STUB_RULES": artefacts.RULES}
+    with room_after(case, mounts, case.random.random() * 4):
+        case.train(experiment, results=RESULTS, stub=stub, environment=variables)
+    ended = case.train(experiment, results=RESULTS, stub=stub, environment=variables)
+    if ended.status != (1 if stub else 0):
+        case.fail(f"with room the sweep ends with {ended.status}\n{ended.excerpt()}")
+
+
+def commands(case: Case, mounts: Mounts) -> None:
+    """Commands on the results of a sweep, on a disk that holds these results and no byte or no inode more."""
+    usual = case.artefacts / "sweep/results"
+    mount(case, mounts, 20_000, 2_000)
+    shutil.copytree(usual, mounts.path(RESULTS), symlinks=True)
+    shutil.copyfile(case.artefacts / "sweep/tokens.npy", mounts.path("disk/tokens.npy"))
+    shutil.copyfile(case.artefacts / "sweep/experiment.yaml", mounts.path("disk/experiment.yaml"))
+    if case.random.random() < 0.5:
+        mounts.call("cat /dev/zero > disk/filler 2> errors || true")
+    else:
+        mounts.call("for i in $(seq 4000); do touch disk/filler$i 2> errors || break; done")
+    words = case.random.sample([
+        ["report"], ["report", "--format", "html", "--output", "disk/page.html"], ["status", "--all"], ["explain", "broken"],
+        ["export", "--to", "disk/exported"], ["prune", "--yes", "--not-current"], ["prune", "--yes", "one"],
+        ["prune", "--yes", "--checkpoints"], ["merge", f"a={case.artefacts / 'sweep/results'}"], ["train"]], 3)
+    with room_after(case, mounts, 1 + case.random.random() * 3):
+        for command in words:
+            call(case, command)
+    make_room(mounts)
+    pruned = {"one"} if ["prune", "--yes", "one"] in words else set()
+    check(case, mounts, usual, pruned)
+
+
+def call(case: Case, words: list[str]) -> None:
+    variables = {"TMPDIR": case.random.choice([str(case.folder / "tmp"), str(case.work / "disk")])}
+    case.note(f"{words}, temporary files in {variables['TMPDIR'][-4:]}")
+    if words == ["train"]:
+        case.train("disk/experiment.yaml", "--only", "broken", results=RESULTS,
+                   environment={**variables, "STUB_RULES": artefacts.RULES})
+    else:
+        case.fsdp_run(*words, "--results", RESULTS, environment=variables, raw_output=words[0] == "report")
+
+
+def check(case: Case, mounts: Mounts, usual_results: pathlib.Path, pruned: set[str] = set()) -> None:
+    """Compares a copy of the results, made when there was room, with those of a sweep that always had room."""
+    results = case.work / "copied"
+    shutil.copytree(mounts.path(RESULTS), results, symlinks=True)
+    figures.check_attempts(case, results)
+    figures.check_report(case, results)
+    figures.check_no_crash(case, results)
+    usual = {row["point"]: row for row in figures.comparison(usual_results)}
+    mine = [row for row in figures.comparison(results) if not row["experiment"].startswith("a/")]
+    for point, expected in usual.items():
+        found = [row for row in mine if row["point"] == point]
+        if len(found) != 1 and not (point in pruned and not found):
+            case.fail(f"{point} is there {len(found)} times")
+        for row in found:
+            if steps_of(row) != steps_of(expected):
+                case.fail(f"{point} has {steps_of(row)} steps, usually {steps_of(expected)}")
+            for name in FIGURES:
+                if row[name] != expected[name] and not is_close(row[name], expected[name]):
+                    case.fail(f"{point}: {name} is {row[name]!a}, usually {expected[name]!a}")
+
+
+def steps_of(row: dict) -> int:
+    """Those before it was resumed, too."""
+    return (row["steps"] or 0) + (row["resumed_from_step"] or 0)
+
+
+def is_close(loss: object, other: object) -> bool:
+    return isinstance(loss, float) and isinstance(other, float) and abs(loss - other) < 1e-5

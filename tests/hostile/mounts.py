@@ -1,0 +1,54 @@
+"""File systems that only the programs of one case see: a mount namespace that an ordinary user makes."""
+
+import os
+import pathlib
+import subprocess
+
+SHELL = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", "sh"]
+ENTER = ["nsenter", "--user", "--mount", "--preserve-credentials", "--target"]
+
+
+class CannotMount(Exception):
+    """This host lets no ordinary user make a namespace."""
+
+
+class Mounts:
+    """A namespace that lasts until `close`, with a shell that may mount in it."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.shell = subprocess.Popen(SHELL, cwd="/", text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT)
+        try:
+            self.call("mount -t tmpfs none /mnt")
+        except OSError as error:
+            self.close()
+            raise CannotMount(str(error)) from error
+
+    def call(self, script: str) -> None:
+        """Runs a script in the namespace's shell, in `folder`. Throws OSError if it fails."""
+        assert self.shell.stdin and self.shell.stdout
+        try:
+            self.shell.stdin.write(f"if (cd {self.folder} && {script}); then echo; echo done; else echo; echo failed; fi\n")
+            self.shell.stdin.flush()
+        except BrokenPipeError:
+            pass
+        said = []
+        for line in self.shell.stdout:
+            said.append(line)
+            if line in ("done\n", "failed\n"):
+                break
+        if said[-1:] != ["done\n"]:
+            raise OSError(f"{script}: {''.join(said)!a}")
+
+    def close(self) -> None:
+        self.shell.kill()
+        self.shell.communicate()
+
+    def inside(self, command: list[str | bytes]) -> list[str | bytes]:
+        """The words that run `command` in the namespace, in `folder`, without the right to mount."""
+        return [*ENTER, str(self.shell.pid), "sh", "-c", 'cd "$0" && exec "$@"', str(self.folder), *command]
+
+    def path(self, name: str) -> pathlib.Path:
+        """The path by which this process reaches what is `name` in `folder` in the namespace."""
+        return pathlib.Path(f"/proc/{self.shell.pid}/root{os.path.abspath(self.folder / name)}")
