@@ -92,9 +92,18 @@ void PreparedFile::read(int64_t document, int64_t begin, int64_t count, Document
   const auto is_too_large = [&](uint32_t token) {
     return static_cast<uint64_t>(token_id(token)) > header_.largest_token;
   };
-  if (std::ranges::any_of(out, is_too_large)) {
-    refuse("changed since it was opened: it holds a token above its largest");
-  }
+  const auto found = std::ranges::find_if(out, is_too_large);
+  if (found == out.end()) return;
+  refuse("changed since it was opened: document " + std::to_string(document) + " holds the token " +
+         std::to_string(token_id(*found)) + ", above the file's largest, " +
+         std::to_string(header_.largest_token));
+}
+
+void PreparedFile::check_vocabulary(int64_t vocab_size) const {
+  const uint64_t largest = std::max(header_.largest_token, header_.padding_id);
+  if (largest < static_cast<uint64_t>(vocab_size)) return;
+  refuse("holds the token " + std::to_string(largest) + ", but the model's vocabulary has " +
+         std::to_string(vocab_size) + " tokens");
 }
 
 int64_t PreparedFile::longer_than(int64_t tokens) const {

@@ -47,6 +47,8 @@ class PreparedFile : public DocumentFile {
   int64_t padding_id() const override { return static_cast<int64_t>(header_.padding_id); }
 
   const PreparedHeader& header() const { return header_; }
+  // Throws ConfigError when a token, or what fills up sequences, is not below `vocab_size`.
+  void check_vocabulary(int64_t vocab_size) const;
   // How many documents have more than `tokens` tokens.
   int64_t longer_than(int64_t tokens) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "contract/data/npy.h"
@@ -11,23 +12,34 @@ namespace {
 
 using std::filesystem::path;
 
-void check_tokens(const path& file, int64_t minimum, int64_t maximum, int64_t vocab_size) {
+void check_tokens(const path& file, const std::string& where, int64_t minimum, int64_t maximum,
+                  int64_t vocab_size) {
   if (minimum >= 0 && maximum < vocab_size) return;
-  refuse_file(file, "holds the token " + std::to_string(minimum < 0 ? minimum : maximum) +
+  refuse_file(file, where + "holds the token " + std::to_string(minimum < 0 ? minimum : maximum) +
                         ", but the model's vocabulary has " + std::to_string(vocab_size) +
                         " tokens; allowed: 0 to " + std::to_string(vocab_size - 1));
 }
 
+// Checks tokens of a row once more: the file may have changed since all of it was checked.
+template <typename Item>
+void check_row(const path& file, int64_t row, std::span<const Item> tokens, int64_t vocab_size) {
+  if (tokens.empty()) return;
+  const auto [minimum, maximum] = std::ranges::minmax(tokens);
+  check_tokens(file, "changed since it was opened: row " + std::to_string(row) + ' ', minimum,
+               maximum, vocab_size);
+}
+
 class ArrayRows : public DocumentFile {
  public:
-  ArrayRows(const path& file, int64_t sequence_length, int64_t vocab_size) : tokens_(file) {
+  ArrayRows(const path& file, int64_t sequence_length, int64_t vocab_size)
+      : file_(file), tokens_(file), vocab_size_(vocab_size) {
     if (tokens_.columns() != sequence_length + 1) {
       refuse_file(file, "has rows of " + std::to_string(tokens_.columns()) +
                             " tokens; needed: data.sequence_length + 1 = " +
                             std::to_string(sequence_length + 1));
     }
     const auto [minimum, maximum] = tokens_.minimum_and_maximum();
-    check_tokens(file, minimum, maximum, vocab_size);
+    check_tokens(file, "", minimum, maximum, vocab_size);
   }
 
   int64_t count() const override { return tokens_.rows(); }
@@ -36,6 +48,7 @@ class ArrayRows : public DocumentFile {
   void read(int64_t document, int64_t begin, int64_t count, Document& out) const override {
     std::vector<int64_t> row(static_cast<size_t>(tokens_.columns()));
     tokens_.read_row(document, row.data());
+    check_row(file_, document, std::span<const int64_t>(row), vocab_size_);
     out.clear();
     const int64_t end = std::min(begin + count, tokens_.columns());
     for (int64_t i = begin; i < end; ++i) {
@@ -44,14 +57,16 @@ class ArrayRows : public DocumentFile {
   }
 
  private:
+  path file_;
   TokenArray tokens_;
+  int64_t vocab_size_;
 };
 
 template <typename Item>
 class FlatTokens : public DocumentFile {
  public:
   FlatTokens(const path& file, int64_t sequence_length, int64_t vocab_size)
-      : file_(file), sequence_length_(sequence_length) {
+      : file_(file), sequence_length_(sequence_length), vocab_size_(vocab_size) {
     const uint64_t bytes = file_.size_bytes();
     if (bytes % sizeof(Item) != 0) {
       refuse_file(file, "holds " + std::to_string(bytes) + " bytes, which are no whole tokens of " +
@@ -64,7 +79,7 @@ class FlatTokens : public DocumentFile {
         largest = std::max(largest, item(block, i));
       }
     });
-    check_tokens(file, 0, largest, vocab_size);
+    check_tokens(file, "", 0, largest, vocab_size);
   }
 
   int64_t count() const override {
@@ -76,11 +91,11 @@ class FlatTokens : public DocumentFile {
     out.clear();
     const int64_t size = std::min(begin + count, sequence_length_ + 1) - begin;
     if (size <= 0) return;
-    std::vector<std::byte> items(static_cast<size_t>(size) * sizeof(Item));
-    file_.read(static_cast<uint64_t>(document * sequence_length_ + begin) * sizeof(Item), items);
-    for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
-      out.push_back(item(items, i) | kTrainedOn);
-    }
+    std::vector<Item> items(static_cast<size_t>(size));
+    file_.read(static_cast<uint64_t>(document * sequence_length_ + begin) * sizeof(Item),
+               std::as_writable_bytes(std::span(items)));
+    check_row(file_.path(), document, std::span<const Item>(items), vocab_size_);
+    for (const Item item : items) out.push_back(item | kTrainedOn);
   }
 
  private:
@@ -92,6 +107,7 @@ class FlatTokens : public DocumentFile {
 
   InputFile file_;
   int64_t sequence_length_;
+  int64_t vocab_size_;
   int64_t token_count_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace fsdp {
 //   `vocab_size` is above 65,536. Document i begins with token i * sequence_length, so that the
 //   last token of each is the first of the next, and each is a label once.
 // Throws ConfigError (place: the file) when it is no such file, its rows have another length, or it
-// holds a token that is not below `vocab_size`.
+// holds a token that is not below `vocab_size`, also one that came into it later.
 std::unique_ptr<DocumentFile> open_token_file(const std::filesystem::path& file,
                                               int64_t sequence_length, int64_t vocab_size);
 

@@ -171,6 +171,67 @@ TEST_CASE("files of tokens cut short while they are read are errors, not SIGBUS"
   }
 }
 
+// Writes over the bytes of a file from `offset` on.
+void overwrite(const path& file, uint64_t offset, const std::string& bytes) {
+  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekp(static_cast<std::streamoff>(offset));
+  stream << bytes;
+  REQUIRE(stream.flush());
+}
+
+TEST_CASE("a token beyond the vocabulary that comes into an open file is refused with its row") {
+  const TemporaryFolder folder;
+  const auto header = [](const std::string& descr) {
+    return "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (4, 2), }\n";
+  };
+  folder.write("a.npy", npy_of(4, 2, std::vector<int32_t>(8, 1)));
+  folder.write("b.npy", npy_bytes(header("<i8"), bytes_of(std::vector<int64_t>(8, 1))));
+  folder.write("c.bin", bytes_of(std::vector<uint16_t>(5, 1)));
+  folder.write("d.bin", bytes_of(std::vector<uint32_t>(5, 1)));
+  struct Change {
+    const char* name;
+    int64_t vocab_size;
+    std::string bytes;  // of the token that row 2 begins with
+    std::string named;
+  };
+  // Of each, the lowest 31 bits alone would be a token of the vocabulary.
+  const Change change = GENERATE(
+      Change{"a.npy", 10, bytes_of<int32_t>({10}), "10"},
+      Change{"a.npy", 10, bytes_of<int32_t>({-5}), "-5"},
+      Change{"b.npy", 10, bytes_of<int64_t>({(int64_t{1} << 32) + 3}), "4294967299"},
+      Change{"b.npy", 10, bytes_of<int64_t>({int64_t{1} << 31}), "2147483648"},
+      Change{"c.bin", 10, bytes_of<uint16_t>({11}), "11"},
+      Change{"d.bin", 70'000, bytes_of<uint32_t>({(uint32_t{1} << 31) + 3}), "2147483651"});
+  CAPTURE(change.name, change.named);
+  const path file = folder.path() / change.name;
+  const bool is_array = file.extension() == ".npy";
+  const auto documents = open_token_file(file, 1, change.vocab_size);
+  REQUIRE(documents->count() == 4);
+  const uint64_t row_bytes = change.bytes.size() * (is_array ? 2 : 1);
+  const uint64_t end_of_rows = std::filesystem::file_size(file);
+  overwrite(file, is_array ? end_of_rows - 2 * row_bytes : 2 * row_bytes, change.bytes);
+  Document document;
+  documents->read(0, document);
+  CHECK(document == Document{1 | kTrainedOn, 1 | kTrainedOn});
+  CHECK_THAT(
+      refusal([&] { documents->read(2, document); }),
+      Contains(file.string()) && Contains("row 2 holds the token " + change.named + ", but"));
+}
+
+TEST_CASE("a prepared file that changes while it is read is refused with the document") {
+  const TemporaryFolder folder;
+  const DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n2. Nf3\n"));
+  const PreparedFile prepared = prepare(source, folder.path());
+  const auto first = static_cast<uint64_t>(prepared.length(0));
+  overwrite(made_in(folder.path(), source), sizeof(PreparedHeader) + first * sizeof(uint32_t),
+            bytes_of<uint32_t>({1023}));
+  REQUIRE(prepared.header().largest_token < 1023);
+  Document document;
+  prepared.read(0, document);
+  CHECK_THAT(refusal([&] { prepared.read(1, document); }),
+             Contains("document 1 holds the token 1023, above the file's largest"));
+}
+
 TEST_CASE("planted links where a prepared file is written lead to nothing that is written to") {
   const TemporaryFolder folder;
   const DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n"));

@@ -34,8 +34,10 @@ std::shared_ptr<const DocumentFile> open_documents(const RunSpec& spec, const pa
   if (!needs_tokenizer(spec.data.kind)) {
     return open_token_file(file, spec.data.sequence_length, vocab_size);
   }
-  return std::make_shared<PreparedFile>(
-      open_prepared(data_source(spec, file), run_folder, digest_of));
+  auto prepared =
+      std::make_shared<PreparedFile>(open_prepared(data_source(spec, file), run_folder, digest_of));
+  prepared->check_vocabulary(vocab_size);
+  return prepared;
 }
 
 // 0 to count - 1, in the order of torch.randperm with a generator of this seed where there is one.

@@ -175,6 +175,23 @@ TEST_CASE("a prepared file of the results that is half zeroed is refused by a ra
              Catch::Contains(name + ": is damaged"));
 }
 
+TEST_CASE("a prepared file of another vocabulary is refused by a rank, whatever its checksums") {
+  ChessRun run;
+  const std::filesystem::path run_folder = run.folder.path() / "results/runs/chess/run";
+  const DataSource source = data_source(run.spec, training_file(run.spec.data));
+  const std::filesystem::path prepared = prepared_folder(results_of_run(run_folder));
+  std::filesystem::create_directories(prepared);
+  const int64_t vocab_size = run.spec.model.config.vocab_size;
+  const auto [token, padding_id] =
+      GENERATE_REF(std::pair(vocab_size, int64_t{0}), std::pair(int64_t{0}, vocab_size));
+  PreparedWriter writer(prepared / prepared_name(source, file_digest), padding_id);
+  for (int i = 0; i < 100; ++i) writer.add({1, static_cast<uint32_t>(token) | kTrainedOn});
+  writer.finish();
+  CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run_folder, file_digest); }),
+             Catch::Contains(".tokens: holds the token " + std::to_string(vocab_size) +
+                             ", but the model's vocabulary has"));
+}
+
 TEST_CASE("a data set that does not fit the model is refused") {
   ChessRun run;
   CHECK_THROWS_AS(DataSets(run.spec, {.vocab_size = 1023}, run.folder.path(), file_digest),
