@@ -107,6 +107,14 @@ int64_t kills_of(const path& cgroup) {
   return 0;
 }
 
+// With the cgroups below it: version 1 has totals beside its own, version 2 only totals.
+int64_t held_bytes_of(const path& cgroup) {
+  const path file = cgroup / "memory.stat";
+  const auto anonymous = count_in(file, "anon");
+  const auto shared = count_in(file, anonymous ? "shmem" : "total_shmem");
+  return anonymous.value_or(count_in(file, "total_rss").value_or(0)) + shared.value_or(0);
+}
+
 int64_t host_memory_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
 
 }  // namespace
@@ -136,6 +144,7 @@ std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places) {
     cgroup.limit_bytes = limit_of(folder);
     cgroup.limit_hits = limit_hits_of(folder);
     cgroup.kills = kills_of(folder);
+    cgroup.held_bytes = held_bytes_of(folder);
   }
   return cgroups;
 }

@@ -29,6 +29,7 @@ struct CgroupMemory {
   int64_t limit_bytes = kNoLimit;  // above it the kernel ends processes, or holds them up
   int64_t limit_hits = 0;          // how often memory came to this cgroup's own limit
   int64_t kills = 0;               // processes of it that the kernel ended because memory ran out
+  int64_t held_bytes = 0;          // by its processes now, without what the kernel can take back
 
   bool operator==(const CgroupMemory&) const = default;
 };

@@ -37,7 +37,8 @@ Ending close_attempt(Store& store, const std::filesystem::path& results,
                          .launch = attempt.end ? std::optional(attempt.end->launch) : std::nullopt,
                          .of_job = attempt.of_job,
                          .was_requeued = attempt.was_requeued,
-                         .task = attempt.task});
+                         .task = attempt.task,
+                         .shared_memory = attempt.shared_memory});
   const int64_t ended_unix_ms =
       attempt.end ? attempt.end->ended_unix_ms
                   : said_by_ranks(ranks).ended_unix_ms.value_or(attempt.ended_at_most_unix_ms);

@@ -17,9 +17,10 @@ struct OverAttempt {
   int attempt = 0;
   bool was_started = true;         // whether there ever were ranks
   std::optional<EndRecord> end{};  // as whoever started it saw it; absent: it was killed
-  bool of_job = false;             // these three: as Evidence has them
+  bool of_job = false;             // these four: as Evidence has them
   bool was_requeued = false;
   std::optional<TaskState> task{};
+  bool shared_memory = false;
   int64_t ended_at_most_unix_ms = 0;  // when nobody says
 };
 

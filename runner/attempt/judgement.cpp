@@ -103,7 +103,8 @@ Ending judge(const Evidence& evidence) {
     return cut_short(evidence, RunStatus::kNodeFailed, "the job was requeued without a word");
   }
   const EndOfTask* end = evidence.was_requeued ? nullptr : end_of(evidence.task);
-  if (end) return cut_short(evidence, end->status, end->reason);
+  const bool is_of_any = end && end->status == RunStatus::kOutOfMemory && evidence.shared_memory;
+  if (end && !is_of_any) return cut_short(evidence, end->status, end->reason);
   return evidence.launch ? as_seen(evidence, said) : of_killed(evidence, said);
 }
 
@@ -112,7 +113,9 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
     return {RunStatus::kUnknown, "Slurm does not know the job any more, and the run did not start"};
   }
   if (const EndOfTask* end = end_of(task)) {
-    return {end->status, std::string(end->reason) + " before the run started"};
+    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run took none
+    return {is_of_others ? RunStatus::kFailed : end->status,
+            std::string(end->reason) + " before the run started"};
   }
   return {RunStatus::kFailed,
           "the job ended as " + task->state + " before the run started; its output: " + output};

@@ -19,12 +19,13 @@ struct Evidence {
   bool of_job = false;                   // started in a job of Slurm, not by a runner
   bool was_requeued = false;             // another attempt followed it, or its task waits again
   std::optional<TaskState> task{};       // Slurm's word about its task, which is over
+  bool shared_memory = false;            // the task runs several runs beside each other
 };
 
 // In this order: a result that ranks report; for a task that waits again, why; the state in which
-// Slurm ended the task; what the launcher saw, where ranks do not say more of it themselves (a
-// launch that was told to stop is what it was told); what ranks say; what is left to say. Inputs
-// that changed outrank all: ending_with_inputs().
+// Slurm ended the task, but for memory that runs shared; what the launcher saw, where ranks do not
+// say more of it themselves (a launch that was told to stop is what it was told); what ranks say;
+// what is left to say. Inputs that changed outrank all: ending_with_inputs().
 Ending judge(const Evidence& evidence);
 
 // How a run ended whose task is over without that an attempt came about. `output` is the job's.

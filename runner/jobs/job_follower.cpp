@@ -160,7 +160,7 @@ void JobFollower::read_files(const Job& job, Task& task) {
       import_attempts(listeners_.store, listeners_.results, task.run.record, listeners_.warn(),
                       slurm_name(job.recorded, task.recorded.task));
   for (const int attempt : begun) {
-    if (task.attempt) close(task, /*was_requeued=*/true, std::nullopt);
+    if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
     task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
     task.is_queued = task.has_ended = false;
     task.cut_short.reset();
@@ -200,7 +200,7 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   if (task.has_ended && !task.cut_short) return;  // the job goes on with others
   if (task.attempt) {
     if (!may_judge(task)) return;
-    close(task, /*was_requeued=*/true, state);
+    close(job, task, /*was_requeued=*/true, state);
     listeners_.progress.queued(task.run.record.id, slurm_name(job.recorded, task.recorded.task));
   }
   task.over_since.reset();
@@ -230,7 +230,7 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
   if (!end || end->launch.outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return false;
   task.has_ended = true;
   task.over_since.reset();
-  const RunStatus status = close(task, /*was_requeued=*/false, std::nullopt);
+  const RunStatus status = close(job, task, /*was_requeued=*/false, std::nullopt);
   if (was_ended_by_cluster(status)) {
     task.cut_short = status;
     return false;
@@ -241,7 +241,7 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
 
 void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (task.attempt) {
-    ended_.push_back({task.run, close(task, /*was_requeued=*/false, state)});
+    ended_.push_back({task.run, close(job, task, /*was_requeued=*/false, state)});
   } else if (task.cut_short) {
     ended_.push_back({task.run, *task.cut_short});
   } else if (!task.has_ended) {
@@ -274,7 +274,8 @@ void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<
   ended_.push_back({task.run, ending.status});
 }
 
-RunStatus JobFollower::close(Task& task, bool was_requeued, const std::optional<TaskState>& state) {
+RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
+                             const std::optional<TaskState>& state) {
   OpenAttempt& open = *task.attempt;
   open.ingest_rest();
   const auto& [record, spec] = task.run;
@@ -288,6 +289,7 @@ RunStatus JobFollower::close(Task& task, bool was_requeued, const std::optional<
                      .of_job = true,
                      .was_requeued = was_requeued,
                      .task = state,
+                     .shared_memory = job.is_allocation() && spec.slurm.max_parallel > 1,
                      .ended_at_most_unix_ms = now_unix_ms()});
   open.show_end(ending);
   task.attempt.reset();

@@ -83,7 +83,8 @@ class JobFollower {
   bool end_in_allocation(Job& job, Task& task);
   void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
   void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);
-  RunStatus close(Task& task, bool was_requeued, const std::optional<TaskState>& state);
+  RunStatus close(const Job& job, Task& task, bool was_requeued,
+                  const std::optional<TaskState>& state);
   bool may_judge(Task& task);
   void record(Job& job, Task& task, const TaskState& state);
   void tell_what_blocks(Job& job, const TaskState& state);

@@ -8,20 +8,25 @@ std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file) {
   return count_in(file, "oom_kill");
 }
 
-std::optional<int64_t> limit_of_kills(const std::vector<CgroupMemory>& before,
+std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
                                       const std::vector<CgroupMemory>& after) {
   const bool are_the_same =
       std::ranges::equal(before, after, {}, &CgroupMemory::folder, &CgroupMemory::folder);
   if (!are_the_same || after.empty() || after.front().kills <= before.front().kills) {
     return std::nullopt;
   }
-  std::optional<int64_t> limit;
+  // In version 1 a cgroup does not count the kills below it.
+  const int64_t own_kills = after.front().kills - before.front().kills;
+  std::optional<LimitKills> found;
   for (size_t i = 0; i < after.size(); ++i) {
     const bool was_hit = after[i].limit_hits > before[i].limit_hits;
     if (!was_hit || after[i].limit_bytes == CgroupMemory::kNoLimit) continue;
-    limit = std::min(limit.value_or(after[i].limit_bytes), after[i].limit_bytes);
+    if (found && found->limit_bytes <= after[i].limit_bytes) continue;
+    found = {.limit_bytes = after[i].limit_bytes,
+             .count = std::max(own_kills, after[i].kills - before[i].kills),
+             .held_bytes = after[i].held_bytes};
   }
-  return limit;
+  return found;
 }
 
 }  // namespace fsdp

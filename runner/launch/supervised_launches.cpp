@@ -12,8 +12,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "runner/launch/out_of_memory_kills.h"
-
 namespace fsdp {
 namespace {
 
@@ -23,25 +21,49 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
-// The memory limit of a job or container that was reached: "..., 0.680 GiB, was reached".
-std::string limit_text(int64_t bytes) {
-  return fmt::format("the memory limit of its job or container (cgroup), {:.3g} GiB, was reached",
-                     static_cast<double>(bytes) / 0x1p30);
+// What shells, editors and this program itself hold decides nothing.
+constexpr int64_t kLittlePart = 20;
+constexpr int64_t kLittleBytes = 64 << 20;
+
+std::string gib(int64_t bytes) {
+  return fmt::format("{:.3g} GiB", static_cast<double>(bytes) / 0x1p30);
 }
 
-// A rank was killed. It did not fit if the kernel did that for the limit of its cgroup, and nothing
-// else that was launched took of the same memory.
+// The memory limit of a job or container that was reached: "..., 0.680 GiB, was reached".
+std::string limit_text(int64_t bytes) {
+  return fmt::format("the memory limit of its job or container (cgroup), {}, was reached",
+                     gib(bytes));
+}
+
+// Which others took of the memory below the limit, and what to do; empty: nobody did.
+std::string who_shared(const EndedLaunch& ended) {
+  const LimitKills& kills = *ended.limit_kills;
+  const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);
+  if (!ended.was_alone) {
+    return "runs beside each other share it: --max-parallel 1 runs one at a time";
+  }
+  if (kills.held_bytes > little_bytes) {
+    return fmt::format("other programs hold {} of it: end them, or run where no other program does",
+                       gib(kills.held_bytes));
+  }
+  if (kills.count > ended.report->ranks_killed) {
+    return "it ended other programs, too, which shared it: run where no other program does";
+  }
+  return "";
+}
+
+// A rank was killed. It did not fit if the kernel did that for the limit of its cgroup, and nobody
+// else took of the same memory.
 void judge_kill(const EndedLaunch& ended, LaunchResult& result) {
   const std::string remedy = "a smaller model or batch, or fewer ranks on the host, take less";
-  const auto& limit = ended.exceeded_limit_bytes;
-  if (limit && ended.was_alone) {
-    result.outcome = LaunchOutcome::kOutOfMemory;
-    result.reason += fmt::format(" because {}; {}", limit_text(*limit), remedy);
-  } else if (limit) {
-    result.reason += fmt::format(
-        ": meanwhile the kernel ended a process because {}; runs beside "
-        "each other share it: --max-parallel 1 runs one at a time",
-        limit_text(*limit));
+  if (ended.limit_kills) {
+    const std::string limit = limit_text(ended.limit_kills->limit_bytes);
+    const std::string others = who_shared(ended);
+    if (others.empty()) result.outcome = LaunchOutcome::kOutOfMemory;
+    result.reason +=
+        others.empty()
+            ? fmt::format(" because {}; {}", limit, remedy)
+            : fmt::format(": meanwhile the kernel ended a process because {}; {}", limit, others);
   } else if (ended.memory_ran_out) {
     result.reason +=
         ": meanwhile the kernel ended a process because the host's memory ran out; " + remedy;
@@ -116,7 +138,7 @@ EndedLaunch SupervisedLaunches::finish(const Running& running) {
   const std::optional<int64_t> kills = out_of_memory_kills();
   ended.memory_ran_out =
       kills && running.out_of_memory_kills && *kills > *running.out_of_memory_kills;
-  ended.exceeded_limit_bytes = limit_of_kills(running.cgroups, memory_cgroups());
+  ended.limit_kills = limit_kills(running.cgroups, memory_cgroups());
   ended.was_alone = running.is_alone;
   const bool reported =
       recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;

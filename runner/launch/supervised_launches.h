@@ -9,6 +9,7 @@
 
 #include "contract/record/cgroups.h"
 #include "runner/launch/launcher.h"
+#include "runner/launch/out_of_memory_kills.h"
 #include "runner/launch/supervisor.h"
 
 namespace fsdp {
@@ -19,8 +20,8 @@ struct EndedLaunch {
   std::optional<EndReport> report;  // absent: its supervisor was killed
   // Whether the kernel ended a process of the host meanwhile because memory ran out.
   bool memory_ran_out = false;
-  // The limit of this process's job or container (cgroup) for which it did so; absent: for none.
-  std::optional<int64_t> exceeded_limit_bytes{};
+  // Those for the limit of this process's job or container (cgroup); absent: none.
+  std::optional<LimitKills> limit_kills{};
   // Whether no other launch took of the same memory at any time.
   bool was_alone = true;
 };

@@ -61,8 +61,9 @@ struct StartReport {
 struct EndReport {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   int first_rank = -1;
-  int wait_status = 0;  // of first_rank, as waitpid gives it
-  bool killed = false;  // a rank was ended by a signal
+  int wait_status = 0;   // of first_rank, as waitpid gives it
+  bool killed = false;   // a rank was ended by a signal
+  int ranks_killed = 0;  // by SIGKILL that the supervisor did not send
 };
 
 // Whether a process ended with this exit status, as waitpid() gives it.

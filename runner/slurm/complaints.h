@@ -25,6 +25,10 @@ bool says_node_failed(std::string_view complaint);
 // Why a run ended whose memory limit Slurm has seen to.
 inline constexpr std::string_view kMemoryLimitReached =
     "the job's memory limit (slurm.mem) was reached";
+// The same where runs of the job may have been beside it.
+inline constexpr std::string_view kSharedLimitReached =
+    "the job's memory limit (slurm.mem) was reached, which runs beside each other share: "
+    "slurm.max_parallel 1 runs one at a time";
 
 // What to change after sbatch refused a job so; empty: not known.
 std::string remedy_for(std::string_view complaint);

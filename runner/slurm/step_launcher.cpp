@@ -207,12 +207,12 @@ LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) co
   LaunchResult result = launch_result(ended);
   result.first_rank = -1;
   const std::filesystem::path log = srun_log(ended.request);
-  const bool failed = ended.report && result.outcome == LaunchOutcome::kFailed;
+  const bool failed = ended.report && ended.report->outcome == LaunchOutcome::kFailed;
   const bool stopped = ended.report && result.outcome == LaunchOutcome::kInterrupted;
   // Slurm's names of tasks are no help: from then on it says so of every task of the node.
   if (failed && !first_line(log, says_out_of_memory).empty()) {
-    result.outcome = LaunchOutcome::kOutOfMemory;
-    result.reason = kMemoryLimitReached;
+    result.outcome = ended.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
+    result.reason = ended.was_alone ? kMemoryLimitReached : kSharedLimitReached;
   } else if ((failed || stopped) && !first_line(log, says_node_failed).empty()) {
     result.outcome = LaunchOutcome::kNodeFailed;
     result.reason = "a node of the job failed";
@@ -223,6 +223,7 @@ LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) co
     // "srun: error: n1: task 1: Exited with exit code 7"
     std::string error = first_line(log, is_error_of_srun);
     error.erase(0, kErrorOfSrun.size());
+    result.outcome = LaunchOutcome::kFailed;  // whatever srun itself was killed for
     result.reason = describe("srun", ended.report->wait_status);
     if (!error.empty()) result.reason += ": " + error;
     result.first_rank = rank_in(error);

@@ -79,6 +79,26 @@ TEST_CASE("what Slurm says of a task decides where ranks have no result") {
         "the job's memory limit (slurm.mem) was reached, after step 3");
 }
 
+TEST_CASE("memory that runs of a job shared makes none of them one that does not fit") {
+  const Ending killed = judge({.ranks = kSilent,
+                               .of_job = true,
+                               .task = ended_task("OUT_OF_MEMORY"),
+                               .shared_memory = true});
+  CHECK(killed.status == kFailed);
+  CHECK_THAT(killed.reason, Catch::StartsWith("the job ended as OUT_OF_MEMORY, and rank 0 "));
+  CHECK(judge({.ranks = kAsked,
+               .launch = launch(LaunchOutcome::kInterrupted),
+               .of_job = true,
+               .task = ended_task("OUT_OF_MEMORY"),
+               .shared_memory = true})
+            .status == kInterrupted);
+  CHECK(judge({.ranks = kRanOut,
+               .of_job = true,
+               .task = ended_task("OUT_OF_MEMORY"),
+               .shared_memory = true})
+            .status == kOutOfMemory);
+}
+
 TEST_CASE("a batch script that came to its end says how its ranks ended") {
   const auto outcome = [](const std::vector<RankEnd>& ranks, LaunchResult seen) {
     return judge_in_job({.ranks = ranks, .launch = std::move(seen), .task = ended_task("FAILED")});
@@ -120,6 +140,7 @@ TEST_CASE("a task that ended before its run started") {
   CHECK(judge_without_attempt(ended_task("CANCELLED", ""), "").reason ==
         "the job was cancelled before the run started");
   CHECK(judge_without_attempt(ended_task("NODE_FAIL"), "").status == kNodeFailed);
+  CHECK(judge_without_attempt(ended_task("OUT_OF_MEMORY"), "").status == kFailed);
   const Ending failed = judge_without_attempt(ended_task("FAILED"), "slurm/12.out");
   CHECK(failed.status == kFailed);
   CHECK_THAT(failed.reason, Catch::Contains("slurm/12.out"));

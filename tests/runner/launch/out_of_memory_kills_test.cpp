@@ -33,15 +33,30 @@ std::vector<CgroupMemory> counts(int64_t own_kills, int64_t job_hits, int64_t sl
 }
 
 TEST_CASE("a limit ended a process if it was hit and a process of the own cgroup was ended") {
-  CHECK(limit_of_kills(counts(1, 4), counts(2, 5)) == 700);
-  CHECK(limit_of_kills(counts(1, 4, 7), counts(2, 4, 8)) == 900);
-  CHECK(limit_of_kills(counts(1, 4, 7), counts(2, 5, 8)) == 700);
+  const auto limit = [](const auto& before, const auto& after) {
+    const std::optional<LimitKills> kills = limit_kills(before, after);
+    return kills ? kills->limit_bytes : 0;
+  };
+  CHECK(limit(counts(1, 4), counts(2, 5)) == 700);
+  CHECK(limit(counts(1, 4, 7), counts(2, 4, 8)) == 900);
+  CHECK(limit(counts(1, 4, 7), counts(2, 5, 8)) == 700);
   // Reclaimed in time, and then somebody's kill -9.
-  CHECK(limit_of_kills(counts(1, 4), counts(1, 99)) == std::nullopt);
+  CHECK_FALSE(limit_kills(counts(1, 4), counts(1, 99)));
   // The host's memory ran out.
-  CHECK(limit_of_kills(counts(1, 4), counts(2, 4)) == std::nullopt);
-  CHECK(limit_of_kills({}, {}) == std::nullopt);
-  CHECK(limit_of_kills({}, counts(2, 5)) == std::nullopt);
+  CHECK_FALSE(limit_kills(counts(1, 4), counts(2, 4)));
+  CHECK_FALSE(limit_kills({}, {}));
+  CHECK_FALSE(limit_kills({}, counts(2, 5)));
+}
+
+TEST_CASE("of kills for a limit, those of all below it are counted, and what is held afterwards") {
+  std::vector<CgroupMemory> after = counts(2, 5);
+  after[1].held_bytes = 300;
+  after[2].held_bytes = 800;
+  std::optional<LimitKills> kills = limit_kills(counts(1, 4), after);
+  CHECK(kills->count == 1);
+  CHECK(kills->held_bytes == 300);
+  after[1].kills = 3;
+  CHECK(limit_kills(counts(1, 4), after)->count == 3);
 }
 
 TEST_CASE("a rank killed by signal 9 while memory ran out is told with what takes less") {
@@ -57,7 +72,8 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
                                "because the host's memory ran out; ") &&
                  Catch::Contains("take less"));
   CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
-  ended.exceeded_limit_bytes = 700 << 20;
+  ended.report->ranks_killed = 1;
+  ended.limit_kills = {.limit_bytes = 700 << 20, .count = 1};
   CHECK_THAT(launch_result(ended).reason,
              Catch::StartsWith("rank 1 killed by signal 9 because the memory limit of its job or "
                                "container (cgroup), 0.684 GiB, was reached; ") &&
@@ -66,6 +82,16 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
   ended.was_alone = false;  // the other run may have taken it
   CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(launch_result(ended).reason, Catch::Contains("--max-parallel 1"));
+  ended.was_alone = true;
+  ended.limit_kills->held_bytes = 60 << 20;  // by a shell and an editor
+  CHECK(launch_result(ended).outcome == LaunchOutcome::kOutOfMemory);
+  ended.limit_kills->held_bytes = 350 << 20;
+  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(launch_result(ended).reason,
+             Catch::Contains("was reached; other programs hold 0.342 GiB of it: "));
+  ended.limit_kills = {.limit_bytes = 700 << 20, .count = 2};
+  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(launch_result(ended).reason, Catch::Contains("it ended other programs, too"));
   ended.report->wait_status = SIGTERM;
   CHECK(launch_result(ended).reason == "rank 1 killed by signal 15");
 }

@@ -216,6 +216,24 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
   }
 }
 
+TEST_CASE("a memory limit that steps share says of none of them that it does not fit") {
+  const FakeSrun slurm;
+  slurm.program("srun", R"(case "$*" in
+*other*) echo > $TEST_FOLDER/started; while :; do sleep 0.01; done;;
+esac
+echo 'slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0.' >&2; exit 253)");
+  Allocation job = allocation(1, 4);
+  job.slurm.max_parallel = 2;
+  StepLauncher launcher(job, kShort);
+  launcher.start(slurm.request(1, "other", 2));
+  slurm.line("started");
+  launcher.start(slurm.request(7, "lab", 2));
+  const LaunchResult result = wait_for_one(launcher);
+  CHECK(result.id == 7);
+  CHECK(result.outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(result.reason, Contains("slurm.max_parallel 1"));
+}
+
 TEST_CASE("a step is asked to stop by the signal that srun forwards") {
   const FakeSrun slurm;
   slurm.program("srun",
