@@ -280,6 +280,22 @@ std::vector<Case> cases_of_changes() {
   };
 }
 
+// A varies so much that it is as fast as B and as C, and C is slower than B.
+std::vector<Case> cases_of_rows_that_are_equal_to_one_only() {
+  const std::vector<double> varying{700, 1010, 1500};
+  const std::vector<double> ten_of_1000(10, 1000), ten_of_900(10, 900), ten_of_5000(10, 5000);
+  const ComparisonRows three =
+      repeated({{"A", varying}, {"B", ten_of_1000}, {"C", ten_of_900}}, kCuda);
+  return {
+      {"rows of which one is slower than another are not equal", three, "Speed",
+       "A and B are fastest, 1000 to 1010 tokens/s, equal within noise"},
+      {"nor are those that are next",
+       repeated({{"A", varying}, {"B", ten_of_1000}, {"C", ten_of_900}, {"D", ten_of_5000}}, kCuda),
+       "Speed",
+       "D is fastest, 5000 tokens/s, x4.95 of A; next: A and B, 1000 to 1010, equal within noise"},
+  };
+}
+
 // What ended otherwise, and ties.
 std::vector<Case> cases_of_ends() {
   const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
@@ -339,6 +355,7 @@ TEST_CASE("answers about results whose truth is known") {
   check(cases_of_unequal_runs());
   check(cases_of_repeats_without_room());
   check(cases_of_changes());
+  check(cases_of_rows_that_are_equal_to_one_only());
   check(cases_of_ends());
 }
 
