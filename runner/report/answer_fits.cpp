@@ -88,18 +88,20 @@ std::string least_memory(Rows rows) {
   const SeriesRows measured = with_measured_memory(rows);
   if (measured.empty()) return "";
   const SeriesRows with_least = with_least_of(measured);
-  const double least = allocated_bytes(*std::ranges::min_element(with_least, {}, allocated_bytes));
-  const std::string figure = gibibytes(least) + " GiB a rank";
+  const auto [least_row, most_row] = std::ranges::minmax(with_least, {}, allocated_bytes);
+  const double least = allocated_bytes(least_row), most = allocated_bytes(most_row);
+  const std::string figure = gibibytes(least, most) + " GiB a rank";
   if (measured.size() == 1) return figure;
   if (with_least.size() == measured.size()) return "each takes " + figure;
   std::string text =
       fmt::format("least memory: {}, {}", names_in_words(points_of(with_least)), figure);
   const Series& first = *with_least.front();
-  if (first.baseline == nullptr ||
-      std::ranges::find(with_least, first.baseline) != with_least.end())
+  const double of_baseline = first.baseline == nullptr ? 0 : allocated_bytes(first.baseline);
+  if (!(of_baseline > 0) || std::ranges::find(with_least, first.baseline) != with_least.end()) {
     return text;
-  const std::string of_baseline = ratio_of_baseline(first, least / allocated_bytes(first.baseline));
-  return of_baseline.empty() ? text : text + ", " + of_baseline;
+  }
+  const std::string ratios = ratios_of_baseline(first, least / of_baseline, most / of_baseline);
+  return ratios.empty() ? text : text + ", " + ratios;
 }
 
 }  // namespace

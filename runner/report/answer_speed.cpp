@@ -73,7 +73,8 @@ SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fast
 std::string against_baseline(const SpeedComparison& speeds, const Series& row) {
   const double of_baseline = row.baseline == nullptr ? 0 : speeds.speed_of(*row.baseline);
   if (!(of_baseline > 0)) return "";
-  return ratio_of_baseline(row, speeds.speed_of(row) / of_baseline);
+  const double ratio = speeds.speed_of(row) / of_baseline;
+  return ratios_of_baseline(row, ratio, ratio);
 }
 
 // "A, 1000" or "A and C, 950 to 1000, equal within noise"

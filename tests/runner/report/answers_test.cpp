@@ -104,7 +104,12 @@ std::vector<Case> cases_of_memory() {
       {"the baseline takes least", with_memory(two, {1024, 2048}), "Fits",
        "all 2; least memory: A, 1.00 GiB a rank"},
       {"two take as little", with_memory(three, {2048, 1024, 1030}), "Fits",
-       "all 3; least memory: B and C, 1.00 GiB a rank, x0.50 of A"},
+       "all 3; least memory: B and C, 1.00-1.01 GiB a rank, x0.50 of A"},
+      {"two take as little, and their ratios read differently",
+       with_memory(three, {2048, 1030, 1040}), "Fits",
+       "all 3; least memory: B and C, 1.01-1.02 GiB a rank, x0.50 to x0.51 of A"},
+      {"all take as much as each other", with_memory(two, {1024, 1030}), "Fits",
+       "all 2; each takes 1.00-1.01 GiB a rank"},
       {"all the same", with_memory(two, {1024, 1024}), "Fits", "all 2; each takes 1.00 GiB a rank"},
       {"one alone", with_memory(runs_at({{"A", 1}}), {1024}), "Fits", "yes; 1.00 GiB a rank"},
       {"one does not fit, and took least before it failed",
@@ -357,6 +362,19 @@ TEST_CASE("answers about results whose truth is known") {
   check(cases_of_changes());
   check(cases_of_rows_that_are_equal_to_one_only());
   check(cases_of_ends());
+}
+
+TEST_CASE("no answer has a ratio to a row of which no run finished") {
+  const ComparisonRows three =
+      with_memory(runs_at({{"A", 1000}, {"B", 2000}, {"C", 1000}}), {4096, 1024, 2048});
+  for (const RunStatus status : {RunStatus::kFailed, RunStatus::kOutOfMemory}) {
+    const ComparisonRows rows = with(three, [&](auto& all) { all[0].status = status; });
+    CHECK(answer_of(rows, "Speed", "A") == "B is fastest, 2000 tokens/s; next: C, 1000");
+    CHECK_THAT(answer_of(rows, "Fits", "A"), Catch::EndsWith("least memory: B, 1.00 GiB a rank"));
+  }
+  const ComparisonRows unmeasured =
+      with(three, [](auto& all) { all[0].memory_allocated_bytes_max.reset(); });
+  CHECK_THAT(answer_of(unmeasured, "Fits"), Catch::EndsWith("least memory: B, 1.00 GiB a rank"));
 }
 
 TEST_CASE("of rows that are as fast as each other none is called fastest") {
