@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "contract/record/host_memory.h"
 #include "runner/launch/out_of_memory_kills.h"
 
 namespace fsdp {
@@ -25,7 +26,7 @@ std::string remedy(const StartReport& report) {
 
 // The memory limit of a job or container that was reached: "..., 0.680 GiB, was reached".
 std::string limit_text(int64_t bytes) {
-  return fmt::format("the memory limit of its job or container (cgroup), {:.3g} GiB, was reached",
+  return fmt::format("{}, {:.3g} GiB, was reached", kCgroupLimit,
                      static_cast<double>(bytes) / 0x1p30);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runner/report/answers.h"
 #include "runner/report/doubling_notes.h"
@@ -15,16 +16,16 @@ namespace {
 // Allocators give the same bytes in every run, but for what libraries ask for.
 constexpr double kEqualMemory = 1.01;
 
-// " in 24.0 GiB", where that is what all of them had.
+// " in 24.0 GiB", where that was too little for all of their runs.
 std::string limit_of(const SeriesRows& rows) {
-  std::string limit;
+  std::set<std::string> limits;
   for (const Series* series : rows) {
-    const std::optional<double> bytes = series->median.memory_limit_bytes();
-    const std::string own = bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "";
-    if (series != rows.front() && own != limit) return "";
-    limit = own;
+    for (const ComparisonRow* run : series->runs) {
+      const std::optional<double> bytes = run->exceeded_limit_bytes();
+      limits.insert(bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "");
+    }
   }
-  return limit;
+  return limits.size() == 1 ? *limits.begin() : "";
 }
 
 // "B ran out of memory in 4 of 5 repeats", of rows of which some runs finished.

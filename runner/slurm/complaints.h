@@ -22,9 +22,6 @@ bool says_job_is_gone(std::string_view complaint);
 bool says_out_of_memory(std::string_view complaint);
 // A node of the job or of the step is gone: in a line of srun or slurmstepd.
 bool says_node_failed(std::string_view complaint);
-// Why a run ended whose memory limit Slurm has seen to.
-inline constexpr std::string_view kMemoryLimitReached =
-    "the job's memory limit (slurm.mem) was reached";
 
 // What to change after sbatch refused a job so; empty: not known.
 std::string remedy_for(std::string_view complaint);
