@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "contract/record/exit_code.h"
+#include "contract/record/host_memory.h"
 #include "contract/record/log.h"
 #include "contract/record/standard_streams.h"
 #include "contract/record/start_up.h"
@@ -57,7 +58,7 @@ Failure failure_of(const std::exception_ptr& error) {
   } catch (const c10::OutOfMemoryError& memory_error) {
     return failure(ExitCode::kOutOfMemory, memory_error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return failure(ExitCode::kOutOfMemory, "out of memory on the host");
+    return failure(ExitCode::kOutOfMemory, std::string(fsdp::kOutOfHostMemory));
   } catch (const fsdp::CommunicationError& communication_error) {
     return failure(ExitCode::kCommunication, communication_error.what());
   } catch (const c10::DistBackendError& backend_error) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "runner/slurm/complaints.h"
+#include "contract/record/host_memory.h"
 
 namespace fsdp {
 namespace {
@@ -20,7 +20,7 @@ struct EndOfTask {
 
 // The states that say more than that the batch script came to its end.
 constexpr std::array kEnds{
-    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kMemoryLimitReached},
+    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kSlurmLimitReached},
     EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
     EndOfTask{"DEADLINE", RunStatus::kTimeLimit, "the job's deadline was reached"},
     EndOfTask{"PREEMPTED", RunStatus::kPreempted, kNodesTaken},

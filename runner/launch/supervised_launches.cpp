@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "contract/record/host_memory.h"
+
 namespace fsdp {
 namespace {
 
@@ -31,8 +33,7 @@ std::string gib(int64_t bytes) {
 
 // The memory limit of a job or container that was reached: "..., 0.680 GiB, was reached".
 std::string limit_text(int64_t bytes) {
-  return fmt::format("the memory limit of its job or container (cgroup), {}, was reached",
-                     gib(bytes));
+  return fmt::format("{}, {}, was reached", kCgroupLimit, gib(bytes));
 }
 
 // Which others took of the memory below the limit, and what to do; empty: nobody did.

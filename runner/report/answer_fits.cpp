@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runner/report/answers.h"
 #include "runner/report/doubling_notes.h"
@@ -15,16 +16,16 @@ namespace {
 // Allocators give the same bytes in every run, but for what libraries ask for.
 constexpr double kEqualMemory = 1.01;
 
-// " in 24.0 GiB", where that is what all of them had.
+// " in 24.0 GiB", where that was too little for all of their runs.
 std::string limit_of(const SeriesRows& rows) {
-  std::string limit;
+  std::set<std::string> limits;
   for (const Series* series : rows) {
-    const std::optional<double> bytes = series->median.memory_limit_bytes();
-    const std::string own = bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "";
-    if (series != rows.front() && own != limit) return "";
-    limit = own;
+    for (const ComparisonRow* run : series->runs) {
+      const std::optional<double> bytes = run->exceeded_limit_bytes();
+      limits.insert(bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "");
+    }
   }
-  return limit;
+  return limits.size() == 1 ? *limits.begin() : "";
 }
 
 // "B ran out of memory in 4 of 5 repeats", of rows of which some runs finished.
@@ -88,18 +89,20 @@ std::string least_memory(Rows rows) {
   const SeriesRows measured = with_measured_memory(rows);
   if (measured.empty()) return "";
   const SeriesRows with_least = with_least_of(measured);
-  const double least = allocated_bytes(*std::ranges::min_element(with_least, {}, allocated_bytes));
-  const std::string figure = gibibytes(least) + " GiB a rank";
+  const auto [least_row, most_row] = std::ranges::minmax(with_least, {}, allocated_bytes);
+  const double least = allocated_bytes(least_row), most = allocated_bytes(most_row);
+  const std::string figure = gibibytes(least, most) + " GiB a rank";
   if (measured.size() == 1) return figure;
   if (with_least.size() == measured.size()) return "each takes " + figure;
   std::string text =
       fmt::format("least memory: {}, {}", names_in_words(points_of(with_least)), figure);
   const Series& first = *with_least.front();
-  if (first.baseline == nullptr ||
-      std::ranges::find(with_least, first.baseline) != with_least.end())
+  const double of_baseline = first.baseline == nullptr ? 0 : allocated_bytes(first.baseline);
+  if (!(of_baseline > 0) || std::ranges::find(with_least, first.baseline) != with_least.end()) {
     return text;
-  const std::string of_baseline = ratio_of_baseline(first, least / allocated_bytes(first.baseline));
-  return of_baseline.empty() ? text : text + ", " + of_baseline;
+  }
+  const std::string ratios = ratios_of_baseline(first, least / of_baseline, most / of_baseline);
+  return ratios.empty() ? text : text + ", " + ratios;
 }
 
 }  // namespace

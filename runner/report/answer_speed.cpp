@@ -56,25 +56,30 @@ std::string one_row(const SpeedComparison& speeds, const Series& series) {
                      three_digits(series.median.step_time_ms_median));
 }
 
-// None where one of them is faster than all others.
-SeriesRows as_fast_as_first(const SpeedComparison& speeds, SeriesRows from_fastest) {
-  const Series& first = *from_fastest.front();
-  std::erase_if(from_fastest, [&](const Series* series) {
-    return speeds.against(first, *series) == Speed::kFaster;
-  });
-  return from_fastest;
+// Returns the rows than which no other is faster. So no two of them differ, which does not follow
+// from each of them being as fast as one other row.
+SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
+  SeriesRows fastest;
+  for (auto row = from_fastest.begin(); row != from_fastest.end(); ++row) {
+    const bool is_slower = std::any_of(from_fastest.begin(), row, [&](const Series* other) {
+      return speeds.against(*other, **row) == Speed::kFaster;
+    });
+    if (!is_slower) fastest.push_back(*row);
+  }
+  return fastest;
 }
 
 // "x1.24 of 1 GPU"
 std::string against_baseline(const SpeedComparison& speeds, const Series& row) {
   const double of_baseline = row.baseline == nullptr ? 0 : speeds.speed_of(*row.baseline);
   if (!(of_baseline > 0)) return "";
-  return ratio_of_baseline(row, speeds.speed_of(row) / of_baseline);
+  const double ratio = speeds.speed_of(row) / of_baseline;
+  return ratios_of_baseline(row, ratio, ratio);
 }
 
 // "A, 1000" or "A and C, 950 to 1000, equal within noise"
 std::string next_rows(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
-  const SeriesRows next = as_fast_as_first(speeds, {from_fastest.begin() + 1, from_fastest.end()});
+  const SeriesRows next = fastest_of(speeds, {from_fastest.begin() + 1, from_fastest.end()});
   const std::string most = short_number(speeds.speed_of(*next.front()));
   const std::string least = short_number(speeds.speed_of(*next.back()));
   std::string text = fmt::format("{}, {}", names_in_words(points_of(next)),
@@ -93,13 +98,13 @@ std::string fastest_row(const SpeedComparison& speeds, const SeriesRows& from_fa
 
 // Of at least two rows that can be compared.
 std::string compared_rows(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
-  const SeriesRows as_fast = as_fast_as_first(speeds, from_fastest);
-  if (as_fast.size() == 1) return fastest_row(speeds, from_fastest);
-  if (as_fast.size() == from_fastest.size()) {
+  const SeriesRows fastest = fastest_of(speeds, from_fastest);
+  if (fastest.size() == 1) return fastest_row(speeds, from_fastest);
+  if (fastest.size() == from_fastest.size()) {
     return range_of(speeds, from_fastest) + ", equal within noise";
   }
-  return fmt::format("{} are fastest, {}, equal within noise", names_in_words(points_of(as_fast)),
-                     range_of(speeds, as_fast));
+  return fmt::format("{} are fastest, {}, equal within noise", names_in_words(points_of(fastest)),
+                     range_of(speeds, fastest));
 }
 
 // Rows that have a speed and are not ranked, with the reason and what to do.
@@ -142,7 +147,7 @@ FastestRows fastest_rows(Rows rows) {
   FastestRows fastest{.column = speeds.column_name()};
   const auto [known, unknown] = ranked_rows(speeds);
   if (known.size() < 2 || !unknown.empty() || !not_comparable(known).empty()) return fastest;
-  fastest.rows = as_fast_as_first(speeds, known);
+  fastest.rows = fastest_of(speeds, known);
   if (fastest.rows.size() == known.size()) fastest.rows.clear();
   return fastest;
 }

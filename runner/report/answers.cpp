@@ -25,10 +25,13 @@ std::vector<std::string> points_of(Rows rows) {
   return points;
 }
 
-std::string ratio_of_baseline(const Series& series, std::optional<double> value) {
-  const bool has_other = series.baseline != nullptr && series.baseline != &series;
-  if (!has_other || !value) return "";
-  return fmt::format("{} of {}", ratio(value), told_apart(series.baseline->name));
+std::string ratios_of_baseline(const Series& series, double least, double most) {
+  const Series* baseline = series.baseline;
+  if (baseline == nullptr || baseline == &series || baseline->finished_count == 0) return "";
+  const std::string least_text = ratio(least), most_text = ratio(most);
+  return fmt::format("{} of {}",
+                     least_text == most_text ? most_text : least_text + " to " + most_text,
+                     told_apart(baseline->name));
 }
 
 std::vector<Answer> answers_for(Rows rows) {

@@ -125,8 +125,9 @@ Column with_heading(Column column) {
 
 std::string too_little_memory(const ReportRow& row) {
   const ComparisonRow& run = *row.run;
-  if (run.status != RunStatus::kOutOfMemory || row.series->finished_count > 0) return "";
-  const std::optional<double> limit = run.memory_limit_bytes();
+  const bool is_measured = row.is_series && row.series->finished_count > 0;
+  if (run.status != RunStatus::kOutOfMemory || is_measured) return "";
+  const std::optional<double> limit = run.exceeded_limit_bytes();
   return limit ? "> " + gibibytes(limit) : "-";
 }
 

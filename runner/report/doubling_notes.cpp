@@ -59,13 +59,27 @@ std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
   return all;
 }
 
+// True if a value that may fit is larger than all that finished.
+bool may_be_larger(const DoubledRows& series) {
+  const int64_t most = series.finished.empty() ? 0 : series.finished.rbegin()->first;
+  const auto& does_not = series.smallest_that_does_not_fit;
+  return std::ranges::any_of(series.others, [&](const ComparisonRow* row) {
+    return *row->family_value > most && (!does_not || *row->family_value < *does_not);
+  });
+}
+
+// True if the largest value that fits is known.
+bool is_bounded(const DoubledRows& series) {
+  return series.smallest_that_does_not_fit && !may_be_larger(series);
+}
+
 // "FSDP: largest batch.size_per_rank that fits: 6 (8 does not)"
 std::string answer(const DoubledRows& series) {
   const auto& does_not = series.smallest_that_does_not_fit;
   std::string text = series.name + ": ";
   if (!series.finished.empty()) {
-    text += fmt::format("largest {} that {}fits: {}", series.key, does_not ? "" : "was run ",
-                        series.finished.rbegin()->first);
+    text += fmt::format("largest {} that {}fits: {}", series.key,
+                        is_bounded(series) ? "" : "was run ", series.finished.rbegin()->first);
     if (does_not) text += fmt::format(" ({} does not)", *does_not);
   } else {
     text += does_not ? fmt::format("{} {} does not fit", series.key, *does_not)
@@ -110,7 +124,9 @@ std::string compared(const DoubledRows& series, const DoubledRows& reference) {
   }
   const auto largest = static_cast<double>(series.finished.rbegin()->first);
   const auto largest_of_reference = static_cast<double>(reference.finished.rbegin()->first);
-  return text + ratio(largest / largest_of_reference) + " the largest value";
+  const bool are_known = is_bounded(series) && is_bounded(reference);
+  return text + ratio(largest / largest_of_reference) + " the largest value" +
+         (are_known ? "" : " that was run");
 }
 
 }  // namespace
@@ -120,9 +136,9 @@ std::vector<std::string> largest_that_fit(std::span<const ComparisonRow> rows) {
   for (const DoubledRows& series : doubled_rows(rows)) {
     const std::string value =
         series.finished.empty() ? "none" : std::to_string(series.finished.rbegin()->first);
-    const char* remark = series.smallest_that_does_not_fit ? ""
-                         : series.others.empty()           ? ", more was not tried"
-                                                           : " so far";
+    const char* remark = may_be_larger(series)               ? " so far"
+                         : series.smallest_that_does_not_fit ? ""
+                                                             : ", more was not tried";
     by_key[series.key].push_back(fmt::format("{} ({}{})", value, series.name, remark));
   }
   std::vector<std::string> texts;

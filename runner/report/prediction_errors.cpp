@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 #include <vector>
+
+#include "contract/spec/yaml_value.h"
+#include "runner/store/quantile.h"
 
 namespace fsdp {
 namespace {
@@ -19,11 +24,13 @@ std::optional<double> error_percent(const ComparisonRow& run, std::optional<T> p
 }
 
 // "allocated memory by 0.0 % (median of 12 runs; worst +0.3 %)"
-std::string errors_text(const char* of_what, std::vector<double> errors) {
-  std::ranges::sort(errors, {}, [](double error) { return std::abs(error); });
-  return fmt::format("{} by {:.1f} % (median of {} run{}; worst {:+.1f} %)", of_what,
-                     std::abs(errors[errors.size() / 2]), errors.size(),
-                     errors.size() == 1 ? "" : "s", errors.back());
+std::string errors_text(const char* of_what, const std::vector<double>& errors) {
+  const auto size = [](double error) { return std::abs(error); };
+  std::vector<double> sizes;
+  std::ranges::transform(errors, std::back_inserter(sizes), size);
+  const double worst = *std::ranges::max_element(errors, {}, size);
+  return fmt::format("{} by {:.1f} % (median of {}; worst {:+.1f} %)", of_what,
+                     median(std::move(sizes)), counted(std::ssize(errors), "run"), worst);
 }
 
 }  // namespace

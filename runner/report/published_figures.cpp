@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "contract/spec/yaml_value.h"
 #include "runner/report/formats.h"
 #include "runner/report/member_columns.h"
 #include "runner/report/names.h"
@@ -111,8 +112,9 @@ std::vector<std::string> lines_of(const Report& report, const Reference& referen
   const auto count = [&](std::string_view word) {
     return std::ranges::count(verdicts, word, &Verdict::word);
   };
-  lines.push_back(fmt::format("{} figures within their tolerance, {} outside, {} not judged.",
-                              count("ok"), count("differs"), count("not judged")));
+  lines.push_back(fmt::format("{} within the tolerance, {} outside, {} not judged.",
+                              counted(count("ok"), "figure"), count("differs"),
+                              count("not judged")));
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;
 }

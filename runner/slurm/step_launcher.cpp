@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "contract/record/host_memory.h"
 #include "contract/text/config_error.h"
 #include "runner/launch/program.h"
 #include "runner/launch/rank_variables.h"
@@ -212,7 +213,7 @@ LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) co
   // Slurm's names of tasks are no help: from then on it says so of every task of the node.
   if (failed && !first_line(log, says_out_of_memory).empty()) {
     result.outcome = ended.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
-    result.reason = ended.was_alone ? kMemoryLimitReached : kSharedLimitReached;
+    result.reason = ended.was_alone ? kSlurmLimitReached : kSharedLimitReached;
   } else if ((failed || stopped) && !first_line(log, says_node_failed).empty()) {
     result.outcome = LaunchOutcome::kNodeFailed;
     result.reason = "a node of the job failed";

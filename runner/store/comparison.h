@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "contract/record/host_memory.h"
 #include "contract/spec/run_spec.h"
 #include "runner/store/run_status.h"
 #include "runner/store/summary.h"
@@ -96,10 +98,12 @@ struct ComparisonRow : AttemptSummary {
   std::string spec;                // as JSON
   std::vector<StepLoss> losses{};  // no column: of each step, where other runs must have equal ones
 
-  // What it may take of its device; absent: not known.
-  std::optional<double> memory_limit_bytes() const {
-    if (memory_limit_gib > 0) return memory_limit_gib * 0x1p30;
-    return device_memory_bytes;
+  // What was too little for a run that is out_of_memory; absent: not known, or the host's memory.
+  std::optional<double> exceeded_limit_bytes() const {
+    if (says_host_memory(reason)) return std::nullopt;
+    if (!(memory_limit_gib > 0)) return device_memory_bytes;
+    const double limit = memory_limit_gib * 0x1p30;
+    return device_memory_bytes ? std::min(limit, static_cast<double>(*device_memory_bytes)) : limit;
   }
 
   template <typename Self, typename Visitor>

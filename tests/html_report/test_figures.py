@@ -130,6 +130,15 @@ def test_curves_that_coincide_are_drawn_over_each_other_from_wide_to_narrow(page
     assert widths == [5, 2, 2]
 
 
+def test_curves_coincide_only_if_no_two_of_them_lie_apart(page):
+    note = page.evaluate("""() => {
+      const curve = (label, y) => ({label, points: [{x: 1, y: 0}, {x: 2, y}, {x: 3, y: 1000}]});
+      const curves = [curve("A", 100), curve("B", 102.9), curve("C", 97.1)];
+      return coincidenceNote(curves, curvesBelow(curves));
+    }""")
+    assert note == "A, B coincide: wide lines lie below narrow ones."
+
+
 def test_utilization_of_every_device(page, results):
     run = results.rows("select run, attempt, point from comparison where point = '4xDDP'")[0]
     figure = f"utilization_{run['run']}"

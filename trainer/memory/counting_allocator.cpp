@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "contract/record/host_memory.h"
+
 namespace fsdp {
 namespace {
 
@@ -99,7 +101,7 @@ void AllocationCounter::fail(size_t bytes) const {
   const int64_t limit = limit_bytes();
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
                    in_mib(static_cast<int64_t>(bytes)), "; limit ",
-                   limit == 0 ? "none, the system refused" : in_mib(limit), ", ",
+                   limit == 0 ? std::string(kRefusedBySystem) : in_mib(limit), ", ",
                    in_mib(allocated_bytes()), " allocated");
 }
 

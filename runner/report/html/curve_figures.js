@@ -22,10 +22,18 @@ function withWidths(curves, below) {
   return curves.map((curve, index) => ({...curve, width: LINE_WIDTH + 3 * Math.min(3, above[index])}));
 }
 
+// Two curves that lie where a third one does may lie apart; all of a group lie where the others do.
+function groupsThatCoincide(curves, below) {
+  const groups = [];
+  curves.forEach((curve, index) => {
+    const group = groups.find((others) => others.every((other) => below[index].includes(other)));
+    group ? group.push(curve) : groups.push([curve]);
+  });
+  return groups;
+}
+
 function coincidenceNote(curves, below) {
-  const groups = curves.filter((curve, index) => below[index].length === 0)
-    .map((first) => [first, ...curves.filter((curve, index) => below[index][0] === first)])
-    .filter((group) => group.length > 1);
+  const groups = groupsThatCoincide(curves, below).filter((group) => group.length > 1);
   if (groups.length === 0) return "";
   const names = (group) => group.slice(0, MOST_NAMED).map(({label}) => label).join(", ") +
     (group.length > MOST_NAMED ? ` and ${group.length - MOST_NAMED} more` : "");

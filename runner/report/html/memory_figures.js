@@ -9,7 +9,9 @@ const gibibytes = (bytes) => bytes === null || bytes === undefined ? null : byte
 
 // What a run may take of its device, GiB; null: not known.
 function limitOf({figures}) {
-  return figures.memory_limit_gib > 0 ? figures.memory_limit_gib : gibibytes(figures.device_memory_bytes);
+  const limits = [figures.memory_limit_gib || null, gibibytes(figures.device_memory_bytes)]
+    .filter((limit) => limit !== null);
+  return limits.length === 0 ? null : Math.min(...limits);
 }
 
 function farLimitNote(limits, most) {

@@ -104,7 +104,12 @@ std::vector<Case> cases_of_memory() {
       {"the baseline takes least", with_memory(two, {1024, 2048}), "Fits",
        "all 2; least memory: A, 1.00 GiB a rank"},
       {"two take as little", with_memory(three, {2048, 1024, 1030}), "Fits",
-       "all 3; least memory: B and C, 1.00 GiB a rank, x0.50 of A"},
+       "all 3; least memory: B and C, 1.00-1.01 GiB a rank, x0.50 of A"},
+      {"two take as little, and their ratios read differently",
+       with_memory(three, {2048, 1030, 1040}), "Fits",
+       "all 3; least memory: B and C, 1.01-1.02 GiB a rank, x0.50 to x0.51 of A"},
+      {"all take as much as each other", with_memory(two, {1024, 1030}), "Fits",
+       "all 2; each takes 1.00-1.01 GiB a rank"},
       {"all the same", with_memory(two, {1024, 1024}), "Fits", "all 2; each takes 1.00 GiB a rank"},
       {"one alone", with_memory(runs_at({{"A", 1}}), {1024}), "Fits", "yes; 1.00 GiB a rank"},
       {"one does not fit, and took least before it failed",
@@ -280,6 +285,22 @@ std::vector<Case> cases_of_changes() {
   };
 }
 
+// A varies so much that it is as fast as B and as C, and C is slower than B.
+std::vector<Case> cases_of_rows_that_are_equal_to_one_only() {
+  const std::vector<double> varying{700, 1010, 1500};
+  const std::vector<double> ten_of_1000(10, 1000), ten_of_900(10, 900), ten_of_5000(10, 5000);
+  const ComparisonRows three =
+      repeated({{"A", varying}, {"B", ten_of_1000}, {"C", ten_of_900}}, kCuda);
+  return {
+      {"rows of which one is slower than another are not equal", three, "Speed",
+       "A and B are fastest, 1000 to 1010 tokens/s, equal within noise"},
+      {"nor are those that are next",
+       repeated({{"A", varying}, {"B", ten_of_1000}, {"C", ten_of_900}, {"D", ten_of_5000}}, kCuda),
+       "Speed",
+       "D is fastest, 5000 tokens/s, x4.95 of A; next: A and B, 1000 to 1010, equal within noise"},
+  };
+}
+
 // What ended otherwise, and ties.
 std::vector<Case> cases_of_ends() {
   const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
@@ -339,7 +360,21 @@ TEST_CASE("answers about results whose truth is known") {
   check(cases_of_unequal_runs());
   check(cases_of_repeats_without_room());
   check(cases_of_changes());
+  check(cases_of_rows_that_are_equal_to_one_only());
   check(cases_of_ends());
+}
+
+TEST_CASE("no answer has a ratio to a row of which no run finished") {
+  const ComparisonRows three =
+      with_memory(runs_at({{"A", 1000}, {"B", 2000}, {"C", 1000}}), {4096, 1024, 2048});
+  for (const RunStatus status : {RunStatus::kFailed, RunStatus::kOutOfMemory}) {
+    const ComparisonRows rows = with(three, [&](auto& all) { all[0].status = status; });
+    CHECK(answer_of(rows, "Speed", "A") == "B is fastest, 2000 tokens/s; next: C, 1000");
+    CHECK_THAT(answer_of(rows, "Fits", "A"), Catch::EndsWith("least memory: B, 1.00 GiB a rank"));
+  }
+  const ComparisonRows unmeasured =
+      with(three, [](auto& all) { all[0].memory_allocated_bytes_max.reset(); });
+  CHECK_THAT(answer_of(unmeasured, "Fits"), Catch::EndsWith("least memory: B, 1.00 GiB a rank"));
 }
 
 TEST_CASE("of rows that are as fast as each other none is called fastest") {

@@ -59,6 +59,33 @@ TEST_CASE("a row that did not fit shows what there was") {
   CHECK_THAT(render(Format::kTable, report), Catch::Contains("> 80.0"));
   report.rows[1].memory_limit_gib = 24;
   CHECK_THAT(render(Format::kTable, report), Catch::Contains("> 24.0"));
+  report.rows[1].memory_limit_gib = 100;  // more than the device has
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("> 80.0") && Catch::Contains("does not fit in 80.0 GiB"));
+}
+
+TEST_CASE("a row for which the host had too little memory is not said to exceed its GPU") {
+  Report report = two_rows();
+  report.rows[1].status = RunStatus::kOutOfMemory;
+  report.rows[1].device_memory_bytes = 80 * kGibibyte;
+  for (const std::string words :
+       {"out of memory on the host", "CPU out of memory. limit none, the system refused, 0 MiB",
+        "killed because the memory limit of its job or container (cgroup), 12 GiB, was reached",
+        "the job's memory limit (slurm.mem) was reached"}) {
+    report.rows[1].reason = "rank 0: " + words;
+    CHECK_THAT(render(Format::kTable, report),
+               !Catch::Contains("80.0") && Catch::Contains("4xFSDP does not fit;"));
+  }
+}
+
+TEST_CASE("a repeat that did not fit shows what there was, also where others finished") {
+  Report report = two_rows();
+  report.rows[1].series = report.rows[0].series;
+  report.rows[1].status = RunStatus::kOutOfMemory;
+  report.rows[1].device_memory_bytes = 80 * kGibibyte;
+  CHECK_THAT(render(Format::kTable, report), !Catch::Contains("> 80.0"));
+  report.row_kind = RowKind::kRun;
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("> 80.0"));
 }
 
 TEST_CASE("what is said of columns is said of those that are shown") {

@@ -42,7 +42,7 @@ TEST_CASE("the answer of each doubled key in words, compared with the first that
             "1, 96.0 ms at 6 (x0.80).",
             "recomputed: largest batch.size_per_rank that was run fits: 16. A step takes 131 ms at "
             "4, 126 ms at 16 (x0.96). Against FSDP: x1.31 the step time at 4, x2.67 the largest "
-            "value."});
+            "value that was run."});
 }
 
 TEST_CASE("what is not known is said") {
@@ -53,6 +53,23 @@ TEST_CASE("what is not known is said") {
       doubling_notes(rows) ==
       std::vector<std::string>{"FSDP: largest batch.size_per_rank that was run fits: 1; 2: failed.",
                                "later: nothing is known of batch.size_per_rank; 1: planned."});
+}
+
+TEST_CASE("a value that failed between what fits and what does not may fit") {
+  const std::vector rows{
+      doubled_row("FSDP", 0, 1, kFits),     doubled_row("FSDP", 0, 2, RunStatus::kFailed),
+      doubled_row("FSDP", 0, 4, kDoesNot),  doubled_row("later", 1, 2, RunStatus::kRunning),
+      doubled_row("later", 1, 4, kDoesNot), doubled_row("above", 2, 1, kFits),
+      doubled_row("above", 2, 2, kDoesNot), doubled_row("above", 2, 4, RunStatus::kFailed)};
+  CHECK(doubling_notes(rows) ==
+        std::vector<std::string>{
+            "FSDP: largest batch.size_per_rank that was run fits: 1 (4 does not); 2: failed.",
+            "later: batch.size_per_rank 4 does not fit; 2: running.",
+            "above: largest batch.size_per_rank that fits: 1 (2 does not); 4: failed. Against "
+            "FSDP: x1.00 the largest value that was run."});
+  CHECK(largest_that_fit(rows) ==
+        std::vector<std::string>{
+            "largest batch.size_per_rank: 1 (FSDP so far), none (later so far), 1 (above)"});
 }
 
 TEST_CASE("step times are compared at equal totals only, series within their experiment") {

@@ -145,9 +145,10 @@ inline ComparisonRows doubled(const std::vector<std::pair<int64_t, RunStatus>>& 
   return rows;
 }
 
-inline std::string answer_of(const ComparisonRows& rows, std::string_view question) {
+inline std::string answer_of(const ComparisonRows& rows, std::string_view question,
+                             const std::string& baseline = "") {
   std::deque<Series> all = series_of(rows);
-  put_baselines(all, "");
+  put_baselines(all, baseline);
   put_ratios(all);
   put_scaling(all);
   std::vector<const Series*> pointers;

@@ -90,7 +90,7 @@ TEST_CASE("measured figures stand beside the published ones with ratio and verdi
              Catch::Contains("  2.75 GiB    3.00 GiB  x1.09     10.0 %  ok") &&
                  Catch::Contains("without a run here: never run.") &&
                  Catch::Contains("Run here, and not published: 4xDDP.") &&
-                 Catch::Contains("3 figures within their tolerance, 0 outside, 1 not judged."));
+                 Catch::Contains("3 figures within the tolerance, 0 outside, 1 not judged."));
 }
 
 TEST_CASE("a figure outside its tolerance fails, and so does a comparison of nothing") {

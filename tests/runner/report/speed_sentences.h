@@ -283,10 +283,10 @@ inline void SpeedSentences::check_fits(const std::string& text) {
       const std::string value = std::to_string(*first_run(row).family_value);
       if (count(row, RunStatus::kFinished) > 0) most = value;
       is_bounded = is_bounded || count(row, RunStatus::kOutOfMemory) > 0;
-      is_open = is_open || count(row, RunStatus::kFailed) > 0;
+      is_open = is_open || (!is_bounded && count(row, RunStatus::kFailed) > 0);
     }
     reader.expect(most + " (FSDP");
-    reader.expect(is_bounded ? ")" : is_open ? " so far)" : ", more was not tried)");
+    reader.expect(is_open ? " so far)" : is_bounded ? ")" : ", more was not tried)");
     if (reader.is_at_end()) return;
     reader.expect("; ");
   }
