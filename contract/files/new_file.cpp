@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +25,12 @@ int sync_names(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+std::filesystem::path name_by_chance(const std::filesystem::path& place) {
+  std::random_device source;
+  const std::string number = std::to_string(source()) + std::to_string(source());
+  return place.parent_path() / (".fsdp-run-" + number + ".new");
+}
 
 NewFile::NewFile(std::filesystem::path place, std::filesystem::path temporary)
     : place_(std::move(place)), temporary_(std::move(temporary)) {

@@ -8,6 +8,9 @@
 
 namespace fsdp {
 
+// A name beside `place` that nothing has, and that nobody can know before.
+std::filesystem::path name_by_chance(const std::filesystem::path& place);
+
 // A file that is written under another name beside its place, and takes its place when it is whole
 // and on the disk. A link that stands under either name is removed; what it leads to is never
 // written to. Every function throws std::system_error that names the place.

@@ -2,47 +2,75 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <list>
+#include <memory_resource>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "contract/inputs/restricted_unpickler.h"
-
-// What a pickle of tensors makes. Text is within the pickle.
+// What a pickle of tensors makes. Text is within the pickle; what a value points to is in an arena.
 namespace fsdp::pickle {
 
 struct Value;
-using Values = std::vector<const Value*>;
+using Values = std::span<const Value>;
 
 struct Other {};  // None, a boolean, a fraction, a list: nothing of which is read
-struct Callable {
-  std::string_view name;
-};
+enum class Callable { kOrderedDict, kRebuildTensor, kRebuildParameter };
 struct StorageType {
-  std::string_view dtype;
+  const char* dtype;  // as safetensors names it
 };
 struct Tuple {
   Values items;
-};
-struct Dictionary {
-  std::vector<std::pair<const Value*, const Value*>> items;
 };
 struct Storage {
   std::string_view name;
   std::string_view dtype;
   uint64_t items;
 };
-struct Value {
-  std::variant<Other, int64_t, std::string_view, Callable, StorageType, Tuple, Dictionary, Storage,
-               PickledTensor>
-      value;
+struct Tensor {
+  const Storage* storage;
+  uint64_t first_item;
+  const Tuple* shape;  // of numbers that are not negative
+  bool is_contiguous;
+};
+struct Dictionary;
 
+template <typename T>
+inline constexpr bool is_made_in_arena =
+    std::is_same_v<T, std::string_view> || std::is_same_v<T, Tuple> || std::is_same_v<T, Storage> ||
+    std::is_same_v<T, Tensor>;
+
+// As small as can be, and copied freely: a hostile pickle makes millions.
+struct Value {
+  std::variant<std::monostate, Other, int64_t, Callable, StorageType, const std::string_view*,
+               const Tuple*, Dictionary*, const Storage*, const Tensor*>
+      value{};
+
+  // Null when it is nothing of this type.
   template <typename T>
   const T* as() const {
-    return std::get_if<T>(&value);
+    if constexpr (is_made_in_arena<T>) {
+      const auto* made = std::get_if<const T*>(&value);
+      return made == nullptr ? nullptr : *made;
+    } else {
+      return std::get_if<T>(&value);
+    }
   }
+  Dictionary* dictionary() const {
+    auto* const* made = std::get_if<Dictionary*>(&value);
+    return made == nullptr ? nullptr : *made;
+  }
+};
+static_assert(sizeof(Value) == 16 && std::is_trivially_copyable_v<Value>);
+
+struct Dictionary {
+  explicit Dictionary(std::pmr::memory_resource* arena) : items(arena) {}
+
+  std::pmr::list<std::pair<Value, Value>> items;
 };
 
 // A text that ends an error: what to do with a file that is not read.
@@ -53,9 +81,10 @@ inline constexpr const char* kSaveAgain =
 std::optional<Storage> storage_of(const Value& id);
 
 // Of the arguments (storage, first item, shape, strides, needs a gradient, hooks, ...); nullopt
-// when they are not such. Throws ConfigError (place: `file`) when the tensor is beyond its storage,
-// or its elements do not follow each other.
-std::optional<PickledTensor> rebuild_tensor(const std::filesystem::path& file,
-                                            const Values& arguments);
+// when they are not such. Throws ConfigError (place: `file`) when the tensor is beyond its storage.
+std::optional<Tensor> rebuild_tensor(const std::filesystem::path& file, Values arguments);
+
+// The sizes in a tensor's shape.
+std::vector<int64_t> shape_of(const Tensor& tensor);
 
 }  // namespace fsdp::pickle

@@ -3,7 +3,8 @@
 #include <array>
 #include <cstring>
 #include <deque>
-#include <limits>
+#include <memory>
+#include <memory_resource>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -18,9 +19,10 @@ namespace {
 
 using std::filesystem::path;
 
-constexpr std::string_view kOrderedDict = "collections.OrderedDict";
-constexpr std::string_view kRebuildTensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+constexpr std::array kCallables{
+    std::pair{"collections.OrderedDict", Callable::kOrderedDict},
+    std::pair{"torch._utils._rebuild_tensor_v2", Callable::kRebuildTensor},
+    std::pair{"torch._utils._rebuild_parameter", Callable::kRebuildParameter}};
 
 constexpr std::array kStorageTypes{
     std::pair{"torch.FloatStorage", "F32"}, std::pair{"torch.BFloat16Storage", "BF16"},
@@ -30,21 +32,66 @@ constexpr std::array kStorageTypes{
     std::pair{"torch.ByteStorage", "U8"},   std::pair{"torch.BoolStorage", "BOOL"}};
 
 constexpr size_t kLongestText = 1000;
-// What torch.save writes has 6 bytes a value, and at most some 2,000 values on the stack.
-constexpr size_t kBytesPerValue = 4;
-constexpr size_t kMoreValues = 1000;
 constexpr size_t kDeepestStack = 1 << 16;
+// What a pickle of tensors makes takes 5 times as many bytes as the pickle has, or 10 times if they
+// are numbers of one storage.
+constexpr size_t kMostBytesOfByte = 8;
+constexpr size_t kMoreBytes = 12 << 20;
+constexpr size_t kBytesOfTensor = 160;  // in a map, without what its name and shape hold
+
+// The memory of all that a pickle makes. It is given back at once, and is limited.
+class Arena : public std::pmr::memory_resource {
+ public:
+  Arena(const path& file, size_t pickle_bytes)
+      : file_(file), left_bytes_(pickle_bytes * kMostBytesOfByte + kMoreBytes) {}
+
+  // Throws ConfigError when so many bytes are too many.
+  void charge(size_t bytes) {
+    if (bytes > left_bytes_) {
+      refuse_file(file_,
+                  std::string("has a data.pkl of far more values than one of its size has that is "
+                              "full of tensors; it is damaged, or ") +
+                      kSaveAgain);
+    }
+    left_bytes_ -= bytes;
+  }
+  template <typename T, typename... Arguments>
+  T* make(Arguments&&... arguments) {
+    return std::pmr::polymorphic_allocator<>(this).new_object<T>(
+        std::forward<Arguments>(arguments)...);
+  }
+  Values copy(Values values) {
+    auto* copies = static_cast<Value*>(allocate(values.size_bytes(), alignof(Value)));
+    std::ranges::uninitialized_copy(values, std::span(copies, values.size()));
+    return {copies, values.size()};
+  }
+
+ private:
+  void* do_allocate(size_t bytes, size_t alignment) override {
+    charge(bytes);
+    return memory_.allocate(bytes, alignment);
+  }
+  void do_deallocate(void*, size_t, size_t) override {}
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  const path& file_;
+  size_t left_bytes_;
+  std::pmr::monotonic_buffer_resource memory_;
+};
 
 // The machine that a pickle is a program of: a stack of values, marks in it, and a memo.
 class Unpickler {
  public:
-  Unpickler(path file, std::string_view pickle) : file_(std::move(file)), pickle_(pickle) {}
+  Unpickler(const path& file, std::string_view pickle, Arena& arena)
+      : file_(file), pickle_(pickle), arena_(arena), memo_(&arena) {}
 
   // What the pickle makes.
-  const Value& run() {
+  Value run() {
     while (true) {
       const auto opcode = static_cast<Opcode>(take<uint8_t>());
-      if (opcode == Opcode::kStop) return *pop();
+      if (opcode == Opcode::kStop) return pop();
       step(opcode);
     }
   }
@@ -74,69 +121,72 @@ class Unpickler {
     return line;
   }
 
-  template <typename T>
-  void push(T value) {
-    if (values_.size() >= pickle_.size() / kBytesPerValue + kMoreValues) refuse_damaged();
-    values_.push_back({std::move(value)});
-    push_again(&values_.back());
-  }
-  void push_again(Value* value) {
+  void push(Value value) {
     if (stack_.size() == kDeepestStack) refuse_damaged();
     stack_.push_back(value);
   }
-  Value* pop() {
-    if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size())) refuse_damaged();
-    Value* const value = stack_.back();
+  // How many values there are above the last mark.
+  size_t height() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
+  Value& top() {
+    if (height() == 0) refuse_damaged();
+    return stack_.back();
+  }
+  Value pop() {
+    const Value value = top();
     stack_.pop_back();
     return value;
   }
-  Value* top() {
-    Value* const value = pop();
-    stack_.push_back(value);
-    return value;
+  // The last `count` values, which stay.
+  Values last(size_t count) const {
+    if (height() < count) refuse_damaged();
+    return Values(stack_).last(count);
   }
-  // The last `count` values, taken off.
-  Values pop_last(size_t count) {
-    Values values(count);
-    for (size_t i = count; i-- > 0;) values[i] = pop();
-    return values;
-  }
-  // What was pushed since the last mark, which is taken off too.
-  Values pop_to_mark() {
+  void pop_last(size_t count) { stack_.resize(stack_.size() - last(count).size()); }
+  // Takes the last mark off. Returns how many values were above it.
+  size_t take_mark() {
     if (marks_.empty()) refuse_damaged();
-    Values values = pop_last(stack_.size() - marks_.back());
+    const size_t count = height();
     marks_.pop_back();
-    return values;
+    return count;
   }
+  void push_tuple(size_t count) {
+    static constexpr Tuple kEmpty{};
+    const auto* tuple = count == 0 ? &kEmpty : arena_.make<Tuple>(arena_.copy(last(count)));
+    pop_last(count);
+    push({tuple});
+  }
+  void push_dictionary() { push({arena_.make<Dictionary>(&arena_)}); }
 
   void step(Opcode opcode);
-  void remember(uint32_t key) { memo_[key] = top(); }
+  void remember(uint32_t key) {
+    if (key >= memo_.size()) memo_.resize(size_t{key} + 1);
+    memo_[key] = top();
+  }
   void recall(uint32_t key) {
-    const auto found = memo_.find(key);
-    if (found == memo_.end()) refuse_damaged();
-    push_again(found->second);
+    if (key >= memo_.size() || memo_[key].as<std::monostate>() != nullptr) refuse_damaged();
+    push(memo_[key]);
   }
   void take_text();
   void take_long();
   void take_global();
-  void set_items(const Values& items);
+  void set_items(size_t count);
+  void append(size_t count);
   void build();
   void reduce();
   // `made`: of arguments, absent when they are not such.
   template <typename T>
   void push_made(const std::optional<T>& made) {
     if (!made) refuse_damaged();
-    push(*made);
+    push({arena_.make<T>(*made)});
   }
 
-  path file_;
+  const path& file_;
   std::string_view pickle_;
   size_t position_ = 0;
-  std::deque<Value> values_;  // all there are; a dictionary may hold itself
-  Value other_{Other{}};
-  std::vector<Value*> stack_;
+  Arena& arena_;
+  std::vector<Value> stack_;
   std::vector<size_t> marks_;
-  std::map<uint32_t, Value*> memo_;
+  std::pmr::deque<Value> memo_;  // by key: Python counts them up
 };
 
 void Unpickler::step(Opcode opcode) {
@@ -167,33 +217,33 @@ void Unpickler::step(Opcode opcode) {
     case Opcode::kBuild:
       return build();
     case Opcode::kPersistentId:
-      return push_made(storage_of(*pop()));
+      return push_made(storage_of(pop()));
     case Opcode::kInt:
-      return push<int64_t>(take<int32_t>());
+      return push({int64_t{take<int32_t>()}});
     case Opcode::kInt1:
-      return push<int64_t>(take<uint8_t>());
+      return push({int64_t{take<uint8_t>()}});
     case Opcode::kInt2:
-      return push<int64_t>(take<uint16_t>());
+      return push({int64_t{take<uint16_t>()}});
     case Opcode::kLong1:
       return take_long();
     case Opcode::kText:
       return take_text();
     case Opcode::kEmptyTuple:
-      return push(Tuple{});
+      return push_tuple(0);
     case Opcode::kTuple1:
-      return push(Tuple{pop_last(1)});
+      return push_tuple(1);
     case Opcode::kTuple2:
-      return push(Tuple{pop_last(2)});
+      return push_tuple(2);
     case Opcode::kTuple3:
-      return push(Tuple{pop_last(3)});
+      return push_tuple(3);
     case Opcode::kTuple:
-      return push(Tuple{pop_to_mark()});
+      return push_tuple(take_mark());
     case Opcode::kEmptyDictionary:
-      return push(Dictionary{});
+      return push_dictionary();
     case Opcode::kSetItem:
-      return set_items(pop_last(2));
+      return set_items(2);
     case Opcode::kSetItems:
-      return set_items(pop_to_mark());
+      return set_items(take_mark());
     case Opcode::kFloat:
       take<double>();
       [[fallthrough]];
@@ -201,15 +251,11 @@ void Unpickler::step(Opcode opcode) {
     case Opcode::kTrue:
     case Opcode::kFalse:
     case Opcode::kEmptyList:
-      return push_again(&other_);
+      return push({Other{}});
     case Opcode::kAppend:
-      pop();
-      if (top() != &other_) refuse_damaged();
-      return;
+      return append(1);
     case Opcode::kAppends:
-      pop_to_mark();
-      if (top() != &other_) refuse_damaged();
-      return;
+      return append(take_mark());
   }
   refuse("has a data.pkl with opcode " + std::to_string(static_cast<int>(opcode)) + " at byte " +
          std::to_string(position_ - 1) + ", which no file of tensors has; it is damaged, or " +
@@ -219,7 +265,7 @@ void Unpickler::step(Opcode opcode) {
 void Unpickler::take_text() {
   const auto size = take<uint32_t>();
   if (size > kLongestText) refuse_damaged();
-  push(take_bytes(size));
+  push({arena_.make<std::string_view>(take_bytes(size))});
 }
 
 void Unpickler::take_long() {
@@ -228,18 +274,18 @@ void Unpickler::take_long() {
   const bool is_negative = !bytes.empty() && static_cast<int8_t>(bytes.back()) < 0;
   int64_t value = is_negative ? -1 : 0;
   std::memcpy(&value, bytes.data(), bytes.size());
-  push(value);
+  push({value});
 }
 
 void Unpickler::take_global() {
   const std::string_view module = take_line();
   const std::string_view name = take_line();
   const std::string full = std::string(module) + '.' + std::string(name);
-  for (const std::string_view known : {kOrderedDict, kRebuildTensor, kRebuildParameter}) {
-    if (full == known) return push(Callable{known});
+  for (const auto& [known, callable] : kCallables) {
+    if (full == known) return push({callable});
   }
   for (const auto& [storage, dtype] : kStorageTypes) {
-    if (full == storage) return push(StorageType{dtype});
+    if (full == storage) return push({StorageType{dtype}});
   }
   refuse("asks for '" + full +
          "' when it is loaded, which may run any code; only tensors are read, and nothing is "
@@ -247,31 +293,42 @@ void Unpickler::take_global() {
          kSaveAgain);
 }
 
-void Unpickler::set_items(const Values& items) {
-  auto* dictionary = std::get_if<Dictionary>(&top()->value);
-  if (dictionary == nullptr || items.size() % 2 != 0) refuse_damaged();
-  for (size_t i = 0; i < items.size(); i += 2) {
-    dictionary->items.emplace_back(items[i], items[i + 1]);
-  }
+void Unpickler::set_items(size_t count) {
+  const Values items = last(count);
+  if (count % 2 != 0) refuse_damaged();
+  Dictionary* const dictionary = last(count + 1).front().dictionary();
+  if (dictionary == nullptr) refuse_damaged();
+  for (size_t i = 0; i < count; i += 2) dictionary->items.emplace_back(items[i], items[i + 1]);
+  pop_last(count);
+}
+
+void Unpickler::append(size_t count) {
+  pop_last(count);
+  if (top().as<Other>() == nullptr) refuse_damaged();
 }
 
 // Attributes, of which an OrderedDict of transformers has _metadata.
 void Unpickler::build() {
   pop();
-  if (top()->as<Dictionary>() == nullptr) refuse_damaged();
+  if (top().dictionary() == nullptr) refuse_damaged();
 }
 
 void Unpickler::reduce() {
-  const auto* arguments = pop()->as<Tuple>();
-  const auto* callable = pop()->as<Callable>();
+  const auto* arguments = pop().as<Tuple>();
+  const Value called = pop();
+  const auto* callable = called.as<Callable>();
   if (arguments == nullptr || callable == nullptr) refuse_damaged();
-  const Values& items = arguments->items;
-  if (callable->name == kRebuildTensor) return push_made(rebuild_tensor(file_, items));
-  if (callable->name == kOrderedDict && items.empty()) return push(Dictionary{});
-  if (callable->name != kRebuildParameter || items.empty()) refuse_damaged();
-  const auto* tensor = items[0]->as<PickledTensor>();
-  if (tensor == nullptr) refuse_damaged();
-  push(*tensor);
+  const Values items = arguments->items;
+  switch (*callable) {
+    case Callable::kRebuildTensor:
+      return push_made(rebuild_tensor(file_, items));
+    case Callable::kOrderedDict:
+      if (!items.empty()) refuse_damaged();
+      return push_dictionary();
+    case Callable::kRebuildParameter:
+      if (items.empty() || items[0].as<Tensor>() == nullptr) refuse_damaged();
+      return push(items[0]);
+  }
 }
 
 }  // namespace
@@ -283,18 +340,19 @@ std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem:
     refuse_file(file, "has a data.pkl of " + std::to_string(bytes.size()) +
                           " bytes; allowed: at most " + std::to_string(kLargestPickleBytes));
   }
-  pickle::Unpickler unpickler(file, bytes);
-  const auto* dictionary = unpickler.run().as<pickle::Dictionary>();
+  pickle::Arena arena(file, bytes.size());
+  const pickle::Value made = pickle::Unpickler(file, bytes, arena).run();
+  const auto* dictionary = made.dictionary();
   if (dictionary == nullptr) {
     refuse_file(file, std::string("holds no dictionary of tensors by name; ") + pickle::kSaveAgain);
   }
   std::map<std::string, PickledTensor> tensors;
   for (const auto& [key, value] : dictionary->items) {
-    const auto* name = key->as<std::string_view>();
+    const auto* name = key.as<std::string_view>();
     if (name == nullptr) refuse_file(file, "holds something whose name is not text");
-    const auto* tensor = value->as<PickledTensor>();
+    const auto* tensor = value.as<pickle::Tensor>();
     if (tensor == nullptr) {
-      const bool is_nested = value->as<pickle::Dictionary>() != nullptr;
+      const bool is_nested = value.dictionary() != nullptr;
       refuse_file(file, "holds '" + std::string(*name) + "', which is " +
                             (is_nested ? "a dictionary: it is a training checkpoint, not a model's "
                                          "weights"
@@ -309,7 +367,14 @@ std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem:
                       "and save them again, or " +
                       pickle::kSaveAgain);
     }
-    tensors.insert_or_assign(std::string(*name), *tensor);
+    std::vector<int64_t> shape = shape_of(*tensor);
+    arena.charge(pickle::kBytesOfTensor + name->size() + shape.size() * sizeof(int64_t));
+    tensors.insert_or_assign(std::string(*name),
+                             PickledTensor{.storage = tensor->storage->name,
+                                           .storage_items = tensor->storage->items,
+                                           .first_item = tensor->first_item,
+                                           .dtype = tensor->storage->dtype,
+                                           .shape = std::move(shape)});
   }
   return tensors;
 }

@@ -18,8 +18,7 @@ struct PickledTensor {
   uint64_t storage_items = 0;
   uint64_t first_item = 0;  // of the storage; all of the tensor's are within storage_items
   std::string_view dtype;   // as safetensors names it
-  std::vector<int64_t> shape;
-  bool is_contiguous = true;  // its elements follow each other, the last dimension's first
+  std::vector<int64_t> shape;  // its elements follow each other, the last dimension's first
 };
 
 // The largest pickle that is read; that of 50,000 tensors is half as large.
@@ -27,7 +26,7 @@ inline constexpr size_t kLargestPickleBytes = 16 << 20;
 
 // The tensors of the pickle in `bytes` by name. Throws ConfigError (place: `file`) when it is
 // damaged, asks for anything but tensors, holds anything else, or a tensor whose elements do not
-// follow each other.
+// follow each other, and when what it makes takes far more memory than the pickle.
 std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem::path& file,
                                                           std::string_view bytes);
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 
 namespace fsdp {
@@ -26,6 +27,40 @@ std::optional<std::vector<int64_t>> read_sizes(const json& value) {
   }
   return sizes;
 }
+
+// Looks in a JSON text for a name that one of its objects has twice.
+class RepeatedName : public nlohmann::json_sax<json> {
+ public:
+  const std::optional<std::string>& found() const { return found_; }
+
+  bool start_object(size_t) override {
+    names_.emplace_back();
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (names_.back().insert(name).second) return true;
+    found_ = name;
+    return false;
+  }
+  bool end_object() override {
+    names_.pop_back();
+    return true;
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  std::vector<std::set<std::string>> names_;  // of each object that is open
+  std::optional<std::string> found_;
+};
 
 using File = std::shared_ptr<const InputFile>;
 
@@ -118,6 +153,11 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file) {
   std::string text(header_bytes, '\0');
   file->read(kLengthBytes, std::as_writable_bytes(std::span(text)));
   const json header = parse_json_object(file->path(), text, kLargestHeaderBytes);
+  RepeatedName repeated;
+  json::sax_parse(text, &repeated);
+  if (repeated.found()) {
+    refuse_file(file->path(), "has '" + *repeated.found() + "' twice in one object of its header");
+  }
   const uint64_t data_offset = kLengthBytes + header_bytes;
   SafetensorsFile contents;
   for (const auto& [name, value] : header.items()) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "contract/inputs/restricted_unpickler.h"
 #include "contract/inputs/zip_archive.h"
@@ -35,7 +36,7 @@ std::string folder_of(const path& file, const Members& members) {
   refuse_file(file, "is a zip archive without data.pkl; torch.save did not write it");
 }
 
-StoredTensor locate(const File& file, const std::string& name, const PickledTensor& pickled,
+StoredTensor locate(const File& file, const std::string& name, PickledTensor pickled,
                     const std::string& folder, const Members& members) {
   const std::string member = folder + "data/" + std::string(pickled.storage);
   const auto found = members.find(member);
@@ -52,10 +53,10 @@ StoredTensor locate(const File& file, const std::string& name, const PickledTens
   }
   StoredTensor tensor;
   tensor.dtype = std::string(pickled.dtype);
-  tensor.shape = pickled.shape;
+  tensor.shape = std::move(pickled.shape);
   tensor.file = file;
   tensor.offset = found->second.offset + pickled.first_item * size;
-  tensor.size_bytes = *tensor_bytes(pickled.shape, size);
+  tensor.size_bytes = *tensor_bytes(tensor.shape, size);
   return tensor;
 }
 
@@ -93,8 +94,11 @@ StoredTensors read_torch(const File& file) {
                 "has a data.pkl that is not what was written; copy or download it again");
   }
   StoredTensors tensors;
-  for (const auto& [name, pickled] : read_pickled_tensors(file->path(), *pickle)) {
-    tensors.emplace(name, locate(file, name, pickled, folder, members));
+  auto pickled = read_pickled_tensors(file->path(), *pickle);
+  while (!pickled.empty()) {  // of each tensor there is one of the two
+    auto next = pickled.extract(pickled.begin());
+    StoredTensor tensor = locate(file, next.key(), std::move(next.mapped()), folder, members);
+    tensors.emplace_hint(tensors.end(), std::move(next.key()), std::move(tensor));
   }
   return tensors;
 }

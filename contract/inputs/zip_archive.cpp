@@ -164,7 +164,8 @@ std::optional<std::string> read_undamaged(const InputFile& archive, const ZipMem
   std::string bytes(member.size_bytes, '\0');
   archive.read(member.offset, std::as_writable_bytes(std::span(bytes)));
   const auto* begin = reinterpret_cast<const Bytef*>(bytes.data());
-  return crc32_z(0, begin, bytes.size()) == member.crc32 ? std::optional(bytes) : std::nullopt;
+  if (crc32_z(0, begin, bytes.size()) != member.crc32) return std::nullopt;
+  return bytes;
 }
 
 }  // namespace fsdp

@@ -1,9 +1,6 @@
 #include "runner/fetch/snapshot.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <span>
 #include <stdexcept>
 #include <system_error>
@@ -16,21 +13,10 @@ namespace {
 
 using std::filesystem::path;
 
-// A name beside `place` that no other process takes, and that is no longer than names may be.
-path temporary_name(const path& place) {
-  return place.parent_path() / (".tmp-" + std::to_string(getpid()));
-}
-
-void rename_over(const path& temporary, const path& place) {
-  std::error_code error;
-  std::filesystem::rename(temporary, place, error);
-  if (error) refuse_place(place, error.value());
-}
-
 void write_file(const path& place, const std::string& text) {
   make_folder(place.parent_path());
   try {
-    NewFile file(place, temporary_name(place));
+    NewFile file(place, name_by_chance(place));
     file.append(std::as_bytes(std::span(text)));
     file.publish();
   } catch (const std::system_error& error) {
@@ -41,14 +27,17 @@ void write_file(const path& place, const std::string& text) {
 // `place` may be in a folder that is itself a link.
 void make_link(const path& place, const path& target) {
   make_folder(place.parent_path());
-  const path temporary = temporary_name(place);
   std::error_code error;
   const path folder = std::filesystem::relative(target.parent_path(), place.parent_path(), error);
   if (error) refuse_place(place, error.value());
-  std::filesystem::remove(temporary, error);
+  const path temporary = name_by_chance(place);
   std::filesystem::create_symlink(folder / target.filename(), temporary, error);
-  if (error) refuse_place(temporary, error.value());
-  rename_over(temporary, place);
+  if (error) refuse_place(place, error.value());
+  std::filesystem::rename(temporary, place, error);
+  if (!error) return;
+  std::error_code gone;
+  std::filesystem::remove(temporary, gone);
+  refuse_place(place, error.value());
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <fstream>
-#include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -87,12 +86,6 @@ void write_to(const std::filesystem::path& place, std::string_view text) {
   if (!file.is_open() || !file.write(text) || !file.close()) fail(place);
 }
 
-// A name beside `place` that nobody else has.
-std::filesystem::path free_name(const std::filesystem::path& place) {
-  std::random_device source;
-  return place.parent_path() / (".fsdp-run-" + std::to_string(source()) + ".new");
-}
-
 // Mode and owner of what `file` replaces. Only root may give files away, others their group's.
 void take_over(int file, const struct stat& before, const std::filesystem::path& place) {
   const bool is_owned_alike = before.st_uid == geteuid() && before.st_gid == getegid();
@@ -108,7 +101,7 @@ void replace_file(const std::filesystem::path& place, std::string_view text) {
   struct stat before {};
   const bool is_there = lstat(place.c_str(), &before) == 0;
   if (!is_there && errno != ENOENT) fail(place);
-  NewFile file(place, free_name(place));
+  NewFile file(place, name_by_chance(place));
   if (is_there && S_ISREG(before.st_mode)) take_over(file.descriptor(), before, place);
   file.append(std::as_bytes(std::span(text)));
   file.publish();

@@ -73,6 +73,18 @@ TEST_CASE("a safetensors header that is not JSON as the format has it is refused
              Contains("not a begin and an end: [4]"));
 }
 
+TEST_CASE("a safetensors header with a name twice is refused") {
+  const std::string tensor = R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+  CHECK_THAT(
+      refusal_of(with_tensor(R"("dtype":"F32","dtype":"I32","shape":[1],"data_offsets":[0,4])", 4)),
+      Contains("has 'dtype' twice in one object of its header"));
+  CHECK_THAT(
+      refusal_of(safetensors_bytes(R"({"a":)" + tensor + R"(,"\u0061":)" + tensor + "}", "abcd")),
+      Contains("has 'a' twice"));
+  CHECK_THAT(refusal_of(safetensors_bytes(R"({"__metadata__":{"x":"1","x":"2"}})", "")),
+             Contains("has 'x' twice"));
+}
+
 TEST_CASE("a safetensors tensor whose bytes are not its shape's is refused") {
   CHECK_THAT(refusal_of(with_tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", 4)),
              Contains("shape [2] does not fill its 4 bytes"));

@@ -58,6 +58,12 @@ TEST_CASE("tensors of a file of torch.save are found") {
   CHECK(a.file->path() == file);
 }
 
+std::string repeated(const std::string& text, size_t count) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
 TEST_CASE("a pickle of many values in few bytes is refused before it takes much memory") {
   const std::string begin = "\x80\x02";
   for (const char opcode : {'}', '(', 'N', ')'}) {  // an empty dictionary, a mark, None, a tuple
@@ -65,9 +71,74 @@ TEST_CASE("a pickle of many values in few bytes is refused before it takes much 
     CHECK_THAT(refusal_of_pickle(begin + std::string(1'000'000, opcode) + "."),
                Contains("damaged at byte"));
   }
-  std::string tuples = begin + "N";
-  for (int i = 0; i < 1'000'000; ++i) tuples += '\x85';  // a tuple of the last value
-  CHECK_THAT(refusal_of_pickle(tuples + "."), Contains("damaged at byte"));
+}
+
+TEST_CASE("a pickle whose values would take far more memory than it has bytes is refused") {
+  constexpr size_t kMany = 1'000'000;
+  const std::string begin = "\x80\x02";
+  const std::string list = "]";
+  const std::string tensor = pickled_tensor(
+      {.shape = std::vector<int32_t>(64, 0), .strides = std::vector<int32_t>(64, 0)});
+  std::string names = "}" + pickled_text("") + tensor + "q\x02s";
+  std::string memo = "N";
+  for (uint32_t i = 0; i < kMany; ++i) {
+    names += "X" + bytes_of<uint32_t>({4}) + bytes_of<uint32_t>({i}) + "h\x02s";
+    if (i % 8 == 0) memo += "r" + bytes_of<uint32_t>({i * 8});
+  }
+  const auto [what, values] =
+      GENERATE_REF(std::pair("tuples", list + repeated("N\x85\x85\x85\x85\x85\x85\x85"
+                                                       "a",
+                                                       kMany)),
+                   std::pair("pairs", "}" + repeated("(" + std::string(1000, 'N') + "u", 2000)),
+                   std::pair("dictionaries", list + repeated("}a", kMany)),
+                   std::pair("names", names), std::pair("memo", memo));
+  CAPTURE(what);
+  CHECK_THAT(refusal_of_pickle(begin + values + "."), Contains("of far more values"));
+}
+
+// Tensors of one number each, in one storage, as torch.save writes them: each value that may be
+// needed again gets a place in the memo.
+std::string pickle_of_scalars(uint32_t count) {
+  uint32_t places = 0;
+  std::string pickle = "\x80\x02}";
+  const auto put = [&] { pickle += "r" + bytes_of<uint32_t>({places++}); };
+  // Only the first time; later it is got from its place.
+  const auto add_once = [&](const std::string& value, char place) {
+    if (places > static_cast<uint32_t>(place)) {
+      pickle += {'h', place};
+    } else {
+      pickle += value;
+      put();
+    }
+  };
+  put();
+  for (uint32_t i = 0; i < count; ++i) {
+    pickle += pickled_text(std::to_string(i));
+    put();
+    add_once(pickled_global("torch._utils", "_rebuild_tensor_v2"), 2);
+    pickle += "((";
+    add_once(pickled_text("storage"), 3);
+    add_once(pickled_global("torch", "FloatStorage"), 4);
+    add_once(pickled_text("0"), 5);
+    add_once(pickled_text("cpu"), 6);
+    pickle += std::string("K\2t", 3);
+    put();
+    pickle += std::string("QK\0))\x89", 6);
+    add_once(pickled_global("collections", "OrderedDict"), 8);
+    pickle += ")R";
+    put();
+    pickle += "t";
+    put();
+    pickle += "R";
+    put();
+    pickle += "s";
+  }
+  return pickle + ".";
+}
+
+TEST_CASE("a pickle of very many small tensors is read") {
+  constexpr uint32_t kTensors = 80'000;
+  CHECK(read_pickled_tensors("x", pickle_of_scalars(kTensors)).size() == kTensors);
 }
 
 TEST_CASE("tensors of torch.save share a storage, or are a part of one") {

@@ -339,6 +339,19 @@ def test_a_cache_that_cannot_be_written(workplace):
     assert "HF_HOME or HF_HUB_CACHE name another folder" in ended.stderr
 
 
+def test_names_that_are_written_under_cannot_be_known_before(workplace):
+    """They were the process's number, so that a folder of such a name ended the fetch."""
+    commit = workplace.hub.repositories[MODEL].commit
+    folders = [workplace.repository() / folder for folder in ("refs", f"snapshots/{commit}", f"listings/{commit}")]
+    plant = 'for folder in "$@"; do [ "$folder" = -- ] && break; mkdir -p "$folder/.tmp-$$/full"; shift; done; shift'
+    ended = workplace.call("fetch", workplace.experiment,
+                           prefix=["sh", "-ec", f'{plant}; exec "$@"', "-", *map(str, folders), "--"])
+    assert ended.returncode == 0, ended.stderr
+    workplace.check_snapshot(WANTED)
+    for folder in folders:
+        assert not list(folder.glob(".fsdp-run-*"))
+
+
 def test_a_cache_that_lacks_nothing_need_not_be_written(workplace):
     workplace.fetch()
     before = {path: path.lstat().st_mtime_ns for path in workplace.home.rglob("*")}
