@@ -29,6 +29,7 @@
 #include "runner/host/provenance.h"
 #include "runner/plan/run_predictions.h"
 #include "runner/store/results_database.h"
+#include "runner/sweep/device_kind.h"
 #include "runner/sweep/expected_values.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"

@@ -23,9 +23,9 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
-// What shells, editors and this program itself hold decides nothing.
+// What shells, editors, this program and its planner hold decides nothing.
 constexpr int64_t kLittlePart = 20;
-constexpr int64_t kLittleBytes = 64 << 20;
+constexpr int64_t kLittleBytes = 128 << 20;
 
 std::string gib(int64_t bytes) {
   return fmt::format("{:.3g} GiB", static_cast<double>(bytes) / 0x1p30);

@@ -32,21 +32,23 @@ std::vector<int64_t> Store::values_with_result(std::string_view experiment,
   return values.rows<int64_t>(experiment, family);
 }
 
-std::optional<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family,
-                                                           std::string_view device_kind) const {
+std::vector<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family) const {
   Statement newest_of_runs(
       contents_->database,
-      fmt::format("select r.id, r.experiment, r.point, r.family_value from runs r "
+      fmt::format("select r.id, a.attempt, r.experiment, r.point, r.family_value, a.device_kind "
+                  "from runs r "
                   "join experiments e on e.name = r.experiment and e.source = '' "
                   "join attempts a on a.run = r.id and a.attempt = "
                   "  (select max(attempt) from attempts where run = r.id and status not in {}) "
                   "where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
-                  "and a.device_kind = ? order by r.family_value, a.started_unix_ms limit 1",
+                  "order by r.family_value, a.started_unix_ms",
                   cut_short_statuses()));
-  const auto known =
-      newest_of_runs.value<int64_t, std::string, std::string, int64_t>(family, device_kind);
-  if (!known) return std::nullopt;
-  return std::make_from_tuple<KnownOutOfMemory>(*known);
+  std::vector<KnownOutOfMemory> known;
+  for (auto& row :
+       newest_of_runs.rows<int64_t, int, std::string, std::string, int64_t, std::string>(family)) {
+    known.push_back(std::make_from_tuple<KnownOutOfMemory>(std::move(row)));
+  }
+  return known;
 }
 
 bool Store::delete_run(int64_t run_id) {

@@ -68,9 +68,11 @@ struct RunRecord {
 // A run of a family that ran out of memory.
 struct KnownOutOfMemory {
   int64_t run = 0;
+  int attempt = 0;
   std::string experiment;
   std::string point;
-  int64_t value = 0;  // of the family's key
+  int64_t value = 0;        // of the family's key
+  std::string device_kind;  // as AttemptStart has it
 };
 
 // An attempt that begin_attempt recorded and end_attempt did not: another runner works on it, or
@@ -167,10 +169,9 @@ class Store {
   // values, ascending.
   std::vector<int64_t> values_with_result(std::string_view experiment,
                                           std::string_view family) const;
-  // Of the family's runs in all experiments, that of the smallest value whose newest attempt, but
-  // for those cut short, ran out of memory on such a device.
-  std::optional<KnownOutOfMemory> known_out_of_memory(std::string_view family,
-                                                      std::string_view device_kind) const;
+  // Of the family's runs in all experiments, those whose newest attempt, but for those cut short,
+  // ran out of memory, by value.
+  std::vector<KnownOutOfMemory> known_out_of_memory(std::string_view family) const;
   // Gives the run this status without an attempt, until one begins or ends. A status that says
   // nothing of the run itself (is_cut_short), and a failure, which without an attempt is its job's,
   // hide no result: the run keeps that.

@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "contract/record/cgroups.h"
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
 #include "contract/text/config_error.h"
@@ -45,12 +44,6 @@ std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
 }
 
 }  // namespace
-
-std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
-  const std::string kind = spec.device == DeviceKind::kCuda ? gpu_kinds : "cpu";
-  const std::optional<int64_t> limit = cgroup_memory_limit_bytes();
-  return limit ? fmt::format("{}, memory limit {} MiB", kind, *limit >> 20) : kind;
-}
 
 Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings)
     : store_(store),

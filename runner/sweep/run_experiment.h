@@ -50,10 +50,6 @@ struct SweepSettings {
   std::function<std::optional<int64_t>()> other_runners{};
 };
 
-// What a run with this specification uses: the kinds of GPUs, or "cpu"; and the memory limit of
-// this process's cgroup, if there is one.
-std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
-
 // The loop over an experiment's runs: starts each when the launcher has room, records what its
 // ranks report while it runs, and how it ended. A run that fails does not end the loop; a signal
 // that asks to stop does, keeping what was measured; in a job SIGUSR1 says that the job's time

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "contract/inputs/inputs.h"
+#include "contract/record/exit_code.h"
 #include "contract/record/log.h"
 #include "contract/text/config_error.h"
+#include "runner/sweep/device_kind.h"
 #include "runner/sweep/planned_runs.h"
 
 namespace fsdp {
@@ -185,12 +187,32 @@ void RunPlanner::use_what_is_known(Series& series, Step& step) const {
     series.search.fits(series.value);
     return;
   }
-  const auto known = store_.known_out_of_memory(run.family, settings_.device_kind(run.spec));
+  const auto known = known_out_of_memory(run);
   if (!known || known->value > series.value) return;
   series.search.does_not_fit(series.value);
   const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;
   step.decision = ran_out ? Decision::kKeepResult : Decision::kRecordOutOfMemory;
   step.reason = known_not_to_fit(*known, run.family_key);
+}
+
+// Of the family's runs that would run out of memory here as well, that of the smallest value.
+std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(
+    const Store::PlannedRun& run) const {
+  for (KnownOutOfMemory& known : store_.known_out_of_memory(run.family)) {
+    if (runs_out_here(run.spec, known.run, known.attempt, known.device_kind)) return known;
+  }
+  return std::nullopt;
+}
+
+// Whether what an attempt at `run` ran out of on `device_kind` is all that there is here.
+bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
+                               const std::string& device_kind) const {
+  const bool is_said_by_rank =
+      std::ranges::any_of(store_.rank_ends(run, attempt), [](const RankEnd& end) {
+        return end.kind == RankEndKind::kFailed &&
+               end.exit_code == static_cast<int64_t>(ExitCode::kOutOfMemory);
+      });
+  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, is_said_by_rank});
 }
 
 // Where --only leaves out series, the runs of them that have a result stay in the list.
@@ -212,14 +234,18 @@ bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
   return is_to_launch;
 }
 
-// On the CPU, another limit is of another job or container, in which the run may fit.
+// In another job or container the run may fit. What it did on another device is its result.
 bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) const {
-  if (spec.device != DeviceKind::kCpu || !settings_.device_kind) return true;
+  if (!settings_.device_kind) return true;
   const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
   const auto ran_out = std::ranges::find(attempts.rbegin(), attempts.rend(),
                                          RunStatus::kOutOfMemory, &AttemptRecord::status);
-  if (ran_out == attempts.rend() || !ran_out->device_kind.starts_with("cpu")) return true;
-  return ran_out->device_kind == settings_.device_kind(spec);
+  if (ran_out == attempts.rend()) return true;
+  const std::string& there = ran_out->device_kind;
+  const bool is_on_this = spec.device == DeviceKind::kCpu
+                              ? there.starts_with("cpu")
+                              : are_of_one_device(there, settings_.device_kind(spec));
+  return !is_on_this || runs_out_here(spec, record.id, ran_out->attempt, there);
 }
 
 // Records what is known not to fit.

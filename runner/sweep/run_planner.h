@@ -70,6 +70,9 @@ class RunPlanner {
   void use_what_is_known(Series& series, Step& step) const;
   std::vector<Step> steps_left_out(const Expansion& expansion);
   bool is_to_launch(const Step& step, const RunRecord& record);
+  std::optional<KnownOutOfMemory> known_out_of_memory(const Store::PlannedRun& run) const;
+  bool runs_out_here(const RunSpec& spec, int64_t run, int attempt,
+                     const std::string& device_kind) const;
   bool ran_out_here(const RunRecord& record, const RunSpec& spec) const;
   bool decide(const Step& step, const RunRecord& record);
 

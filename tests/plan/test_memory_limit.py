@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -34,6 +35,10 @@ class Cgroup:
 
     def enter(self):
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def enter_to_be_killed_first(self):
+        self.enter()
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
     def processes(self) -> list[int]:
         return [int(line) for line in (self.folder / "cgroup.procs").read_text().split()]
@@ -67,7 +72,7 @@ def fsdp_run(request, trainer, tmp_path):
 
     def start(*words: str, within: Cgroup | None = None) -> subprocess.Popen:
         return subprocess.Popen([runner, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True, preexec_fn=within.enter if within else None)
+                                text=True, preexec_fn=within.enter_to_be_killed_first if within else None)
 
     def run(*words: str, within: Cgroup | None = None) -> tuple[int, str]:
         process = start(*words, within=within)
@@ -115,6 +120,39 @@ def test_a_run_that_its_cgroup_has_no_room_for_does_not_fit(fsdp_run, cgroup):
     code, output = fsdp_run(*fsdp_run.options)
     assert code == 0 and "1 run with a result already" in output, output
     assert rows(fsdp_run)["large"]["status"] == "finished"
+
+
+def test_a_run_that_another_program_left_no_room_is_no_run_that_does_not_fit(fsdp_run, cgroup):
+    cgroup.limit(900)
+    program = "import sys; held = bytearray(600 << 20); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          preexec_fn=cgroup.enter) as other:
+        other.stdout.readline()
+        code, output = fsdp_run(*fsdp_run.options, within=cgroup)
+    assert code == 1, output
+    large = rows(fsdp_run)["large"]
+    assert large["status"] == "failed", large
+    assert "0.879 GiB, was reached; other programs hold 0.6" in large["reason"], large["reason"]
+    code, output = fsdp_run(*fsdp_run.options, within=cgroup)
+    assert code == 0 and "1 run with a result already" in output, output
+    assert rows(fsdp_run)["large"]["status"] == "finished"
+
+
+def test_another_limit_runs_nothing_again_that_it_does_not_concern(fsdp_run, cgroup):
+    """Not what finished, what came to its own limit, or what ran out under a larger one."""
+    own_limit = ("--set", "memory_limit_gib=0.05")
+    code, output = fsdp_run(*fsdp_run.options, *own_limit)
+    assert code == 0 and rows(fsdp_run)["large"]["status"] == "out_of_memory", output
+    for mib in 2000, 1500, 3000:
+        cgroup.limit(mib)
+        _, output = fsdp_run(*fsdp_run.options, *own_limit, within=cgroup)
+        assert "2 runs with a result already" in output, output
+    cgroup.limit(320)
+    fsdp_run(*fsdp_run.options, within=cgroup)
+    assert rows(fsdp_run)["large"]["status"] == "out_of_memory"
+    cgroup.limit(310)
+    _, output = fsdp_run(*fsdp_run.options, within=cgroup)
+    assert "2 runs with a result already" in output, output
 
 
 def test_a_kill_while_files_filled_the_memory_is_no_lack_of_it(fsdp_run, cgroup, tmp_path):

@@ -83,7 +83,7 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
   CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(launch_result(ended).reason, Catch::Contains("--max-parallel 1"));
   ended.was_alone = true;
-  ended.limit_kills->held_bytes = 60 << 20;  // by a shell and an editor
+  ended.limit_kills->held_bytes = 120 << 20;  // by a shell and an editor
   CHECK(launch_result(ended).outcome == LaunchOutcome::kOutOfMemory);
   ended.limit_kills->held_bytes = 350 << 20;
   CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);

@@ -52,31 +52,34 @@ TEST_CASE("a run is found whether it is in the current list or not") {
   CHECK_FALSE(store.recorded_run("another", "one=1", "hash1"));
 }
 
-TEST_CASE("the smallest value that ran out of memory is known to all experiments, per device") {
+TEST_CASE("values that ran out of memory are known to all experiments, with their device") {
   const ResultsFolder results;
   Store store(results.path());
   store.plan(experiment("lab"), {});
   store.plan(experiment("other"), {});
-  CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
+  CHECK(store.known_out_of_memory("one").empty());
   ended(store, "lab", run_of_family("one", 4), RunStatus::kFinished);
   ended(store, "lab", run_of_family("one", 5), RunStatus::kFailed);
   ended(store, "lab", run_of_family("one", 8), RunStatus::kOutOfMemory);
   const int64_t six = ended(store, "other", run_of_family("one", 6), RunStatus::kOutOfMemory);
   ended(store, "lab", run_of_family("one", 2), RunStatus::kOutOfMemory, "a small GPU");
   ended(store, "lab", run_of_family("two", 1), RunStatus::kOutOfMemory);
-  const auto known = store.known_out_of_memory("one", "cpu");
-  REQUIRE(known);
-  CHECK(known->run == six);
-  CHECK(known->experiment == "other");
-  CHECK(known->point == "one=6");
-  CHECK(known->value == 6);
-  CHECK(store.known_out_of_memory("one", "a small GPU")->value == 2);
+  const auto known = store.known_out_of_memory("one");
+  REQUIRE(known.size() == 3);
+  CHECK(known[0].value == 2);
+  CHECK(known[0].device_kind == "a small GPU");
+  CHECK(known[1].run == six);
+  CHECK(known[1].attempt == 1);
+  CHECK(known[1].experiment == "other");
+  CHECK(known[1].point == "one=6");
+  CHECK(known[1].value == 6);
+  CHECK(known[2].value == 8);
 
   // The newest attempt counts, but for one that was interrupted.
   ended(store, "other", run_of_family("one", 6), RunStatus::kInterrupted);
-  CHECK(store.known_out_of_memory("one", "cpu")->value == 6);
+  CHECK(store.known_out_of_memory("one")[1].value == 6);
   ended(store, "other", run_of_family("one", 6), RunStatus::kFinished);
-  CHECK(store.known_out_of_memory("one", "cpu")->value == 8);
+  CHECK(store.known_out_of_memory("one")[1].value == 8);
 }
 
 TEST_CASE("a run without a family is no evidence") {
@@ -84,7 +87,7 @@ TEST_CASE("a run without a family is no evidence") {
   Store store(results.path());
   store.plan(experiment("lab"), {});
   ended(store, "lab", planned_run("plain", 1), RunStatus::kOutOfMemory);
-  CHECK_FALSE(store.known_out_of_memory("", "cpu"));
+  CHECK(store.known_out_of_memory("").empty());
 }
 
 TEST_CASE("a run may be recorded as out of memory without an attempt, which is no evidence") {
@@ -98,7 +101,7 @@ TEST_CASE("a run may be recorded as out of memory without an attempt, which is n
   CHECK(rows[0].status == RunStatus::kOutOfMemory);
   CHECK(rows[0].reason == "6 is known not to fit");
   CHECK_FALSE(rows[0].attempt);
-  CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
+  CHECK(store.known_out_of_memory("one").empty());
 }
 
 TEST_CASE("a job that runs its experiment comes to the values of keys that it doubles, no others") {
@@ -143,7 +146,7 @@ TEST_CASE("what ran out of memory in results that were merged says nothing of th
   Store store(results.path());
   store.plan(experiment("lab"), {});
   ended(store, "lab", run_of_family("one", 4), RunStatus::kOutOfMemory);
-  REQUIRE(store.known_out_of_memory("one", "cpu"));
+  REQUIRE(store.known_out_of_memory("one").size() == 1);
   Database(results.database()).execute("update experiments set source = 'eve'");
-  CHECK_FALSE(store.known_out_of_memory("one", "cpu"));
+  CHECK(store.known_out_of_memory("one").empty());
 }

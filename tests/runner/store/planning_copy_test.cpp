@@ -47,9 +47,9 @@ TEST_CASE("a planning copy has what planning looks at, and nothing that was meas
   REQUIRE(finished);
   CHECK(finished->status == RunStatus::kFinished);
   CHECK(finished->attempt == 1);
-  const auto known = copy.known_out_of_memory("family", "cpu");
-  REQUIRE(known);
-  CHECK(known->value == 8);
+  const auto known = copy.known_out_of_memory("family");
+  REQUIRE(known.size() == 1);
+  CHECK(known[0].value == 8);
 }
 
 TEST_CASE("a planning copy remembers the digests of files") {

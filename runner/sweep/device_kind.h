@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "contract/spec/run_spec.h"
+
+namespace fsdp {
+
+// What a run with this specification uses: the kinds of GPUs, or "cpu"; and the memory limit of
+// this process's cgroup, if there is one.
+std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
+
+// An attempt that ran out of memory.
+struct RanOut {
+  std::string_view device_kind;  // that it had
+  bool is_said_by_rank = false;  // not by the kernel, which killed one
+};
+
+// True if a run with this specification would run out of memory on `device_kind` as well: on the
+// same device, for a limit that is no larger, or for one that is not the cgroup's.
+bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before);
+
+// True if both kinds are of one device, under whatever memory limit.
+bool are_of_one_device(std::string_view one, std::string_view other);
+
+}  // namespace fsdp
