@@ -80,6 +80,9 @@ std::string attempt_line(const Store& store, const RunRecord& run, const Attempt
 }
 
 std::string what_is_next(const Store& store, const RunRecord& run) {
+  if (!run.source.empty()) {
+    return fmt::format("It was merged from {}, and runs there only.", visible_line(run.source));
+  }
   if (has_open_job(store, run)) {
     return fmt::format("It {} in {}, so a call of fsdp-run does not run it again.",
                        run.status == RunStatus::kRunning ? "runs" : "waits",

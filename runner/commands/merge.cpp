@@ -24,7 +24,8 @@ struct MergeArguments {
 
 MergeSource source_of(const std::string& word) {
   const size_t equals = word.find('=');
-  const bool is_named = equals != std::string::npos && !std::filesystem::exists(word);
+  std::error_code not_there;  // also of a word that is too long for a file's name
+  const bool is_named = equals != std::string::npos && !std::filesystem::exists(word, not_there);
   std::filesystem::path folder = is_named ? word.substr(equals + 1) : word;
   if (!has_results(folder) && has_results(folder / "results")) folder /= "results";
   if (!has_results(folder)) {

@@ -40,6 +40,7 @@ std::string warmup_remark(ReportRows rows) {
   if (warmups.empty()) {
     return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
   }
+  if (warmups == std::set<std::string>{"0"}) return "";
   const std::string steps =
       warmups == std::set<std::string>{"1"} ? "step" : joined_names(warmups) + " steps";
   const std::string text = fmt::format(", the first {} left out as warm-up", steps);

@@ -42,6 +42,7 @@ class Merge {
 
   MergedSource run() {
     require_same_place();
+    require_other_names_nowhere();
     MergedSource merged;
     merged.experiments = merge_experiments();
     require_equal_texts();
@@ -84,6 +85,27 @@ class Merge {
       const std::string experiment = experiment_name(name);
       const auto folder = known.value<path>(experiment, point, hash);
       if (folder && *folder != folder_here(place)) refuse_other_place(experiment, *folder);
+    }
+  }
+
+  // A run is there once, whatever its sources are called.
+  void require_other_names_nowhere() {
+    Statement elsewhere(into_,
+                        "select r.experiment from runs r join experiments e on e.name = "
+                        "r.experiment where r.folder = ? and e.source <> ? limit 1");
+    Statement runs(from_,
+                   "select r.folder, e.source from runs r "
+                   "join experiments e on e.name = r.experiment");
+    for (const auto& [folder, source] : runs.rows<path, std::string>()) {
+      const std::string here = folder_here(folder).string();
+      const auto experiment = elsewhere.value<std::string>(here, joined_name(source_.name, source));
+      if (!experiment) continue;
+      throw ConfigError("", "",
+                        fmt::format("{} has the run in {} already, in '{}', and would have it "
+                                    "twice; leave {} out, or let go of the others first: "
+                                    "fsdp-run prune {}",
+                                    into_.file().string(), here, *experiment,
+                                    source_.results.string(), *experiment));
     }
   }
 
@@ -247,7 +269,9 @@ void require_folders_within(Database& database) {
 // the source, ranks and attempts have numbers that a run can have, figures are ones that a run can
 // have. Throws std::runtime_error that says what cannot. The source is only read.
 Database sound_copy(const MergeSource& source) {
-  Database copy = Database::copy_of(source.results / "results.sqlite");
+  const path file = source.results / "results.sqlite";
+  refuse_write_ahead_log(file);
+  Database copy = Database::copy_of(file);
   require_ours(copy);
   require_whole(copy);
   migrate(copy);

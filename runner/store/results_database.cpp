@@ -107,6 +107,16 @@ void check_results_path(const path& results) {
           " too long for SQLite; choose a folder with a shorter path: " + results.string());
 }
 
+void refuse_write_ahead_log(const path& file) {
+  if (!std::filesystem::is_regular_file(file)) return;
+  const std::optional<Header> header = header_of(file);
+  if (!header || !header->has_wal) return;
+  throw ConfigError(file.string(), "",
+                    "another program has given it a write-ahead log; close that program, and let "
+                    "fsdp-run take it away: fsdp-run report --results " +
+                        file.parent_path().string());
+}
+
 Database open_results(const path& results, StoreUse use) {
   check_results_path(results);
   const path file = results / "results.sqlite";

@@ -18,6 +18,10 @@ enum class StoreUse {
 // is left as it is, and with kExisting when there is none.
 Database open_results(const std::filesystem::path& results, StoreUse use);
 
+// Throws ConfigError if another program has given the database a write-ahead log: SQLite would
+// leave files beside it.
+void refuse_write_ahead_log(const std::filesystem::path& file);
+
 // Throws ConfigError when the folder's path is longer than SQLite can open a database in.
 void check_results_path(const std::filesystem::path& results);
 

@@ -46,6 +46,8 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
                                "alice       5       5\n"
                                "bob         5  failed\n\n"
                                "bob misses 1 of 2: second (failed).\n"));
+  CHECK_THAT(workplace.call({"explain", "bob/trial/second"}).output,
+             Contains("failed: rank 0: a reason\nIt was merged from bob, and runs there only.\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
   CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
 }
@@ -68,6 +70,8 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
                       "NAME=b/alice"));
   CHECK_THAT(refusal({"nowhere"}), Contains("'nowhere': there is no results.sqlite in nowhere"));
   CHECK_THAT(refusal({"a/b=a/alice"}), Contains("NAME without a '/'"));
+  CHECK_THAT(refusal({std::string(300, 'a') + "=nowhere"}),
+             Contains("there is no results.sqlite in nowhere"));
   CHECK_THAT(workplace.call({"merge", "a/alice", "--results", "a/alice/results"}).errors,
              Contains("is the folder to merge into"));
   CHECK(workplace.call({"merge", "a/alice", "bob=b/alice"}).output ==
@@ -92,6 +96,8 @@ TEST_CASE("two folders of one name are not taken for one, and one that was moved
   CHECK(workplace.call({"merge", "bob=y/alice"}).status == 0);
   CHECK(rows_of(workplace, "bob/trial").size() == 1);
   CHECK(workplace.call({"prune", "alice/trial", "--yes"}).status == 0);
+  CHECK_THAT(workplace.call({"merge", "y/alice"}).errors, Contains("fsdp-run prune bob/trial"));
+  CHECK(workplace.call({"prune", "bob/trial", "--yes"}).status == 0);
   CHECK(workplace.call({"merge", "y/alice"}).status == 0);
   CHECK_THAT(rows_of(workplace, "alice/trial").at(0).folder.string(), Contains("../y/alice/"));
 }

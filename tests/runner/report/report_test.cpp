@@ -101,6 +101,8 @@ TEST_CASE("the remark about the warm-up says what was left out of which run") {
   CHECK(remark() == ", the first 2 steps left out as warm-up (none of short, which did no more)");
   report.rows.erase(report.rows.begin());
   CHECK(remark() == ", no step left out as warm-up, for no more were done");
+  report.rows[0].warmup_steps_excluded = 0;
+  CHECK(remark() == "");
   report.rows[0].steps = 0;
   report.rows[0].step_time_ms_median.reset();
   CHECK(render(Format::kTable, report).find("warm-up") == std::string::npos);

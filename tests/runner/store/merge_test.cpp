@@ -158,6 +158,41 @@ TEST_CASE("what a killed writer left half-written in a source is undone in the c
   CHECK(count(all, "device_samples") == 1);
 }
 
+TEST_CASE("a source with a write-ahead log is refused, and no file is left beside it") {
+  const ResultsFolder alice, all;
+  fill(alice);
+  Database(alice.database()).execute("pragma journal_mode = wal");
+  std::filesystem::remove(alice.database().string() + "-journal");
+  const auto before = bytes_in(alice.path());
+  const std::vector<MergeSource> sources{{"alice", alice.path()}};
+  CHECK_THROWS_WITH(merge_results(all.path(), sources),
+                    Contains("write-ahead log") &&
+                        Contains("fsdp-run report --results " + alice.path().string()));
+  CHECK(bytes_in(alice.path()) == before);
+  { const Store opened(alice.path()); }
+  CHECK(merge_results(all.path(), sources).front().new_runs == 2);
+}
+
+TEST_CASE("a run is not merged twice, under another name or through others' merged results") {
+  const ResultsFolder alice, of_class, of_school;
+  fill(alice);
+  const std::vector<MergeSource> of_alice{{"alice", alice.path()}};
+  merge_results(of_class.path(), of_alice);
+  merge_results(of_school.path(), of_alice);
+  const auto before = counts(of_school);
+  for (const MergeSource& again :
+       {MergeSource{"bob", alice.path()}, MergeSource{"2026", of_class.path()}}) {
+    CHECK_THROWS_WITH(merge_results(of_school.path(), std::vector{again}),
+                      Contains("already, in 'alice/lab', and would have it twice"));
+  }
+  CHECK(counts(of_school) == before);
+  const ResultsFolder together;
+  CHECK_THROWS_WITH(merge_results(together.path(), std::vector<MergeSource>{{"alice", alice.path()},
+                                                                            {"bob", alice.path()}}),
+                    Contains("would have it twice"));
+  CHECK(count(together, "runs") == 0);
+}
+
 TEST_CASE("a source that is torn, foreign or newer is refused by name, and nothing is merged") {
   const ResultsFolder alice, other, all;
   fill(alice);
