@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -137,6 +138,12 @@ int exit_status(std::vector<std::string> arguments) {
     log(LogLevel::kError, "end", error.what());
     std::cerr << "fsdp-run: a defect of fsdp-run, which is not your mistake: " << message_of(error)
               << "; please report it with the command" << visible_line(log_place) << '\n';
+    return static_cast<int>(ExitCode::kRunFailed);
+  } catch (const std::bad_alloc& error) {
+    log(LogLevel::kError, "end", error.what());
+    std::cerr
+        << "fsdp-run: memory ran out; `ulimit -v`, or the limit of the job or container, says "
+           "how much this process may have\n";
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const std::exception& error) {
     log(LogLevel::kError, "end", error.what());

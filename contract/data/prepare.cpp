@@ -59,6 +59,14 @@ class PreparedLock {
   int descriptor_;
 };
 
+// Removes what killed processes left, while the lock is held, so that nobody writes there.
+void remove_unfinished(const path& folder) {
+  std::error_code error;  // what cannot be removed is in the way of nothing but itself
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (is_unfinished(entry.path())) std::filesystem::remove(entry.path(), error);
+  }
+}
+
 int64_t padding_id_of(const Tokenizer& tokenizer) {
   const Tokenizer::Ends& ends = tokenizer.ends();
   return ends.padding.value_or(ends.end.value_or(0));
@@ -151,6 +159,7 @@ PreparedFile prepared_file(const DataSource& source, const path& folder, const s
   std::filesystem::create_directories(folder);
   const PreparedLock lock(folder, options);
   if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
+  remove_unfinished(folder);
   make_prepared(source, file, options);
   if (was_made != nullptr) *was_made = true;
   return PreparedFile(file);

@@ -7,6 +7,9 @@
 namespace fsdp {
 namespace {
 
+constexpr const char* kUnfinished = ".partial";
+constexpr const char* kUnfinishedOffsets = ".offsets";
+
 std::string checksum_of(const PreparedHeader& header) {
   return text_digest({reinterpret_cast<const char*>(&header), offsetof(PreparedHeader, checksum)});
 }
@@ -112,8 +115,13 @@ int64_t PreparedFile::longer_than(int64_t tokens) const {
   return longer;
 }
 
+bool is_unfinished(const std::filesystem::path& file) {
+  return file.extension() == kUnfinished || file.extension() == kUnfinishedOffsets;
+}
+
 PreparedWriter::PreparedWriter(const std::filesystem::path& path, int64_t padding_id)
-    : file_(path, with_ending(path, ".partial")), offsets_(path, with_ending(path, ".offsets")) {
+    : file_(path, with_ending(path, kUnfinished)),
+      offsets_(path, with_ending(path, kUnfinishedOffsets)) {
   path.stem().string().copy(header_.name, sizeof(header_.name));
   header_.padding_id = static_cast<uint64_t>(padding_id);
   file_.append(bytes_of_value(header_));

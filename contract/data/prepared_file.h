@@ -63,6 +63,9 @@ class PreparedFile : public DocumentFile {
   std::vector<uint64_t> offsets_;
 };
 
+// True if a PreparedWriter writes `file`, or was killed before it was finished.
+bool is_unfinished(const std::filesystem::path& file);
+
 // Writes a prepared file, documents one after the other, with flat memory. What is written is
 // another file until finish(), and is removed when that is not called. One process at a time writes
 // a file of this name.

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <string_view>
 
 #include "contract/files/input_file.h"
@@ -65,7 +66,8 @@ std::optional<std::string> CachedRepository::commit_of(const std::string& revisi
   const path file = ref(revision);
   std::error_code unknown;
   if (!is_there(file) || std::filesystem::is_directory(file, unknown)) return std::nullopt;
-  const std::string text = read_input_file(file);
+  constexpr size_t kMostBytes = 4096;
+  const std::string text = read_input_file(file, kMostBytes);
   const std::string commit = text.substr(0, text.find_first_of(" \r\n"));
   const HubName named{.revision = commit};
   return named.is_commit() ? std::optional(commit) : std::nullopt;
@@ -77,6 +79,8 @@ std::optional<HubListing> CachedRepository::read_listing(const std::string& comm
   try {
     HubListing found = parse_listing(read_input_file(listing(commit, folder, is_recursive)));
     if (found.folder == folder && found.is_recursive == is_recursive) return found;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {  // a fetch writes the record anew
   }
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -142,11 +143,17 @@ nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_
   return parse_json_object(path, text, kLargestJsonBytes);
 }
 
+nlohmann::json read_json_object(const std::filesystem::path& path) {
+  return parse_json_object(path, read_input_file(path, kLargestJsonBytes));
+}
+
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
                                  size_t largest_bytes) {
   try {
     nlohmann::json value = parse_foreign_json(text, largest_bytes);
     if (value.is_object()) return value;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     refuse_file(path, std::string("is not JSON: ") + error.what());
   }

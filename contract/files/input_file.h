@@ -61,6 +61,8 @@ bool input_exists(const std::filesystem::path& path);
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text);
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
                                  size_t largest_bytes);
+// All of a file. Throws ConfigError as read_input_file does, too.
+nlohmann::json read_json_object(const std::filesystem::path& path);
 
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& problem);
 // Of one that is not there it is said what is.

@@ -41,7 +41,7 @@ int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_siz
 std::vector<path> checkpoint_files(const path& checkpoint) {
   const path state = checkpoint / kTrainerStateName;
   std::vector<path> files{state};
-  const nlohmann::json object = parse_json_object(state, read_input_file(state));
+  const nlohmann::json object = read_json_object(state);
   for (const nlohmann::json& file : object.value("files", nlohmann::json::array())) {
     if (!file.is_object() || !file.value("name", nlohmann::json()).is_string()) {
       refuse_file(state, "lists a file without a name");
@@ -55,7 +55,7 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
 
 ModelConfig read_hugging_face_config(const path& folder) {
   const path file = folder / "config.json";
-  return read_model_config({file, parse_json_object(file, read_input_file(file))});
+  return read_model_config({file, read_json_object(file)});
 }
 
 ModelConfig model_config(const RunSpec& spec) {

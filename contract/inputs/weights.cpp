@@ -51,7 +51,8 @@ Found find_weights(const path& folder) {
 // For each tensor its shard's file name.
 std::map<std::string, std::string> read_index(const path& index) {
   constexpr size_t kLargestIndexBytes = 100'000'000;
-  const json object = parse_json_object(index, read_input_file(index), kLargestIndexBytes);
+  const json object =
+      parse_json_object(index, read_input_file(index, kLargestIndexBytes), kLargestIndexBytes);
   const auto weight_map = object.find("weight_map");
   if (weight_map == object.end() || !weight_map->is_object()) {
     refuse_file(index, "has no 'weight_map' of tensor names to files");

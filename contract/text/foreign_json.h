@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@ namespace fsdp {
 
 inline constexpr size_t kLargestJsonBytes = 16 << 20;
 inline constexpr int kDeepestJson = 64;
+inline constexpr size_t kMostJsonValues = 10'000'000;  // a model of 1,000,000 tensors has 9,000,000
 
 // Calls visit(place, depth) at each bracket of `text` that is not quoted, with how many are open
 // behind it, until it returns false. Exact for JSON, up to where a text is none.
@@ -35,18 +37,30 @@ void visit_json_brackets(std::string_view text, Visit visit) {
   }
 }
 
-// Throws std::exception, before it becomes objects, when it is larger or deeper, or no JSON.
+// Throws std::bad_alloc if a text of so many bytes and values may not become objects: their
+// destructor allocates, and ends the program if it cannot.
+void require_memory_for_json(size_t bytes, size_t values);
+
+// Throws std::exception, before it becomes objects, when it is larger or deeper, holds more values,
+// or is no JSON.
 template <typename Json = nlohmann::json>
 Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJsonBytes) {
   if (text.size() > largest_bytes) {
     throw std::runtime_error("it holds " + std::to_string(text.size()) +
                              " bytes; allowed: at most " + std::to_string(largest_bytes));
   }
+  auto values =
+      static_cast<size_t>(std::ranges::count(text, ','));  // at most; some may be in texts
   // Not a callback of the parser: with one, each object's end looks at all that its parent has.
-  visit_json_brackets(text, [](size_t, int64_t depth) {
+  visit_json_brackets(text, [&](size_t, int64_t depth) {
+    ++values;
     if (depth <= kDeepestJson) return true;
     throw std::runtime_error("it is nested more than " + std::to_string(kDeepestJson) + " deep");
   });
+  if (values > kMostJsonValues) {
+    throw std::runtime_error("it holds more than " + std::to_string(kMostJsonValues) + " values");
+  }
+  require_memory_for_json(text.size(), values);
   return Json::parse(text);
 }
 

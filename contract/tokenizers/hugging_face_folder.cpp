@@ -64,7 +64,7 @@ std::optional<bool> flag(const JsonPart& part) {
 }
 
 void read_config(const path& file, FolderSettings& settings) {
-  const nlohmann::json document = parse_json_object(file, read_input_file(file));
+  const nlohmann::json document = read_json_object(file);
   const JsonPart root(file, document);
   settings.file = file;
   read_ends(root, settings);
@@ -87,7 +87,7 @@ void read_config(const path& file, FolderSettings& settings) {
 }
 
 void read_added_tokens(const path& file, FolderSettings& settings) {
-  const nlohmann::json document = parse_json_object(file, read_input_file(file));
+  const nlohmann::json document = read_json_object(file);
   const JsonPart root(file, document);
   for (const auto& [text, id] : document.items()) {
     AddedToken token;
@@ -141,7 +141,7 @@ FolderSettings read_folder_settings(const path& folder) {
     if (file.filename() == kConfig) {
       read_config(file, settings);
     } else if (file.filename() == kSpecialTokensMap) {
-      const nlohmann::json document = parse_json_object(file, read_input_file(file));
+      const nlohmann::json document = read_json_object(file);
       FolderSettings map;
       read_ends(JsonPart(file, document), map);
       // Where both name one, tokenizer_config.json holds.

@@ -127,6 +127,8 @@ class SentencePieceTokenizer : public Tokenizer {
       if (const auto status = processor.LoadFromSerializedProto(contents); !status.ok()) {
         problem = status.ToString();
       }
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception& error) {
       problem = error.what();
     }

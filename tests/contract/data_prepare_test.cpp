@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "contract/data/prepare.h"
 #include "contract/data/records.h"
@@ -230,6 +231,25 @@ TEST_CASE("a prepared file that changes while it is read is refused with the doc
   prepared.read(0, document);
   CHECK_THAT(refusal([&] { prepared.read(1, document); }),
              Contains("document 1 holds the token 1023, above the file's largest"));
+}
+
+TEST_CASE("what a killed process left of another prepared file is removed") {
+  const TemporaryFolder folder;
+  const DataSource source = text_source(folder.write("a.txt", "1. e4 e5\n"));
+  const path out = folder.path() / "out";
+  std::filesystem::create_directories(out);
+  for (const char* const name :
+       {"0123456789abcdef.tokens.partial", "0123456789abcdef.tokens.offsets",
+        "0123456789abcdef.tokens", "notes.txt"}) {
+    std::ofstream(out / name) << "left";
+  }
+  prepare(source, out);
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    names.insert(entry.path().filename());
+  }
+  CHECK(names == std::set<std::string>{".lock", "0123456789abcdef.tokens", "notes.txt",
+                                       prepared_name(source, file_digest)});
 }
 
 TEST_CASE("planted links where a prepared file is written lead to nothing that is written to") {

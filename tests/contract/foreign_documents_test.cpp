@@ -1,4 +1,10 @@
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <functional>
+#include <new>
 
 #include "contract/data/npy.h"
 #include "contract/inputs/inputs.h"
@@ -44,6 +50,43 @@ TEST_CASE("JSON may be 64 deep, and no larger than it can be") {
   CHECK_THROWS_WITH(parse_foreign_json("[1,2,3]", 6),
                     Contains("holds 7 bytes; allowed: at most 6"));
 }
+
+TEST_CASE("JSON of more values than any document has is refused before it becomes objects") {
+  const auto list = [](size_t values) { return "[" + std::string(values, ',') + "]"; };
+  const size_t most = kMostJsonValues;
+  const std::string text = "[\"" + std::string(most - 2, ',') + "\"]";
+  CHECK(parse_foreign_json(text).size() == 1);
+  CHECK_THROWS_WITH(parse_foreign_json(list(most)), Contains("holds more than 10000000 values"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take any address space
+
+TEST_CASE("JSON for whose objects there is no memory does not end the process") {
+  std::string text = "[0";
+  for (int i = 0; i < 4'000'000; ++i) text += ",0";
+  text += "]";
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    // Enough for the list while it grows, but not for a second one when it is destroyed.
+    const rlim_t most = pages * static_cast<rlim_t>(getpagesize()) + (rlim_t{115} << 20);
+    const rlimit limit{.rlim_cur = most, .rlim_max = most};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);
+    try {
+      parse_foreign_json(text);
+    } catch (const std::bad_alloc&) {
+      _exit(0);
+    }
+    _exit(2);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+#endif
 
 TEST_CASE("JSON of a million objects in one list is read in the time of its bytes") {
   std::string text = "[{}";
