@@ -66,9 +66,10 @@ Failure failure_of(const std::exception_ptr& error) {
   } catch (const c10::Error& torch_error) {
     return failure(ExitCode::kRunFailed, torch_error.what_without_backtrace());
   } catch (const std::system_error& system_error) {
+    // Of no device, and it may name a file of any name.
     const bool lacks_threads = system_error.code() == std::errc::resource_unavailable_try_again;
-    return failure(ExitCode::kRunFailed,
-                   system_error.what() + std::string(lacks_threads ? kThreadRemedy : ""));
+    return {ExitCode::kRunFailed,
+            system_error.what() + std::string(lacks_threads ? kThreadRemedy : "")};
   } catch (const std::exception& other_error) {
     return failure(ExitCode::kRunFailed, other_error.what());
   }

@@ -9,12 +9,10 @@
 #include "contract/record/digest.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
+#include "runner/experiment/largest_value.h"
 
 namespace fsdp {
 namespace {
-
-// How far the next valid value is looked for where nothing says where they end.
-constexpr int64_t kWidestGap = 4096;
 
 constexpr size_t kValuesInOutlook = 10;
 
@@ -87,7 +85,8 @@ DoublingSeries::DoublingSeries(DoubledKey key, std::optional<int64_t> last,
     : key_(std::move(key)),
       last_(last),
       run_of_(std::move(run_of)),
-      family_(run_of_(key_.range.from).spec) {
+      family_(run_of_(key_.range.from).spec),
+      gap_(widest_gap(family_)) {
   // What is derived from the key differs, too.
   if (const auto other = next_valid(2 * key_.range.from)) {
     reset_differences(family_, run_of_(*other).spec);
@@ -104,7 +103,7 @@ std::string DoublingSeries::family(const FileDigest& digest) const {
 
 std::optional<int64_t> DoublingSeries::next_valid(int64_t value) const {
   const auto maximum = static_cast<int64_t>(range_of_key(key_.key).maximum);
-  const int64_t last = std::min(last_.value_or(value + kWidestGap), maximum);
+  const int64_t last = std::min(last_.value_or(value + gap_), maximum);
   for (; value <= last; ++value) {
     try {
       run_of_(value);

@@ -81,6 +81,7 @@ class DoublingSeries {
   std::optional<int64_t> last_;
   std::function<Run(int64_t)> run_of_;
   RunSpec family_;
+  int64_t gap_;  // up to the next valid value, where nothing says where they end
 };
 
 // Throws ConfigError when the key cannot have this value.

@@ -6,9 +6,6 @@
 namespace fsdp {
 namespace {
 
-// How far the next allowed value is looked for.
-constexpr int64_t kWidestGapInSearch = 4096;
-
 constexpr int64_t kLookedAtBeside = 64;
 
 struct Tried {
@@ -18,7 +15,6 @@ struct Tried {
 
 // At the first allowed value from `value` on, below `end`.
 std::optional<Tried> try_from(int64_t value, int64_t end, const FitsAt& fits_at) {
-  end = std::min(end, value + kWidestGapInSearch);
   for (; value < end; ++value) {
     if (const auto fit = fits_at(value)) return Tried{value, *fit == ValueFit::kFits};
   }
@@ -36,12 +32,17 @@ FitsAt remembered(const FitsAt& fits_at) {
 
 }  // namespace
 
-std::optional<int64_t> largest_value(int64_t most, const FitsAt& asked) {
+int64_t widest_gap(const RunSpec& spec) {
+  constexpr int64_t kOfOtherKeys = 4096;
+  return std::max(kOfOtherKeys, total_batch(spec));
+}
+
+std::optional<int64_t> largest_value(int64_t most, int64_t gap, const FitsAt& asked) {
   const FitsAt fits_at = remembered(asked);
   int64_t fits = 0;
   int64_t end = most + 1;  // does not fit, or is not allowed
   for (int64_t value = 1; value < end; value = 2 * fits) {
-    const auto tried = try_from(value, end, fits_at);
+    const auto tried = try_from(value, std::min(end, value + gap), fits_at);
     if (!tried || !tried->fits) {
       end = tried ? tried->value : value;
       break;
@@ -50,7 +51,7 @@ std::optional<int64_t> largest_value(int64_t most, const FitsAt& asked) {
   }
   while (end - fits > 1) {
     const int64_t middle = fits + (end - fits) / 2;
-    const auto tried = try_from(middle, end, fits_at);
+    const auto tried = try_from(middle, std::min(end, middle + gap), fits_at);
     if (tried && tried->fits) {
       fits = tried->value;
     } else {

@@ -5,15 +5,21 @@
 #include <optional>
 
 #include "contract/plan/value_fit.h"
+#include "contract/spec/run_spec.h"
 
 namespace fsdp {
 
 // nullopt if the run may not have the value.
 using FitsAt = std::function<std::optional<ValueFit>(int64_t value)>;
 
+// How far the next value is looked for that a run like this one may have: a total batch is a
+// multiple of what its ranks compute at a time.
+int64_t widest_gap(const RunSpec& spec);
+
 // The largest value from 1 to `most` that fits; nullopt if none does. Doubles what fits, then
-// bisects, then looks beside, see largest_beside.
-std::optional<int64_t> largest_value(int64_t most, const FitsAt& fits_at);
+// bisects, then looks beside, see largest_beside. No gap between values that the run may have is
+// wider than `gap`.
+std::optional<int64_t> largest_value(int64_t most, int64_t gap, const FitsAt& fits_at);
 
 // The largest value that fits of `largest` and those above it, up to `most`. Memory may fall as a
 // value rises: a GPU's allocator takes whole pages, and where rows differ in length the data

@@ -29,4 +29,11 @@ std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
   return found;
 }
 
+KillCounts kill_counts() { return {.of_host = out_of_memory_kills(), .cgroups = memory_cgroups()}; }
+
+void KillsBefore::note(KillCounts counts, Clock::time_point now) {
+  counts_ = std::exchange(later_, std::move(counts));
+  later_at_ = now;
+}
+
 }  // namespace fsdp

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "contract/record/cgroups.h"
@@ -25,5 +27,35 @@ struct LimitKills {
 // none for a cgroup's limit, as far as the kernel tells.
 std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
                                       const std::vector<CgroupMemory>& after);
+
+// What is known of kills at one time.
+struct KillCounts {
+  std::optional<int64_t> of_host;
+  std::vector<CgroupMemory> cgroups;
+};
+KillCounts kill_counts();
+
+// What was known of kills shortly before now: somebody's `kill -9` is not blamed on what the kernel
+// did to another process hours ago.
+class KillsBefore {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // Longer than ranks take to end after one was killed.
+  static constexpr std::chrono::seconds kInterval{30};
+
+  KillsBefore(KillCounts counts, Clock::time_point now)
+      : counts_(counts), later_(std::move(counts)), later_at_(now) {}
+
+  bool is_due(Clock::time_point now) const { return now >= later_at_ + kInterval; }
+  // To be called when it is due.
+  void note(KillCounts counts, Clock::time_point now);
+  // From when this was made, or from one to two intervals ago where note() was called in time.
+  const KillCounts& counts() const { return counts_; }
+
+ private:
+  KillCounts counts_;
+  KillCounts later_;
+  Clock::time_point later_at_;
+};
 
 }  // namespace fsdp

@@ -85,8 +85,7 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot start " + plan.program);
   }
-  const std::optional<int64_t> kills_before = out_of_memory_kills();
-  const std::vector<CgroupMemory> cgroups_before = memory_cgroups();
+  const KillsBefore kills_before(kill_counts(), KillsBefore::Clock::now());
   const pid_t supervisor = fork();
   if (supervisor == 0) supervise(channel[1], plan);
   const int fork_error = errno;
@@ -109,12 +108,15 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
                       .supervisor = supervisor,
                       .process_group = report.process_group,
                       .channel = channel[0],
-                      .out_of_memory_kills = kills_before,
-                      .cgroups = cgroups_before,
+                      .kills_before = kills_before,
                       .is_alone = running_.empty()});
 }
 
 std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds timeout) {
+  const KillsBefore::Clock::time_point now = KillsBefore::Clock::now();
+  for (Running& running : running_) {
+    if (running.kills_before.is_due(now)) running.kills_before.note(kill_counts(), now);
+  }
   std::vector<pollfd> channels;
   for (const Running& running : running_) channels.push_back({running.channel, POLLIN, 0});
   if (channels.empty() || poll(channels.data(), channels.size(), int(timeout.count())) <= 0) {
@@ -136,10 +138,10 @@ std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds time
 
 EndedLaunch SupervisedLaunches::finish(const Running& running) {
   EndedLaunch ended{running.request, EndReport{}};
-  const std::optional<int64_t> kills = out_of_memory_kills();
-  ended.memory_ran_out =
-      kills && running.out_of_memory_kills && *kills > *running.out_of_memory_kills;
-  ended.limit_kills = limit_kills(running.cgroups, memory_cgroups());
+  const KillCounts& before = running.kills_before.counts();
+  const KillCounts now = kill_counts();
+  ended.memory_ran_out = now.of_host && before.of_host && *now.of_host > *before.of_host;
+  ended.limit_kills = limit_kills(before.cgroups, now.cgroups);
   ended.was_alone = running.is_alone;
   const bool reported =
       recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;

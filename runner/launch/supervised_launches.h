@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "contract/record/cgroups.h"
 #include "runner/launch/launcher.h"
 #include "runner/launch/out_of_memory_kills.h"
 #include "runner/launch/supervisor.h"
@@ -18,7 +17,7 @@ namespace fsdp {
 struct EndedLaunch {
   LaunchRequest request;
   std::optional<EndReport> report;  // absent: its supervisor was killed
-  // Whether the kernel ended a process of the host meanwhile because memory ran out.
+  // Whether the kernel ended a process of the host in its last minute because memory ran out.
   bool memory_ran_out = false;
   // Those for the limit of this process's job or container (cgroup); absent: none.
   std::optional<LimitKills> limit_kills{};
@@ -51,8 +50,7 @@ class SupervisedLaunches {
     int supervisor = 0;     // its process id
     int process_group = 0;  // of the ranks
     int channel = -1;
-    std::optional<int64_t> out_of_memory_kills{};  // before it began, as the next
-    std::vector<CgroupMemory> cgroups{};
+    KillsBefore kills_before;
     bool is_alone = true;
   };
 

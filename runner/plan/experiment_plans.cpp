@@ -124,7 +124,7 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
     if (fit == ValueFit::kFits) largest = std::move(row);
     return fit;
   };
-  largest_value(static_cast<int64_t>(range_of_key(key).maximum), fits_at);
+  largest_value(static_cast<int64_t>(range_of_key(key).maximum), widest_gap(run.spec), fits_at);
   return largest ? std::move(*largest) : row_of(1);
 }
 

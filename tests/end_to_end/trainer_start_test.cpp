@@ -89,6 +89,28 @@ TEST_CASE("a thread that cannot be had ends the run with its remedy") {
   CHECK_THAT(folder.reason(), Contains("ulimit -u"));
 }
 
+TEST_CASE("a file that cannot be written is no lack of memory, whatever its name") {
+  const RunFolder folder("checkpoint.every_steps: 1");
+  const auto run = folder / "out of memory";
+  std::filesystem::create_directories(run);
+  std::filesystem::rename(folder / "run.yaml", run / "run.yaml");
+  std::string said;
+  SECTION("of events") {
+    std::filesystem::create_directories(run / "attempt-1/events.rank0.jsonl");
+    said = "events.rank0.jsonl: Is a directory";
+  }
+  SECTION("of a checkpoint") {
+    std::ofstream(run / "checkpoints");
+    said = "the checkpoint cannot be written";
+  }
+  const Ended ended =
+      Program(run, {FSDP_TRAIN_PROGRAM, "--spec", (run / "run.yaml").string(), "--attempt", "1"},
+              {})
+          .wait();
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("/out of memory/") && Contains(said));
+}
+
 TEST_CASE("a self-test in which something fails ends with 1") {
   const Workplace folder("");
   const Ended ended =

@@ -70,6 +70,24 @@ def test_the_largest_value_fits_and_the_next_does_not(rows, key):
     assert not next_one["fits"]
 
 
+@pytest.mark.parametrize("words, value", [(["--max", "batch.total", "--set", "strategy.ranks=5000"], 20000),
+                                          (["--max", "batch.size_per_rank", "--set", "batch.total=10007"], 10007)])
+def test_the_largest_value_is_found_however_far_apart_values_are(rows, tmp_path, words, value):
+    (tmp_path / "lab.yaml").write_text(f"""experiment: lab
+base:
+  device: cpu
+  memory_limit_gib: 8
+  model.config: {{num_hidden_layers: 1, hidden_size: 8, intermediate_size: 8, num_attention_heads: 2,
+                 num_key_value_heads: 2, vocab_size: 1024}}
+  data: {{kind: chess, sequence_length: 4}}
+  batch: {{size_per_rank: 1}}
+  train: {{steps: 1, warmup_steps_excluded: 0}}
+points: [{{name: one, strategy: {{kind: ddp, ranks: 1}}}}]
+""")
+    row, = rows(*words, file=tmp_path / "lab.yaml")
+    assert row["fits"] and int(row["point"].rsplit("=")[-1]) >= value, row
+
+
 def test_more_ranks_take_less_of_each(rows):
     words = ["--profile", "a100x4", "--ranks", "1..256"]
     by_ranks = [row for row in rows(*words) if row["point"].startswith("4xFSDP")]

@@ -67,9 +67,10 @@ std::vector<CheckpointFile> CheckpointWriter::list_files() const {
     std::error_code error;
     const auto size = std::filesystem::file_size(folder_ / name, error);
     if (error) {
-      throw std::runtime_error(
-          (folder_ / name).string() + ": written by another rank, but rank 0 does not find it: " +
-          error.message() + "; put the results folder on a file system that all hosts share");
+      throw std::system_error(
+          error, (folder_ / name).string() +
+                     ": written by another rank, but rank 0 does not find it; put the results "
+                     "folder on a file system that all hosts share");
     }
     files.push_back({.name = name, .size_bytes = static_cast<int64_t>(size), .xxh3_128 = checksum});
   }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -32,9 +31,11 @@ const char* remedy(int error) {
 }  // namespace
 
 void fail_to_write(const std::filesystem::path& path, int error) {
-  throw std::runtime_error(path.string() + ": the checkpoint cannot be written: " +
-                           std::generic_category().message(error) +
-                           "; earlier checkpoints are as they were; " + remedy(error));
+  throw std::system_error(error, std::generic_category(),
+                          path.string() +
+                              ": the checkpoint cannot be written; earlier checkpoints are as "
+                              "they were; " +
+                              remedy(error));
 }
 
 OutputFile::OutputFile(std::filesystem::path path)

@@ -42,7 +42,7 @@ std::string write_file(const std::filesystem::path& path, std::string_view text)
 // Waits until the disk has the folder's names.
 void sync_folder(const std::filesystem::path& folder);
 
-// Throws std::runtime_error: `path` could not be written because of `error` (an errno).
+// Throws std::system_error: `path` could not be written because of `error` (an errno).
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error);
 
 }  // namespace fsdp

@@ -22,8 +22,9 @@ void check_pair(const at::Tensor& shard, const at::Tensor& whole, int ranks) {
 ExchangeGroup::ExchangeGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend)
     : ProcessGroup(backend->getRank(), backend->getSize(), membership.clock),
       membership_(std::move(membership)),
-      parts_(membership_.single_host ? make_host_exchange(std::move(backend))
-                                     : make_message_exchange(std::move(backend))),
+      parts_(membership_.single_host
+                 ? make_host_exchange(std::move(backend), membership_.transport_timeout)
+                 : make_message_exchange(std::move(backend), membership_.transport_timeout)),
       thread_([this] { work(); }) {}
 
 ExchangeGroup::~ExchangeGroup() {

@@ -36,10 +36,10 @@ uint64_t address_of(const void* data) { return reinterpret_cast<uint64_t>(data);
 
 class HostExchange : public PartExchange {
  public:
-  explicit HostExchange(c10::intrusive_ptr<c10d::Backend> backend)
+  HostExchange(c10::intrusive_ptr<c10d::Backend> backend, std::chrono::milliseconds timeout)
       : rank_(backend->getRank()),
         size_(backend->getSize()),
-        messages_(make_message_exchange(std::move(backend))),
+        messages_(make_message_exchange(std::move(backend), timeout)),
         scratch_((size_ - 1) * kChunkBytes) {
     can_read_all_ = can_read_every_other();
   }
@@ -127,8 +127,9 @@ class HostExchange : public PartExchange {
 
 }  // namespace
 
-std::unique_ptr<PartExchange> make_host_exchange(c10::intrusive_ptr<c10d::Backend> backend) {
-  return std::make_unique<HostExchange>(std::move(backend));
+std::unique_ptr<PartExchange> make_host_exchange(c10::intrusive_ptr<c10d::Backend> backend,
+                                                 std::chrono::milliseconds timeout) {
+  return std::make_unique<HostExchange>(std::move(backend), timeout);
 }
 
 }  // namespace fsdp

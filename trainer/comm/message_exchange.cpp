@@ -21,15 +21,11 @@ int64_t chunk_bytes_for(int ranks) {
   return std::clamp(share, kSmallestChunkBytes, kLargestChunkBytes) / 64 * 64;
 }
 
-void wait_all(Works& works) {
-  for (const auto& work : works) TORCH_CHECK(work->wait(), "the operation was aborted");
-  works.clear();
-}
-
 class MessageExchange : public PartExchange {
  public:
-  explicit MessageExchange(c10::intrusive_ptr<c10d::Backend> backend)
+  MessageExchange(c10::intrusive_ptr<c10d::Backend> backend, std::chrono::milliseconds timeout)
       : backend_(std::move(backend)),
+        timeout_(timeout),
         chunk_bytes_(chunk_bytes_for(size())),
         scratch_(2 * (size() - 1) * chunk_bytes_) {}
 
@@ -98,6 +94,11 @@ class MessageExchange : public PartExchange {
     return sent;
   }
 
+  void wait_all(Works& works) const {
+    for (const auto& work : works) TORCH_CHECK(work->wait(timeout_), "the operation was aborted");
+    works.clear();
+  }
+
   void send(std::byte* data, int64_t bytes, int to, Works& works) {
     if (bytes <= 0) return;
     std::vector<at::Tensor> message{at::from_blob(data, {bytes}, at::kByte)};
@@ -110,14 +111,16 @@ class MessageExchange : public PartExchange {
   }
 
   c10::intrusive_ptr<c10d::Backend> backend_;
+  std::chrono::milliseconds timeout_;
   int64_t chunk_bytes_;
   std::vector<std::byte> scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<PartExchange> make_message_exchange(c10::intrusive_ptr<c10d::Backend> backend) {
-  return std::make_unique<MessageExchange>(std::move(backend));
+std::unique_ptr<PartExchange> make_message_exchange(c10::intrusive_ptr<c10d::Backend> backend,
+                                                    std::chrono::milliseconds timeout) {
+  return std::make_unique<MessageExchange>(std::move(backend), timeout);
 }
 
 }  // namespace fsdp

@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,11 +36,14 @@ class PartExchange {
   virtual void sum(const Parts& input, std::byte* out, at::ScalarType dtype) = 0;
 };
 
-// By messages over the backend, with a fixed scratch of a few MiB.
-std::unique_ptr<PartExchange> make_message_exchange(c10::intrusive_ptr<c10d::Backend> backend);
+// By messages over the backend, with a fixed scratch of a few MiB. A message may take `timeout`:
+// gloo's own is that of its connections, whatever Backend::setTimeout() says.
+std::unique_ptr<PartExchange> make_message_exchange(c10::intrusive_ptr<c10d::Backend> backend,
+                                                    std::chrono::milliseconds timeout);
 
 // For ranks of one host: each reads the others' memory, where the system lets every one of them;
 // otherwise, and for what is small, by messages.
-std::unique_ptr<PartExchange> make_host_exchange(c10::intrusive_ptr<c10d::Backend> backend);
+std::unique_ptr<PartExchange> make_host_exchange(c10::intrusive_ptr<c10d::Backend> backend,
+                                                 std::chrono::milliseconds timeout);
 
 }  // namespace fsdp

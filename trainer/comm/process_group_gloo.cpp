@@ -24,10 +24,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Membership& membership
     options->devices.push_back(
         Gloo::createDeviceForHostname(local_address_towards(membership.master_address)));
   }
-  auto gloo =
-      c10::make_intrusive<Gloo>(membership.store, membership.rank, membership.size(), options);
-  gloo->setTimeout(membership.transport_timeout);
-  return gloo;
+  return c10::make_intrusive<Gloo>(membership.store, membership.rank, membership.size(), options);
 }
 
 }  // namespace fsdp

@@ -21,6 +21,7 @@ struct Arrival {
   int rank = 0;
   int world_size = 1;
   std::string device;
+  bool is_on_single_host = true;
 };
 struct Verdict {
   std::string key;  // empty: nothing is wrong
@@ -37,7 +38,7 @@ std::string text_at(c10d::Store& store, const std::string& key) {
 Arrival read_arrival(c10d::Store& store, int64_t place) {
   Arrival arrival;
   std::istringstream(text_at(store, arrival_key(place))) >> arrival.rank >> arrival.world_size >>
-      arrival.device;
+      arrival.device >> arrival.is_on_single_host;
   return arrival;
 }
 
@@ -56,7 +57,24 @@ Verdict compare(const Arrival& own, const Arrival& other) {
                           rank_text(own.rank) + " on " + own.device +
                           "; give every rank a GPU, or set device: cpu"};
   }
+  if (other.is_on_single_host != own.is_on_single_host) {
+    const auto hosts = [](const Arrival& of) {
+      return of.is_on_single_host ? "all ranks on its host" : "ranks on other hosts, too";
+    };
+    return {"LOCAL_WORLD_SIZE", rank_text(other.rank) + " was started with " + hosts(other) + ", " +
+                                    rank_text(own.rank) + " with " + hosts(own) +
+                                    "; give each process the number of ranks on its host (in "
+                                    "LOCAL_WORLD_SIZE or its like)"};
+  }
   return {};
+}
+
+// Of a process that comes when the world is complete.
+Verdict one_too_many(const Arrival& own) {
+  return {"RANK", "more than " + std::to_string(own.world_size) + " processes came, so " +
+                      rank_text(own.rank) +
+                      " or another one was started twice; give each process its own RANK (or its "
+                      "like), and each run a MASTER_PORT of its own"};
 }
 
 std::string missing_ranks(const std::map<int, int64_t>& arrived, int world_size) {
@@ -105,10 +123,11 @@ void wait_for_hearers(c10d::Store& store, steady_clock::time_point deadline) {
 void require_same_world(const WorldEnvironment& world, at::Device device, c10d::Store& store,
                         milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
-  const Arrival own{world.rank, world.world_size, device.is_cuda() ? "cuda" : "cpu"};
+  const Arrival own{world.rank, world.world_size, device.is_cuda() ? "cuda" : "cpu",
+                    world.single_host()};
   const int64_t place = store.add(kArrivals, 1);
-  store.set(arrival_key(place),
-            std::to_string(own.rank) + ' ' + std::to_string(own.world_size) + ' ' + own.device);
+  store.set(arrival_key(place), std::to_string(own.rank) + ' ' + std::to_string(own.world_size) +
+                                    ' ' + own.device + ' ' + std::to_string(own.is_on_single_host));
   Verdict verdict;
   if (world.rank == 0) {
     verdict = judge(own, store, deadline);
@@ -118,6 +137,7 @@ void require_same_world(const WorldEnvironment& world, at::Device device, c10d::
     const size_t end = text.find('\n');
     verdict = {text.substr(0, end), text.substr(end + 1)};
   }
+  if (verdict.key.empty() && place > own.world_size) verdict = one_too_many(own);
   if (verdict.key.empty()) return;
   store.add(kHeard, 1);
   if (world.rank == 0) wait_for_hearers(store, deadline);

@@ -84,6 +84,17 @@ TEST_CASE("with a total batch, values that do not divide it are passed over") {
                               kDouble + "}\n")) == std::vector<int64_t>{1, 10007});
 }
 
+TEST_CASE("a total batch is refined however far apart its values are") {
+  const Doubled doubled(
+      "experiment: lab\nbase: {memory_limit_gib: 1, batch.size_per_rank: 10000}\n"
+      "sweep: {double: {batch.total: {from: 10000, to: 50000, refine: true}}}\n");
+  CHECK(while_all_fit(doubled) == std::vector<int64_t>{10000, 20000, 40000, 50000});
+  Doubling search = doubled.series().search();
+  search.fits(20000);
+  search.does_not_fit(40000);
+  CHECK(search.next() == 30000);
+}
+
 TEST_CASE("any key that holds an integer can be doubled, to where it ends to be valid") {
   CHECK(while_all_fit(
             Doubled(kDoublingBase +

@@ -12,7 +12,7 @@ TEST_CASE("the largest value that fits is found among those that are allowed") {
       for (const int64_t most : {1, 2, 40, 64, 1'000'000}) {
         INFO("multiples of " << step << " up to " << limit << " fit, at most " << most);
         std::set<int64_t> asked;
-        const auto found = largest_value(most, [&](int64_t value) -> std::optional<ValueFit> {
+        const auto found = largest_value(most, 8, [&](int64_t value) -> std::optional<ValueFit> {
           CHECK((value >= 1 && value <= most));
           if (value % step != 0) return std::nullopt;
           CHECK(asked.insert(value).second);
@@ -27,7 +27,7 @@ TEST_CASE("the largest value that fits is found among those that are allowed") {
 
 TEST_CASE("a large value takes few questions") {
   int asked = 0;
-  const auto found = largest_value(100'000'000, [&](int64_t value) {
+  const auto found = largest_value(100'000'000, 1, [&](int64_t value) {
     ++asked;
     return std::optional(value <= 7'654'321 ? ValueFit::kFits : ValueFit::kTooLarge);
   });
@@ -39,7 +39,7 @@ TEST_CASE("a value that fits beside some that do not is found, whichever these a
   constexpr int64_t kLimit = 100;
   for (int64_t low = 1; low < kLimit; ++low) {
     for (int64_t high = low + 1; high <= std::min(kLimit, low + 60); ++high) {
-      const auto found = largest_value(10'000, [&](int64_t value) -> std::optional<ValueFit> {
+      const auto found = largest_value(10'000, 1, [&](int64_t value) -> std::optional<ValueFit> {
         const bool is_exception = value >= low && value < high;
         return value <= kLimit && !is_exception ? ValueFit::kFits : ValueFit::kDoesNotFit;
       });
@@ -50,7 +50,7 @@ TEST_CASE("a value that fits beside some that do not is found, whichever these a
 
 TEST_CASE("nothing is looked for above a value that is too large") {
   int64_t most = 0;
-  const auto found = largest_value(1000, [&](int64_t value) -> std::optional<ValueFit> {
+  const auto found = largest_value(1000, 1, [&](int64_t value) -> std::optional<ValueFit> {
     most = std::max(most, value);
     if (value > 9) return ValueFit::kTooLarge;
     return value > 6 ? ValueFit::kDoesNotFit : ValueFit::kFits;

@@ -59,6 +59,20 @@ TEST_CASE("of kills for a limit, those of all below it are counted, and what is 
   CHECK(limit_kills(counts(1, 4), after)->count == 3);
 }
 
+TEST_CASE("kills of hours ago are not counted, those of the last half minute are") {
+  using std::chrono::seconds;
+  const auto start = KillsBefore::Clock::now();
+  KillsBefore before({.of_host = 1, .cgroups = {}}, start);
+  CHECK_FALSE(before.is_due(start + seconds(29)));
+  REQUIRE(before.is_due(start + seconds(30)));
+  before.note({.of_host = 2, .cgroups = {}}, start + seconds(30));
+  CHECK(before.counts().of_host == 1);
+  CHECK_FALSE(before.is_due(start + seconds(59)));
+  REQUIRE(before.is_due(start + seconds(60)));
+  before.note({.of_host = 3, .cgroups = {}}, start + seconds(60));
+  CHECK(before.counts().of_host == 2);
+}
+
 TEST_CASE("a rank killed by signal 9 while memory ran out is told with what takes less") {
   EndReport report;
   report.outcome = LaunchOutcome::kFailed;

@@ -149,6 +149,18 @@ TEST_CASE("ranks of different worlds are refused on all of them") {
              Contains("rank 1 was started as one of 2 ranks, rank 0 as one of 3"));
   CHECK_THAT(start_all({world(0, 3), world(1, 3), world(1, 3)}),
              Contains("environment: 'RANK': two processes were started as rank 1 of 3"));
+  WorldEnvironment elsewhere = world(1, 2);
+  elsewhere.local_rank = 0;
+  elsewhere.local_world_size = 1;
+  CHECK_THAT(start_all({world(0, 2), elsewhere}),
+             Contains("environment: 'LOCAL_WORLD_SIZE': rank 1 was started with ranks on other "
+                      "hosts, too, rank 0 with all ranks on its host"));
+
+  auto meeting =
+      std::async(std::launch::async, [&] { return make_process_group(world(1, 2), at::kCPU); });
+  const auto rank_0 = make_process_group(world(0, 2), at::kCPU);
+  const auto rank_1 = meeting.get();
+  CHECK_THAT(start(world(1, 2)), Contains("environment: 'RANK': more than 2 processes came"));
 }
 
 #ifndef FSDP_CUDA

@@ -12,6 +12,7 @@
 #include <future>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "trainer/comm/process_group.h"
 #include "trainer/comm/shared_device.h"
@@ -217,6 +218,21 @@ class Reasons {
 };
 
 }  // namespace
+
+TEST_CASE("an operation may take longer than ranks may take to meet") {
+  ProcessGroupOptions options;
+  options.rendezvous_timeout = std::chrono::seconds(2);
+  WorldEnvironment world = read_world_environment();
+  world.store_prefix += "/slow";
+  const auto slow = make_process_group(world, at::kCPU, options);
+  group->barrier();
+  if (group->rank() == 0) {
+    std::this_thread::sleep_for(options.rendezvous_timeout + std::chrono::seconds(1));
+  }
+  const at::Tensor sum = at::ones({5});
+  slow->all_reduce(sum).wait();
+  CHECK(sum[0].item<float>() == float(group->size()));
+}
 
 TEST_CASE("what waits too long for another rank is named: operation, unit, rank, group") {
   Reasons reasons;
