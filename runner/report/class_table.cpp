@@ -176,6 +176,22 @@ std::string line_on_devices(const std::vector<ReportRow>& rows) {
   return fmt::format("Not all on one kind of device: {}.", fmt::join(texts, "; "));
 }
 
+// A point of one name may be another run in the list of another person.
+std::string line_on_specifications(const std::vector<ReportRow>& rows,
+                                   const std::vector<std::string>& points) {
+  std::map<std::string, std::set<std::string>> hashes;
+  for (const ReportRow& row : rows) {
+    if (was_measured(row)) hashes[row.run->point].insert(row.run->hash8);
+  }
+  std::vector<std::string> differing;
+  std::ranges::copy_if(points, std::back_inserter(differing),
+                       [&](const std::string& point) { return hashes[point].size() > 1; });
+  if (differing.empty()) return "";
+  return fmt::format(
+      "Not everybody ran the same: {}; `fsdp-run diff` shows what two runs differ in.",
+      joined_names(differing));
+}
+
 }  // namespace
 
 std::string person_of(const std::string& experiment) {
@@ -209,8 +225,10 @@ std::string render_class(Format format, const Report& report, const std::string&
     part.blocks = {{.rows = part.rows}};
     if (i + 1 == tables.size()) {
       part.lines = lines_on_missing(whole_class, points);
-      const std::string devices = line_on_devices(all.rows);
-      if (!devices.empty()) part.lines.push_back(devices);
+      for (std::string line :
+           {line_on_devices(all.rows), line_on_specifications(all.rows, points)}) {
+        if (!line.empty()) part.lines.push_back(std::move(line));
+      }
     }
     text += (i > 0 ? "\n" : "") + render(format, std::move(part));
     shown.title.clear();

@@ -90,6 +90,17 @@ TEST_CASE("figures of different devices are told of") {
              Contains("Not all on one kind of device: a GPU: bob; a processor: alice, carol."));
 }
 
+TEST_CASE("figures of one point's name that are of different runs are told of") {
+  Report report = class_report();
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("ran the same"));
+  report.rows[5].hash8 = "that has no figure";
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("ran the same"));
+  report.rows[2].hash8 = "another";
+  CHECK_THAT(rendered(Format::kTable, report),
+             Contains("Not everybody ran the same: 4xFSDP; `fsdp-run diff` shows what two runs "
+                      "differ in."));
+}
+
 TEST_CASE("a class of many points goes on below, in lines no longer than the terminal") {
   Report report;
   report.row_kind = RowKind::kSeries;
