@@ -20,6 +20,9 @@ std::string three_digits(std::optional<double> value);
 // vary from run to run.
 std::string short_number(double value);
 
+// "91", "0.430": percent without decimals, unless nothing would be left of a figure above 0.
+std::string whole_percent(double percent);
+
 // A bound above 0 with one digit, rounded up: 2e-5 of 1.01e-5.
 std::string rounded_up(double bound);
 

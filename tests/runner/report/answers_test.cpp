@@ -327,6 +327,8 @@ std::vector<Case> cases_of_ends() {
        with(repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {120, 121, 122, 123, 124, 900}}}),
             [](auto& rows) { rows.back().status = RunStatus::kFailed; }),
        "Speed", "B is fastest, 122 tokens/s, x1.20 of A; next: A, 102"},
+      {"names that read as two are quoted", runs_at({{"A and B", 1000}, {"A; B", 1000}, {"C", 9}}),
+       "Speed", "'A and B' and 'A; B' are fastest, 1000 tokens/s, equal within noise"},
       {"repeats of one point have no rival", repeated({{"A", {100, 101, 102}}}), "Speed",
        "101 tokens/s, 40554 ms a step"},
       {"repeats of one point with one seed",
