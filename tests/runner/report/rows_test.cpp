@@ -106,7 +106,10 @@ TEST_CASE("a series counts what finished, and says how the others ended") {
 
 TEST_CASE("a series of which none finished has the figures there are and is no baseline") {
   Report report = repeated_report();
+  CHECK_THAT(render(Format::kTable, report), !Catch::Contains("where none did"));
   for (size_t i = 0; i < 5; ++i) report.rows[i].status = RunStatus::kOutOfMemory;
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("over those that finished; where none did, over all."));
   const auto rows = json_of(report, RowKind::kSeries)["rows"];
   CHECK(rows[0]["step_time_ms_median"] == 201);
   CHECK(rows[0]["status"] == "out_of_memory");
