@@ -22,13 +22,15 @@ struct Person {
 
 namespace {
 
-std::string experiment_of(const std::string& experiment) {
-  return experiment.substr(experiment.rfind('/') + 1);
+// The experiment's name where it ran.
+std::string own_name(const ComparisonRow& run) {
+  const bool is_merged = !run.source.empty() && run.experiment.starts_with(run.source + '/');
+  return is_merged ? run.experiment.substr(run.source.size() + 1) : run.experiment;
 }
 
 std::string require_one_experiment(const std::vector<ReportRow>& rows) {
   std::set<std::string> names;
-  for (const ReportRow& row : rows) names.insert(experiment_of(row.run->experiment));
+  for (const ReportRow& row : rows) names.insert(own_name(*row.run));
   if (names.size() > 1) {
     throw ConfigError(
         "--class", "",
@@ -47,7 +49,7 @@ std::vector<Person> persons_of(const std::vector<ReportRow>& rows,
   };
   std::ranges::for_each(others, person);
   for (const ReportRow& row : rows) {
-    person(person_of(row.run->experiment)).rows.emplace(row.run->point, row);
+    person(row.run->source).rows.emplace(row.run->point, row);
   }
   std::vector<Person> persons;
   for (auto& [name, found] : by_name) persons.push_back(std::move(found));
@@ -164,7 +166,7 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
 std::string line_on_devices(const std::vector<ReportRow>& rows) {
   std::map<std::string, std::set<std::string>> persons;
   for (const ReportRow& row : rows) {
-    const std::string name = person_of(row.run->experiment);
+    const std::string& name = row.run->source;
     if (was_measured(row)) persons[row.run->device_name].insert(name.empty() ? "here" : name);
   }
   if (persons.size() < 2) return "";
@@ -193,11 +195,6 @@ std::string line_on_specifications(const std::vector<ReportRow>& rows,
 }
 
 }  // namespace
-
-std::string person_of(const std::string& experiment) {
-  const size_t slash = experiment.rfind('/');
-  return slash == std::string::npos ? "" : experiment.substr(0, slash);
-}
 
 std::string render_class(Format format, const Report& report, const std::string& figure,
                          const std::set<std::string>& persons) {

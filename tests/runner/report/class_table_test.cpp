@@ -82,6 +82,18 @@ TEST_CASE("what ran here stands among those whose results were merged") {
   CHECK_THAT(rendered(Format::kTable, report), Contains("\nhere     41000              -\n"));
 }
 
+TEST_CASE("an experiment of this folder is nobody else's, whatever is in front of its name") {
+  Report report = class_report();
+  report.rows = {row_of("", "4xDDP", 0, 100)};
+  report.rows[0].experiment = "alice/lab";
+  CHECK(render_class(Format::kTable, report, "tokens/s", {}) ==
+        "alice/lab: tokens/s\n\n"
+        "source  4xDDP\n"
+        "------  -----\n"
+        "here    41000\n\n"
+        "Nobody misses a point.\n");
+}
+
 TEST_CASE("figures of different devices are told of") {
   Report report = class_report();
   CHECK_THAT(rendered(Format::kTable, report), !Contains("device"));
