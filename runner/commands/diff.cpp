@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/foreign_json.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
+#include "runner/host/provenance.h"
 #include "runner/report/text_table.h"
 
 namespace fsdp {
@@ -42,9 +42,8 @@ KeysAndValues provenance(const Store& store, const RunRecord& run) {
   Provenance::visit_fields(found, [&](const std::string_view name, const auto& value) {
     if (name != "environment") add_if_known(facts, name.data(), value);
   });
-  const auto environment = parse_foreign_json(found.environment);
-  for (const auto& [variable, value] : environment.items()) {
-    facts.emplace_back("environment." + variable, value.get<std::string>());
+  for (const auto& [variable, value] : recorded_variables(found)) {
+    facts.emplace_back("environment." + variable, value);
   }
   const std::vector<RunStarted> ranks = store.rank_facts(run.id, run.attempt);
   if (ranks.empty()) return facts;

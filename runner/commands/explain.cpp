@@ -11,13 +11,13 @@
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/foreign_json.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/jobs_of_runs.h"
 #include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
+#include "runner/host/provenance.h"
 #include "runner/launch/rank_variables.h"
 #include "runner/launch/shell_quoted.h"
 
@@ -211,9 +211,7 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
   const RunPaths paths(std::filesystem::absolute(results / run.folder).lexically_normal());
   if (!std::filesystem::exists(paths.spec())) return "";
   const RunSpec spec = store.spec(run.id);
-  std::map<std::string, std::string> variables;
-  const auto recorded = parse_foreign_json(store.provenance(run.id, run.attempt).environment);
-  for (const auto& [name, value] : recorded.items()) variables[name] = value.get<std::string>();
+  auto variables = recorded_variables(store.provenance(run.id, run.attempt));
   const RankPlace place{.ranks = static_cast<size_t>(spec.strategy.ranks),
                         .port = kPortByHand,
                         .visible_gpus = visible_gpus(store, run, spec)};

@@ -85,7 +85,8 @@ std::vector<std::string> experiments_named(const Store& store, const std::string
   const auto with_name = [&](const std::string& name) {
     std::vector<std::string> names;
     for (const ExperimentRecord& record : store.experiments()) {
-      const bool is_merged = called == Called::kOrMerged && record.name.ends_with('/' + name);
+      const bool is_merged = called == Called::kOrMerged && !record.source.empty() &&
+                             record.name == record.source + '/' + name;
       if (record.name == name || is_merged) names.push_back(record.name);
     }
     return names;

@@ -149,7 +149,7 @@ Answer of_class(ReportArguments& arguments, Store& store) {
   report.html.head = arguments.head;
   std::set<std::string> persons;
   for (const ExperimentRecord& experiment : store.experiments()) {
-    persons.insert(person_of(experiment.name));
+    persons.insert(experiment.source);
   }
   persons.erase("");  // who ran nothing of it here
   return {render_class(arguments.format, report, arguments.class_figure, persons), ExitCode::kOk};

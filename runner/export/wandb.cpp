@@ -32,7 +32,7 @@ std::optional<std::string> first_given(const std::optional<std::string>& of_run,
   if (of_run || of_caller) return of_run ? of_run : of_caller;
   const auto variables = parse_foreign_json(origin.provenance.environment);
   const auto found = variables.find(variable);
-  if (found == variables.end()) return std::nullopt;
+  if (found == variables.end() || !found->is_string()) return std::nullopt;
   return found->get<std::string>();
 }
 

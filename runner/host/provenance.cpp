@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <fstream>
 #include <string_view>
 
+#include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
 #include "runner/launch/supervised_launches.h"
 
@@ -22,6 +24,12 @@ bool matters(std::string_view name) {
   return std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); }) &&
          std::ranges::none_of(kSecrets,
                               [&](auto secret) { return name.find(secret) != name.npos; });
+}
+
+bool is_name_of_shell(std::string_view name) {
+  return std::ranges::all_of(name, [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  });
 }
 
 // Empty where the kernel does not tell it.
@@ -46,6 +54,20 @@ std::string environment_json(const std::map<std::string, std::string>& variables
     append_json_string(json, value);
   }
   return json + '}';
+}
+
+std::map<std::string, std::string> recorded_variables(const Provenance& provenance) {
+  std::map<std::string, std::string> variables;
+  try {
+    const auto recorded = parse_foreign_json(provenance.environment);
+    for (const auto& [name, value] : recorded.items()) {
+      if (matters(name) && is_name_of_shell(name) && value.is_string()) {
+        variables[name] = value.get<std::string>();
+      }
+    }
+  } catch (const std::exception&) {  // no JSON: nothing that can be read
+  }
+  return variables;
 }
 
 std::string_view runner_version() { return FSDP_RUN_VERSION; }

@@ -19,4 +19,8 @@ std::string_view runner_version();
 // names; never one whose name tells that it is a secret.
 std::string environment_json(const std::map<std::string, std::string>& variables);
 
+// The variables that an attempt's record holds, of those that environment_json writes and a shell
+// takes. A merged database may hold others, which no command may tell a reader to set.
+std::map<std::string, std::string> recorded_variables(const Provenance& provenance);
+
 }  // namespace fsdp

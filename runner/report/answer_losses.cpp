@@ -208,10 +208,7 @@ std::string nothing_compared(const Runs& runs, Rows rows) {
 }
 
 std::string one_loss(const ComparisonRow& run) {
-  const auto text = [](std::optional<double> loss) {
-    return loss ? decimals(*loss, 4) : loss_in_words(loss);
-  };
-  return fmt::format("{} -> {}", text(run.loss_first), text(run.loss_last));
+  return fmt::format("{} -> {}", loss_text(run.loss_first, true), loss_text(run.loss_last, true));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr size_t kMostRows = 4;
 std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
   const std::string percent =
-      decimals(*scaling_efficiency_percent(row.scaling, row.median), 0) + " %";
+      whole_percent(*scaling_efficiency_percent(row.scaling, row.median)) + " %";
   const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
   const char* doubt = speed == Speed::kNoDifference  ? " (within noise of 100 %)"
                       : speed == Speed::kTooFewSteps ? " (too few steps to tell)"

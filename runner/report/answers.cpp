@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "runner/report/number_text.h"
 
@@ -16,7 +17,10 @@ SeriesRows finished_rows(Rows rows) {
 }
 
 std::string told_apart(const std::string& point) {
-  return point.find(',') == std::string::npos ? point : "'" + point + "'";
+  const bool reads_as_two = std::ranges::any_of(std::array{",", ";", " and "}, [&](auto words) {
+    return point.find(words) != std::string::npos;
+  });
+  return reads_as_two ? "'" + point + "'" : point;
 }
 
 std::vector<std::string> points_of(Rows rows) {

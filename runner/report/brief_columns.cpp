@@ -27,8 +27,6 @@ std::string short_speed(const ReportRow& row) {
   return speed ? short_number(*speed) : "-";
 }
 
-std::string last(std::optional<double> loss) { return loss ? decimals(*loss, 4) : "-"; }
-
 constexpr BriefColumn kBriefColumns[] = {
     {"experiment", BriefWhen::kDiffers},
     {"source", BriefWhen::kUsual},
@@ -43,9 +41,13 @@ constexpr BriefColumn kBriefColumns[] = {
     {"tokens_per_second_ratio", BriefWhen::kSeveralRows, 6, "ratio"},
     {"scaling_efficiency_percent", BriefWhen::kDiffers, 2},
     {"loss_last", BriefWhen::kAlways, 0, nullptr,
-     [](const ReportRow& row) { return last(row.run->loss_last); }},
+     [](const ReportRow& row) {
+       return loss_text(row.run->loss_last, row.run->steps.value_or(0) > 0);
+     }},
     {"validation_loss_last", BriefWhen::kUsual, 7, "validation\nloss",
-     [](const ReportRow& row) { return last(row.run->validation_loss_last); }},
+     [](const ReportRow& row) {
+       return loss_text(row.run->validation_loss_last, row.run->token_accuracy_last.has_value());
+     }},
     {"status", BriefWhen::kNotFinished}};
 
 // Null: it is none.

@@ -22,13 +22,15 @@ struct Person {
 
 namespace {
 
-std::string experiment_of(const std::string& experiment) {
-  return experiment.substr(experiment.rfind('/') + 1);
+// The experiment's name where it ran.
+std::string own_name(const ComparisonRow& run) {
+  const bool is_merged = !run.source.empty() && run.experiment.starts_with(run.source + '/');
+  return is_merged ? run.experiment.substr(run.source.size() + 1) : run.experiment;
 }
 
 std::string require_one_experiment(const std::vector<ReportRow>& rows) {
   std::set<std::string> names;
-  for (const ReportRow& row : rows) names.insert(experiment_of(row.run->experiment));
+  for (const ReportRow& row : rows) names.insert(own_name(*row.run));
   if (names.size() > 1) {
     throw ConfigError(
         "--class", "",
@@ -47,7 +49,7 @@ std::vector<Person> persons_of(const std::vector<ReportRow>& rows,
   };
   std::ranges::for_each(others, person);
   for (const ReportRow& row : rows) {
-    person(person_of(row.run->experiment)).rows.emplace(row.run->point, row);
+    person(row.run->source).rows.emplace(row.run->point, row);
   }
   std::vector<Person> persons;
   for (auto& [name, found] : by_name) persons.push_back(std::move(found));
@@ -164,7 +166,7 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
 std::string line_on_devices(const std::vector<ReportRow>& rows) {
   std::map<std::string, std::set<std::string>> persons;
   for (const ReportRow& row : rows) {
-    const std::string name = person_of(row.run->experiment);
+    const std::string& name = row.run->source;
     if (was_measured(row)) persons[row.run->device_name].insert(name.empty() ? "here" : name);
   }
   if (persons.size() < 2) return "";
@@ -176,12 +178,23 @@ std::string line_on_devices(const std::vector<ReportRow>& rows) {
   return fmt::format("Not all on one kind of device: {}.", fmt::join(texts, "; "));
 }
 
-}  // namespace
-
-std::string person_of(const std::string& experiment) {
-  const size_t slash = experiment.rfind('/');
-  return slash == std::string::npos ? "" : experiment.substr(0, slash);
+// A point of one name may be another run in the list of another person.
+std::string line_on_specifications(const std::vector<ReportRow>& rows,
+                                   const std::vector<std::string>& points) {
+  std::map<std::string, std::set<std::string>> hashes;
+  for (const ReportRow& row : rows) {
+    if (was_measured(row)) hashes[row.run->point].insert(row.run->hash8);
+  }
+  std::vector<std::string> differing;
+  std::ranges::copy_if(points, std::back_inserter(differing),
+                       [&](const std::string& point) { return hashes[point].size() > 1; });
+  if (differing.empty()) return "";
+  return fmt::format(
+      "Not everybody ran the same: {}; `fsdp-run diff` shows what two runs differ in.",
+      joined_names(differing));
 }
+
+}  // namespace
 
 std::string render_class(Format format, const Report& report, const std::string& figure,
                          const std::set<std::string>& persons) {
@@ -209,8 +222,10 @@ std::string render_class(Format format, const Report& report, const std::string&
     part.blocks = {{.rows = part.rows}};
     if (i + 1 == tables.size()) {
       part.lines = lines_on_missing(whole_class, points);
-      const std::string devices = line_on_devices(all.rows);
-      if (!devices.empty()) part.lines.push_back(devices);
+      for (std::string line :
+           {line_on_devices(all.rows), line_on_specifications(all.rows, points)}) {
+        if (!line.empty()) part.lines.push_back(std::move(line));
+      }
     }
     text += (i > 0 ? "\n" : "") + render(format, std::move(part));
     shown.title.clear();

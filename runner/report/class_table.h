@@ -8,9 +8,6 @@
 // What everybody of a class measured, whose results were merged.
 namespace fsdp {
 
-// Whose the experiment is: "alice" of "alice/lab"; empty: it ran here.
-std::string person_of(const std::string& experiment);
-
 // One figure (the name or heading of a column) of one experiment: a row for each of `persons` and
 // of those who have rows, a column for each point. Below it stands who has not finished which.
 // Lines too long for the terminal, or for LaTeX, go on in tables below. Throws ConfigError (place:

@@ -108,7 +108,11 @@ std::string repeats_line(ReportRows rows) {
     return row.is_series && row.series->runs.size() > 1;
   };
   if (std::ranges::none_of(rows, is_repeated)) return {};
-  return "Figures of rows with repeats are medians over those that finished.";
+  const bool has_unfinished = std::ranges::any_of(rows, [&](const ReportRow& row) {
+    return is_repeated(row) && row.series->finished_count == 0 && row.run->steps.value_or(0) > 0;
+  });
+  return fmt::format("Figures of rows with repeats are medians over those that finished{}.",
+                     has_unfinished ? "; where none did, over all" : "");
 }
 
 // What [low, high] is, of the rows that have it.

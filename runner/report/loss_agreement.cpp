@@ -72,7 +72,8 @@ LossAgreement agreement_of(Runs runs) {
   for (const auto& [step, losses] : by_step) {
     if (losses.size() == agreement.runs.size()) compare_step(agreement, step, losses);
   }
-  agreement.is_whole = agreement.step_count == by_step.size();
+  const bool is_from_first_step = !by_step.empty() && by_step.begin()->first == 1;
+  agreement.is_whole = is_from_first_step && agreement.step_count == by_step.size();
   return agreement;
 }
 

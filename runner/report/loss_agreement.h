@@ -14,7 +14,7 @@ namespace fsdp {
 struct LossAgreement {
   Runs runs;
   bool is_every_step = false;   // false: of runs whose steps were not read the first and the last
-  bool is_whole = false;        // no run has steps beyond those that were compared
+  bool is_whole = false;        // every step of every run was compared
   size_t step_count = 0;        // that were compared
   size_t not_finite_count = 0;  // of these, where no run's loss is finite
   // The largest relative difference of a step's losses, infinite where some are not finite, and

@@ -58,6 +58,16 @@ std::string short_number(double value) {
   return three_digits(std::strtod(with_exponent(value, kDecimals).c_str(), nullptr));
 }
 
+std::string whole_percent(double percent) {
+  return percent > 0 && percent < 1 ? three_digits(percent) : decimals(percent, 0);
+}
+
+std::string loss_text(std::optional<double> loss, bool was_measured) {
+  constexpr int kLossDecimals = 4;
+  if (loss) return decimals(*loss, kLossDecimals);
+  return was_measured ? "not finite" : "-";
+}
+
 std::string rounded_up(double bound) {
   const auto with_one_digit = [](double value) { return fmt::format("{:.0e}", value); };
   std::string text = with_one_digit(bound);

@@ -20,6 +20,12 @@ std::string three_digits(std::optional<double> value);
 // vary from run to run.
 std::string short_number(double value);
 
+// "91", "0.430": percent without decimals, unless nothing would be left of a figure above 0.
+std::string whole_percent(double percent);
+
+// "2.5000"; of a loss that is absent "not finite" if it was measured, else "-".
+std::string loss_text(std::optional<double> loss, bool was_measured);
+
 // A bound above 0 with one digit, rounded up: 2e-5 of 1.01e-5.
 std::string rounded_up(double bound);
 

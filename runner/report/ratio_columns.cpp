@@ -70,7 +70,7 @@ std::optional<double> efficiency(const ReportRow& row) {
 
 std::string efficiency_text(const ReportRow& row) {
   const std::optional<double> percent = efficiency(row);
-  return percent ? decimals(*percent, 0) : "-";
+  return percent ? whole_percent(*percent) : "-";
 }
 
 }  // namespace

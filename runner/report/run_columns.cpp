@@ -124,11 +124,10 @@ std::string step_time(const ReportRow& row) {
   return std::isnan(spread) ? text : text + " ±" + three_digits(spread);
 }
 
-std::string loss(std::optional<double> value) { return value ? decimals(*value, 4) : "-"; }
-
 std::string losses(const ReportRow& row) {
-  if (row.run->steps.value_or(0) == 0) return "-";
-  return loss(row.run->loss_first) + " -> " + loss(row.run->loss_last);
+  const ComparisonRow& run = *row.run;
+  if (run.steps.value_or(0) == 0) return "-";
+  return loss_text(run.loss_first, true) + " -> " + loss_text(run.loss_last, true);
 }
 
 bool has_validation(const ReportRow& row) {
@@ -139,12 +138,12 @@ bool has_validation(const ReportRow& row) {
 std::string validation_losses(const ReportRow& row) {
   const ComparisonRow& run = *row.run;
   if (!has_validation(row)) return "-";
-  const std::string text =
-      loss(run.validation_loss_first) + " -> " + loss(run.validation_loss_last);
+  const std::string text = loss_text(run.validation_loss_first, true) + " -> " +
+                           loss_text(run.validation_loss_last, true);
   const std::optional<double>& best = run.validation_loss_best;
   const bool is_another =
       best && best != run.validation_loss_last && best != run.validation_loss_first;
-  return is_another ? text + " (best " + loss(best) + ")" : text;
+  return is_another ? text + " (best " + loss_text(best, true) + ")" : text;
 }
 
 std::string token_accuracy(const ReportRow& row) {

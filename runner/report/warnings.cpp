@@ -29,10 +29,12 @@ Runs started_runs(Rows rows) {
   return runs;
 }
 
-// Only where an experiment compares losses; where it compares throughput these are columns.
+// Those that have a loss. Only where an experiment compares losses; where it compares throughput
+// these are columns.
 Runs runs_compared_by_loss(Rows rows) {
   Runs runs = started_runs(rows);
-  std::erase_if(runs, [](auto* run) { return run->compare == "throughput"; });
+  std::erase_if(
+      runs, [](auto* run) { return run->compare == "throughput" || run->steps.value_or(0) == 0; });
   return runs;
 }
 

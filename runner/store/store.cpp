@@ -143,7 +143,7 @@ std::optional<std::filesystem::path> Store::experiment_file(std::string_view exp
 std::vector<ExperimentRecord> Store::experiments() const {
   std::vector<ExperimentRecord> experiments;
   Statement(contents_->database,
-            "select name, title, file, profile, compare from experiments order by name")
+            "select name, title, file, profile, compare, source from experiments order by name")
       .query([&](Statement& row) {
         ExperimentRecord& experiment = experiments.emplace_back();
         experiment.name = row.next<std::string>();
@@ -151,6 +151,7 @@ std::vector<ExperimentRecord> Store::experiments() const {
         experiment.file = row.next<std::filesystem::path>();
         experiment.profile = row.next<std::string>();
         experiment.compare = row.next<std::string>();
+        experiment.source = row.next<std::string>();
       });
   return experiments;
 }

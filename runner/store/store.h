@@ -32,6 +32,7 @@ struct ExperimentRecord {
   std::string text_digest;       // of the text
   std::string profile;           // chosen one
   std::string compare = "loss";  // what its rows are compared by: "loss" or "throughput"
+  std::string source{};          // whose results it was merged from; empty: it is of this folder
 };
 
 struct RunRecord {

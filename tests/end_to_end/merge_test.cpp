@@ -52,6 +52,18 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
   CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
 }
 
+TEST_CASE("an experiment with a name like a merged one is of this folder") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  std::ofstream(workplace / "other.yaml")
+      << "experiment: alice/trial\nbase: {device: cpu}\npoints:\n  - {name: one}\n";
+  CHECK(workplace.run({"other.yaml"}).status == 0);
+  CHECK(workplace.call({"report", "trial", "--class", "steps"})
+            .output.starts_with("trial: steps\n\nsource  one\n------  ---\nhere  "));
+  CHECK(workplace.call({"report", "alice/trial", "--class", "steps"})
+            .output.starts_with("alice/trial: steps\n\nsource  one\n------  ---\nhere  "));
+}
+
 TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing") {
   const Workplace workplace("  - {name: one}\n");
   CHECK(workplace.run().status == 0);

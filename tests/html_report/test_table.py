@@ -124,6 +124,7 @@ def test_of_very_many_runs_the_first_are_shown_and_all_on_request(open_report, r
     assert rows.count() == 1000
     notes = page.locator(".notes").text_content()
     assert "of the first 32 of the 1111 runs" in notes
+    assert page.locator("#measured").text_content().startswith("1111 runs; of the first 32: started ")
     assert page.locator(".run", has_text=")").count() == 32
     for _ in range(2):
         heading(page, "point").locator("button").click()

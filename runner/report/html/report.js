@@ -40,10 +40,11 @@ function measuredText(report, runs) {
   const counted = report.runs_total === 1 ? "1 run" : `${report.runs_total} runs`;
   if (report.runs_total === 0) return "";
   if (starts.length === 0 && runs.some((run) => run.attempts.length > 0)) return counted + ".";
-  if (starts.length === 0) return `${counted}; nothing was measured yet.`;
+  const ofFirst = runs.length < report.runs_total ? `; of the first ${runs.length}: ` : "";
+  if (starts.length === 0) return `${counted}${ofFirst || "; "}nothing was measured yet.`;
   const first = utcTime(Math.min(...starts));
   const last = utcTime(Math.max(...starts));
-  return `${counted}, started ` + (first === last ? first : `from ${first} to ${last}`) +
+  return `${counted}${ofFirst || ", "}started ` + (first === last ? first : `from ${first} to ${last}`) +
     (hosts.size > 0 ? ` on ${[...hosts].join(", ")}` : "") +
     (devices.size > 0 ? ` (${[...devices].join(", ")})` : "") + ".";
 }

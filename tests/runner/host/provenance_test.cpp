@@ -17,6 +17,18 @@ TEST_CASE("variables that matter are kept in order, secrets and the rest are not
   CHECK(environment_json({}) == "{}");
 }
 
+TEST_CASE("of a merged record no variable is told that runs a command or loads a library") {
+  const auto read = [](const std::string& environment) {
+    Provenance provenance;
+    provenance.environment = environment;
+    return recorded_variables(provenance);
+  };
+  using Variables = std::map<std::string, std::string>;
+  CHECK(read(R"({"OMP_NUM_THREADS":"2","LD_PRELOAD":"/tmp/x.so","CUDA_X=1 rm -r ~;":"y",)"
+             R"("NCCL_DEBUG":1,"NCCL_ALGO":["a"]})") == Variables{{"OMP_NUM_THREADS", "2"}});
+  for (const std::string text : {"", "{", "[]", "null", "3"}) CHECK(read(text).empty());
+}
+
 TEST_CASE("this host is described") {
   const Provenance provenance = provenance_of_this_process();
   CHECK(provenance.cpu_cores >= 1);

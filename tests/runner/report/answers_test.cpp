@@ -184,6 +184,17 @@ std::vector<Case> cases_of_unequal_runs() {
        "A and B are equal at the 2 steps that all have (B resumed from step 1)"},
       {"a resumed run parts", with(with_losses(two, {{3, 2, 1}, {3, 2, 1.5}}), resumed), "Loss",
        "A and B do not agree: A 1, B 1.5 at step 3 (B resumed from step 1)"},
+      {"of runs that were all resumed nobody has the first steps",
+       with(with_losses(two, {{3, 2, 1}, {3, 2, 1}}),
+            [](auto& rows) {
+              for (ComparisonRow& row : rows) {
+                row.resumed_from_step = 1;
+                row.losses.erase(row.losses.begin());
+              }
+            }),
+       "Loss",
+       "A and B are equal at the 2 steps that all have (A resumed from step 1, B resumed from step "
+       "1)"},
       {"where steps were not read a resumed run has its last",
        with(with(with_losses(two, {{3, 2}, {3, 2}}), resumed),
             [&](auto& rows) {
@@ -327,6 +338,8 @@ std::vector<Case> cases_of_ends() {
        with(repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {120, 121, 122, 123, 124, 900}}}),
             [](auto& rows) { rows.back().status = RunStatus::kFailed; }),
        "Speed", "B is fastest, 122 tokens/s, x1.20 of A; next: A, 102"},
+      {"names that read as two are quoted", runs_at({{"A and B", 1000}, {"A; B", 1000}, {"C", 9}}),
+       "Speed", "'A and B' and 'A; B' are fastest, 1000 tokens/s, equal within noise"},
       {"repeats of one point have no rival", repeated({{"A", {100, 101, 102}}}), "Speed",
        "101 tokens/s, 40554 ms a step"},
       {"repeats of one point with one seed",

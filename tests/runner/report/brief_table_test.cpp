@@ -88,6 +88,21 @@ TEST_CASE("a repeat that did not fit shows what there was, also where others fin
   CHECK_THAT(render(Format::kTable, report), Catch::Contains("> 80.0"));
 }
 
+TEST_CASE("a loss that is not finite is told apart from one that nobody measured") {
+  Report report = two_rows();
+  report.rows[0].loss_last.reset();
+  report.rows[0].token_accuracy_last = 0;
+  report.rows[0].validation_loss_first = 4;
+  report.rows[1].loss_last.reset();
+  report.rows[1].steps = 0;
+  const std::string table = render(Format::kTable, report);
+  CHECK_THAT(table, Catch::Contains("x1.00  not finite  not finite\n") &&
+                        Catch::Contains("x2.00           -           -\n"));
+  report.view.wide = true;
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("6.9315 -> not finite") && Catch::Contains("4.0000 -> not finite"));
+}
+
 TEST_CASE("what is said of columns is said of those that are shown") {
   Report report = two_rows();
   CHECK_THAT(render(Format::kTable, report),

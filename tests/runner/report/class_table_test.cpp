@@ -82,12 +82,35 @@ TEST_CASE("what ran here stands among those whose results were merged") {
   CHECK_THAT(rendered(Format::kTable, report), Contains("\nhere     41000              -\n"));
 }
 
+TEST_CASE("an experiment of this folder is nobody else's, whatever is in front of its name") {
+  Report report = class_report();
+  report.rows = {row_of("", "4xDDP", 0, 100)};
+  report.rows[0].experiment = "alice/lab";
+  CHECK(render_class(Format::kTable, report, "tokens/s", {}) ==
+        "alice/lab: tokens/s\n\n"
+        "source  4xDDP\n"
+        "------  -----\n"
+        "here    41000\n\n"
+        "Nobody misses a point.\n");
+}
+
 TEST_CASE("figures of different devices are told of") {
   Report report = class_report();
   CHECK_THAT(rendered(Format::kTable, report), !Contains("device"));
   report.rows[2].device_name = "a GPU";
   CHECK_THAT(rendered(Format::kTable, report),
              Contains("Not all on one kind of device: a GPU: bob; a processor: alice, carol."));
+}
+
+TEST_CASE("figures of one point's name that are of different runs are told of") {
+  Report report = class_report();
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("ran the same"));
+  report.rows[5].hash8 = "that has no figure";
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("ran the same"));
+  report.rows[2].hash8 = "another";
+  CHECK_THAT(rendered(Format::kTable, report),
+             Contains("Not everybody ran the same: 4xFSDP; `fsdp-run diff` shows what two runs "
+                      "differ in."));
 }
 
 TEST_CASE("a class of many points goes on below, in lines no longer than the terminal") {

@@ -27,6 +27,9 @@ TEST_CASE("figures are rounded for people") {
   CHECK(duration(245'000) == "4 min 05 s");
   CHECK(duration(7'380'000) == "2 h 03 min");
   CHECK(ratio(1.254) == "x1.25");
+  CHECK(whole_percent(91.4) == "91");
+  CHECK(whole_percent(0.43) == "0.430");  // of 1,000 ranks, where 0 % would be no work at all
+  CHECK(whole_percent(0.0) == "0");
 }
 
 TEST_CASE("a bound is never smaller than what it bounds, and has one digit") {

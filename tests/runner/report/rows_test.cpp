@@ -104,9 +104,37 @@ TEST_CASE("a series counts what finished, and says how the others ended") {
   CHECK_THAT(table, Catch::Contains(" 4 of 5 ") && Catch::Contains("fast #1: failed: a rank died"));
 }
 
+TEST_CASE("a median of losses counts those that are not finite as the greatest") {
+  Report report = repeated_report();
+  for (size_t i = 0; i < 5; ++i) {
+    report.rows[i].loss_last = 2 + static_cast<double>(i);
+    report.rows[i].validation_loss_last = 2 + static_cast<double>(i);
+    report.rows[i].token_accuracy_last = 0.5;
+  }
+  const auto slow = [&] { return json_of(report, RowKind::kSeries)["rows"][0]; };
+  CHECK(slow()["loss_last"] == 4);
+  for (size_t i = 0; i < 2; ++i) {
+    report.rows[i].loss_last.reset();
+    report.rows[i].validation_loss_last.reset();
+  }
+  CHECK(slow()["loss_last"] == 6);
+  CHECK(slow()["validation_loss_last"] == 6);
+  report.rows[2].loss_last.reset();
+  report.rows[2].validation_loss_last.reset();
+  CHECK(slow()["loss_last"].is_null());
+  CHECK(slow()["validation_loss_last"].is_null());
+  report.rows[2].steps = 0;  // which has no loss, so that two of four are not finite
+  CHECK(slow()["loss_last"].is_null());
+  report.rows[1].steps = 0;
+  CHECK(slow()["loss_last"] == 6);
+}
+
 TEST_CASE("a series of which none finished has the figures there are and is no baseline") {
   Report report = repeated_report();
+  CHECK_THAT(render(Format::kTable, report), !Catch::Contains("where none did"));
   for (size_t i = 0; i < 5; ++i) report.rows[i].status = RunStatus::kOutOfMemory;
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("over those that finished; where none did, over all."));
   const auto rows = json_of(report, RowKind::kSeries)["rows"];
   CHECK(rows[0]["step_time_ms_median"] == 201);
   CHECK(rows[0]["status"] == "out_of_memory");

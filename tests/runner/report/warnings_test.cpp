@@ -32,6 +32,16 @@ std::vector<Warning> warnings_of(const std::vector<ComparisonRow>& rows) {
   return warnings_for({pointers});
 }
 
+TEST_CASE("nothing is said of losses of rows that have none") {
+  std::vector<ComparisonRow> rows = good_rows();
+  for (ComparisonRow& row : rows) row.status = RunStatus::kFailed;
+  rows[1].total_batch = 32;
+  rows[1].steps_planned = 50;
+  CHECK(warnings_of(rows).size() == 2);
+  rows[1].steps = 0;
+  CHECK(warnings_of(rows).empty());
+}
+
 TEST_CASE("a warning is there once, whatever the number of groups") {
   std::vector<ComparisonRow> rows = good_rows();
   for (ComparisonRow& row : rows) row.steps = 3;
