@@ -107,7 +107,13 @@ ComparisonRow find_row(Store& store, const std::string& word) {
   const RunRecord run = find_run(store, word);
   std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
   name_variants(rows);
-  return *std::ranges::find(rows, run.id, &ComparisonRow::run);
+  const auto row = std::ranges::find(rows, run.id, &ComparisonRow::run);
+  if (row == rows.end()) {  // a database of others
+    throw ConfigError("--compare", word,
+                      "is run " + run_label(run) +
+                          ", whose experiment the results do not hold; allowed: a run of `report`");
+  }
+  return std::move(*row);
 }
 
 Answer side_by_side(const ReportArguments& arguments, Store& store) {

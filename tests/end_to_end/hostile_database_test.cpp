@@ -50,6 +50,10 @@ class HostileResults {
     }
   }
 
+  void change(const std::string& sql) const {
+    Database(folder_ / "results/results.sqlite").execute("pragma foreign_keys = off; " + sql);
+  }
+
   Ended call(std::vector<std::string> words) const {
     words.insert(words.begin(), FSDP_RUN_PROGRAM);
     return Program(folder_.path(), words).wait();
@@ -110,6 +114,14 @@ TEST_CASE("text of a stranger's database reaches no terminal raw, and forges no 
   CHECK(results.call({"report"}).status == 0);
   CHECK(results.call({"status"}).status == 0);
   CHECK(results.call({"diff", "1", "2"}).status == 0);
+}
+
+TEST_CASE("a run whose experiment a stranger's database does not hold is not compared") {
+  const HostileResults results;
+  results.change("update runs set experiment = 'nowhere' where id = 2");
+  const Ended ended = results.call({"report", "--compare", "1", "2"});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Catch::Contains("whose experiment the results do not hold"));
 }
 
 }  // namespace
