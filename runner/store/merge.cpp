@@ -275,6 +275,7 @@ Database sound_copy(const MergeSource& source) {
   require_ours(copy);
   require_whole(copy);
   migrate(copy);
+  require_own_views(copy);
   require_rows_referred_to(copy);
   require_true_digests(copy);
   require_folders_within(copy);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <fstream>
+#include <map>
 #include <system_error>
 
 #include "contract/spec/yaml_value.h"
@@ -61,6 +62,17 @@ void require_whole_pages(const path& file, const Header& header) {
                            "more, or move it away");
 }
 
+// What has a name in the schema: "table", or how a view is made. SQLite tells upper case from lower
+// case in no name.
+std::map<std::string, std::string> named_in(Database& database) {
+  std::map<std::string, std::string> named;
+  Statement objects(database,
+                    "select lower(name), iif(type = 'view', sql, type) from sqlite_master "
+                    "where type in ('table', 'view')");
+  for (auto& [name, made] : objects.rows<std::string, std::string>()) named[name] = made;
+  return named;
+}
+
 bool can_write(const path& file) {
   return access(file.c_str(), W_OK) == 0 && access(file.parent_path().c_str(), W_OK) == 0;
 }
@@ -94,6 +106,31 @@ Database migrated(const path& file, const Header& header, StoreUse use) {
   return copy;
 }
 
+Database found_or_made(const path& results, StoreUse use) {
+  check_results_path(results);
+  const path file = results / "results.sqlite";
+  std::error_code not_there;
+  const auto status = std::filesystem::status(file, not_there);
+  if (holds_nothing(file, status)) {
+    if (use == StoreUse::kCreate) return created(file);
+    throw ConfigError(file.string(), "",
+                      "holds no results yet; run an experiment first, or name another folder with "
+                      "--results");
+  }
+  if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
+  if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not
+  const std::optional<Header> header = header_of(file);
+  if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
+  require_whole_pages(file, *header);
+  if (!is_current(header->application_id, header->user_version)) {
+    return migrated(file, *header, use);
+  }
+  // What a killed writer left half done has to be undone before anything can be read.
+  const bool is_undone_in_a_copy =
+      use == StoreUse::kExisting && has_journal(file) && !can_write(file);
+  return is_undone_in_a_copy ? Database::copy_of(file) : opened(file);
+}
+
 }  // namespace
 
 void check_results_path(const path& results) {
@@ -117,29 +154,25 @@ void refuse_write_ahead_log(const path& file) {
                         file.parent_path().string());
 }
 
+void require_own_views(Database& database) {
+  static const std::map<std::string, std::string> kOwn = [] {
+    Database fresh(":memory:");
+    migrate(fresh);
+    return named_in(fresh);
+  }();
+  for (const auto& [name, made] : named_in(database)) {
+    const auto own = kOwn.find(name);
+    if (own == kOwn.end() || own->second == made) continue;
+    throw ConfigError(database.file().string(), "",
+                      "another program has changed its '" + name +
+                          "'; restore the file, or choose another folder with --results");
+  }
+}
+
 Database open_results(const path& results, StoreUse use) {
-  check_results_path(results);
-  const path file = results / "results.sqlite";
-  std::error_code not_there;
-  const auto status = std::filesystem::status(file, not_there);
-  if (holds_nothing(file, status)) {
-    if (use == StoreUse::kCreate) return created(file);
-    throw ConfigError(file.string(), "",
-                      "holds no results yet; run an experiment first, or name another folder with "
-                      "--results");
-  }
-  if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
-  if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not
-  const std::optional<Header> header = header_of(file);
-  if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
-  require_whole_pages(file, *header);
-  if (!is_current(header->application_id, header->user_version)) {
-    return migrated(file, *header, use);
-  }
-  // What a killed writer left half done has to be undone before anything can be read.
-  const bool is_undone_in_a_copy =
-      use == StoreUse::kExisting && has_journal(file) && !can_write(file);
-  return is_undone_in_a_copy ? Database::copy_of(file) : opened(file);
+  Database database = found_or_made(results, use);
+  require_own_views(database);
+  return database;
 }
 
 }  // namespace fsdp

