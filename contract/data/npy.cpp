@@ -103,7 +103,7 @@ std::pair<int64_t, int64_t> extremes(std::span<const std::byte> items) {
 
 }  // namespace
 
-TokenArray::TokenArray(const path& path) : file_(path) {
+TokenArray::TokenArray(const std::filesystem::path& path) : file_(path) {
   std::string begin(std::min<uint64_t>(file_.size_bytes(), kMaxHeaderBytes + kBeforeHeaderBytes),
                     0);
   file_.read(0, std::as_writable_bytes(std::span(begin)));

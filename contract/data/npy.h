@@ -14,6 +14,7 @@ class TokenArray {
   // Throws ConfigError (place: the file) when it is not such an array.
   explicit TokenArray(const std::filesystem::path& path);
 
+  const std::filesystem::path& path() const { return file_.path(); }
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   // Copies row `row` into `out`, which holds columns() elements. Throws ConfigError when it is not

@@ -32,7 +32,7 @@ void check_row(const path& file, int64_t row, std::span<const Item> tokens, int6
 class ArrayRows : public DocumentFile {
  public:
   ArrayRows(const path& file, int64_t sequence_length, int64_t vocab_size)
-      : file_(file), tokens_(file), vocab_size_(vocab_size) {
+      : tokens_(file), vocab_size_(vocab_size) {
     if (tokens_.columns() != sequence_length + 1) {
       refuse_file(file, "has rows of " + std::to_string(tokens_.columns()) +
                             " tokens; needed: data.sequence_length + 1 = " +
@@ -48,7 +48,7 @@ class ArrayRows : public DocumentFile {
   void read(int64_t document, int64_t begin, int64_t count, Document& out) const override {
     std::vector<int64_t> row(static_cast<size_t>(tokens_.columns()));
     tokens_.read_row(document, row.data());
-    check_row(file_, document, std::span<const int64_t>(row), vocab_size_);
+    check_row(tokens_.path(), document, std::span<const int64_t>(row), vocab_size_);
     out.clear();
     const int64_t end = std::min(begin + count, tokens_.columns());
     for (int64_t i = begin; i < end; ++i) {
@@ -57,7 +57,6 @@ class ArrayRows : public DocumentFile {
   }
 
  private:
-  path file_;
   TokenArray tokens_;
   int64_t vocab_size_;
 };

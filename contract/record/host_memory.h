@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
-// What reasons say of runs that are out_of_memory although neither their GPUs nor their own limit
-// ran out. Programs write these words, reports look for them.
+// The words by which reasons say that the host's memory ran out, not a GPU's or the run's own
+// limit. Programs write these words. Reports look for them.
 namespace fsdp {
 
 inline constexpr std::string_view kOutOfHostMemory = "out of memory on the host";

@@ -7,7 +7,8 @@
 namespace fsdp {
 
 void require_memory_for_json(size_t bytes, size_t values) {
-  // Of a value: 64 in a list that grows or is destroyed, or 96 for its name; a text has 48 more.
+  // A value takes 64 bytes in a list that grows or is destroyed, or 96 with a name. A text takes 48
+  // more.
   constexpr size_t kBytesOfValue = 128;
   const size_t needed_bytes = 2 * bytes + values * kBytesOfValue;
   if (needed_bytes == 0) return;

@@ -22,10 +22,14 @@ struct Evidence {
   bool shared_memory = false;            // the task runs several runs beside each other
 };
 
-// In this order: a result that ranks report; for a task that waits again, why; the state in which
-// Slurm ended the task, but for memory that runs shared; what the launcher saw, where ranks do not
-// say more of it themselves (a launch that was told to stop is what it was told); what ranks say;
-// what is left to say. Inputs that changed outrank all: ending_with_inputs().
+// Returns how the attempt ended. The first of these decides:
+//   1. a result that ranks report;
+//   2. the reason why the task waits again;
+//   3. the state in which Slurm ended the task, unless its runs shared the memory that ran out;
+//   4. the launcher's view, unless ranks say more (a launch that was told to stop ended for that);
+//   5. the words of the ranks;
+//   6. otherwise it was killed, and nobody says more.
+// Inputs that changed outrank all: ending_with_inputs().
 Ending judge(const Evidence& evidence);
 
 // How a run ended whose task is over without that an attempt came about. `output` is the job's.

@@ -12,8 +12,8 @@ namespace fsdp {
 // nullopt if the run may not have the value.
 using FitsAt = std::function<std::optional<ValueFit>(int64_t value)>;
 
-// How far the next value is looked for that a run like this one may have: a total batch is a
-// multiple of what its ranks compute at a time.
+// The widest gap between two values of a key that a run like this one may have. A total batch, for
+// example, is a multiple of the rows that all ranks compute at a time.
 int64_t widest_gap(const RunSpec& spec);
 
 // The largest value from 1 to `most` that fits; nullopt if none does. Doubles what fits, then

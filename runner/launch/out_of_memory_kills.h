@@ -15,10 +15,10 @@ namespace fsdp {
 // or that of a job or container: oom_kill of /proc/vmstat, since Linux 4.13. Absent: not known.
 std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file = "/proc/vmstat");
 
-// What the kernel did for the memory limit of a cgroup.
+// The processes that the kernel killed for the memory limit of a cgroup.
 struct LimitKills {
   int64_t limit_bytes = 0;
-  int64_t count = 0;       // processes that it ended, of all that share the limit
+  int64_t count = 0;       // killed processes, of all that share the limit
   int64_t held_bytes = 0;  // under the limit afterwards
 };
 
@@ -28,15 +28,15 @@ struct LimitKills {
 std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
                                       const std::vector<CgroupMemory>& after);
 
-// What is known of kills at one time.
+// The kernel's counts of kills at one time.
 struct KillCounts {
   std::optional<int64_t> of_host;
   std::vector<CgroupMemory> cgroups;
 };
 KillCounts kill_counts();
 
-// What was known of kills shortly before now: somebody's `kill -9` is not blamed on what the kernel
-// did to another process hours ago.
+// Keeps the counts of kills from shortly before now. A user's `kill -9` is then not blamed on a
+// kill by the kernel hours ago.
 class KillsBefore {
  public:
   using Clock = std::chrono::steady_clock;
@@ -47,9 +47,9 @@ class KillsBefore {
       : counts_(counts), later_(std::move(counts)), later_at_(now) {}
 
   bool is_due(Clock::time_point now) const { return now >= later_at_ + kInterval; }
-  // To be called when it is due.
+  // Call note() when is_due() is true.
   void note(KillCounts counts, Clock::time_point now);
-  // From when this was made, or from one to two intervals ago where note() was called in time.
+  // Returns the counts from one to two intervals ago, or from the beginning if that is later.
   const KillCounts& counts() const { return counts_; }
 
  private:

@@ -23,7 +23,7 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
-// What shells, editors, this program and its planner hold decides nothing.
+// Shells, editors, this program and its planner may hold so much.
 constexpr int64_t kLittlePart = 20;
 constexpr int64_t kLittleBytes = 128 << 20;
 
@@ -36,7 +36,7 @@ std::string limit_text(int64_t bytes) {
   return fmt::format("{}, {}, was reached", kCgroupLimit, gib(bytes));
 }
 
-// Which others took of the memory below the limit, and what to do; empty: nobody did.
+// Says who else took of the memory below the limit, and what to do. Empty if nobody did.
 std::string who_shared(const EndedLaunch& ended) {
   const LimitKills& kills = *ended.limit_kills;
   const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);

@@ -17,9 +17,10 @@ namespace fsdp {
 struct EndedLaunch {
   LaunchRequest request;
   std::optional<EndReport> report;  // absent: its supervisor was killed
-  // Whether the kernel ended a process of the host in its last minute because memory ran out.
+  // True if the kernel killed a process of the host in the launch's last minute because memory ran
+  // out.
   bool memory_ran_out = false;
-  // Those for the limit of this process's job or container (cgroup); absent: none.
+  // The kills for the limit of this process's job or container (cgroup); absent: none.
   std::optional<LimitKills> limit_kills{};
   // Whether no other launch took of the same memory at any time.
   bool was_alone = true;

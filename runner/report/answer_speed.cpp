@@ -56,8 +56,8 @@ std::string one_row(const SpeedComparison& speeds, const Series& series) {
                      three_digits(series.median.step_time_ms_median));
 }
 
-// Returns the rows than which no other is faster. So no two of them differ, which does not follow
-// from each of them being as fast as one other row.
+// Returns the rows that no other row beats. No two of them differ: otherwise one would beat the
+// other.
 SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   SeriesRows fastest;
   for (auto row = from_fastest.begin(); row != from_fastest.end(); ++row) {

@@ -45,7 +45,7 @@ SeriesRows finished_rows(Rows rows);
 std::vector<std::string> points_of(Rows rows);
 // In quotes where a list of names would make two of it.
 std::string told_apart(const std::string& point);
-// "x0.51 of 1 GPU", "x0.50 to x0.51 of 1 GPU" when least and most read differently; empty where the
+// "x0.51 of 1 GPU", or "x0.50 to x0.51 of 1 GPU" if least and most read differently. Empty if the
 // row is the baseline, or no run of the baseline finished.
 std::string ratios_of_baseline(const Series& series, double least, double most);
 

@@ -41,12 +41,10 @@ constexpr BriefColumn kBriefColumns[] = {
     {"tokens_per_second_ratio", BriefWhen::kSeveralRows, 6, "ratio"},
     {"scaling_efficiency_percent", BriefWhen::kDiffers, 2},
     {"loss_last", BriefWhen::kAlways, 0, nullptr,
-     [](const ReportRow& row) {
-       return loss_text(row.run->loss_last, row.run->steps.value_or(0) > 0);
-     }},
+     [](const ReportRow& row) { return loss_text(row.run->loss_last, row.run->has_losses()); }},
     {"validation_loss_last", BriefWhen::kUsual, 7, "validation\nloss",
      [](const ReportRow& row) {
-       return loss_text(row.run->validation_loss_last, row.run->token_accuracy_last.has_value());
+       return loss_text(row.run->validation_loss_last, row.run->has_validation_losses());
      }},
     {"status", BriefWhen::kNotFinished}};
 

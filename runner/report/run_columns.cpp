@@ -126,7 +126,7 @@ std::string step_time(const ReportRow& row) {
 
 std::string losses(const ReportRow& row) {
   const ComparisonRow& run = *row.run;
-  if (run.steps.value_or(0) == 0) return "-";
+  if (!run.has_losses()) return "-";
   return loss_text(run.loss_first, true) + " -> " + loss_text(run.loss_last, true);
 }
 

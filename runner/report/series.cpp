@@ -20,10 +20,10 @@ int64_t whole(double value) {
   return value < -kAboveAll ? std::numeric_limits<int64_t>::min() : std::llround(value);
 }
 
-// True if the figure is a loss that the run measured, and that was not finite: its value is absent.
-bool is_not_finite(const ComparisonRow& run, std::string_view figure) {
-  if (figure.starts_with("loss_")) return run.steps.value_or(0) > 0;
-  return figure.starts_with("validation_loss_") && run.token_accuracy_last.has_value();
+// True if the figure is a loss that the run measured.
+bool is_measured_loss(const ComparisonRow& run, std::string_view figure) {
+  if (figure.starts_with("loss_")) return run.has_losses();
+  return figure.starts_with("validation_loss_") && run.has_validation_losses();
 }
 
 // Puts the medians over `runs` into each figure of `median_row`. Losses that are not finite count
@@ -33,13 +33,14 @@ void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const
   AttemptSummary::visit_fields(median_row, [&](const char* name, auto& figure, auto&&...) {
     using Figure = typename std::decay_t<decltype(figure)>::value_type;
     std::vector<double> values;
-    bool has_absent = false;
+    bool has_infinite = false;
     for (const ComparisonRow* run : runs) {
       const auto value = number_of(value_at<AttemptSummary>(*run, place));
-      const bool is_absent = !value && is_not_finite(*run, name);
-      has_absent = has_absent || is_absent;
-      if (value || is_absent) {
-        values.push_back(value.value_or(std::numeric_limits<double>::infinity()));
+      if (value) {
+        values.push_back(*value);
+      } else if (is_measured_loss(*run, name)) {
+        values.push_back(std::numeric_limits<double>::infinity());
+        has_infinite = true;
       }
     }
     ++place;
@@ -47,7 +48,7 @@ void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const
     if (values.empty()) return;
     if constexpr (std::is_integral_v<Figure>) {
       figure = whole(median(values));
-    } else if (const double middle = median(values); !has_absent || std::isfinite(middle)) {
+    } else if (const double middle = median(values); !has_infinite || std::isfinite(middle)) {
       figure = middle;
     }
   });

@@ -29,12 +29,11 @@ Runs started_runs(Rows rows) {
   return runs;
 }
 
-// Those that have a loss. Only where an experiment compares losses; where it compares throughput
-// these are columns.
+// Returns the runs that have a loss, of experiments that compare losses. Experiments that compare
+// throughput have losses as columns.
 Runs runs_compared_by_loss(Rows rows) {
   Runs runs = started_runs(rows);
-  std::erase_if(
-      runs, [](auto* run) { return run->compare == "throughput" || run->steps.value_or(0) == 0; });
+  std::erase_if(runs, [](auto* run) { return run->compare == "throughput" || !run->has_losses(); });
   return runs;
 }
 

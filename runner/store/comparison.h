@@ -98,7 +98,11 @@ struct ComparisonRow : AttemptSummary {
   std::string spec;                // as JSON
   std::vector<StepLoss> losses{};  // no column: of each step, where other runs must have equal ones
 
-  // What was too little for a run that is out_of_memory; absent: not known, or the host's memory.
+  // True if the run measured its loss: a figure of it that is absent was not finite.
+  bool has_losses() const { return steps.value_or(0) > 0; }
+  // The same of its validation loss.
+  bool has_validation_losses() const { return token_accuracy_last.has_value(); }
+  // The limit that a run exceeded that is out_of_memory; absent: not known, or the host's memory.
   std::optional<double> exceeded_limit_bytes() const {
     if (says_host_memory(reason)) return std::nullopt;
     if (!(memory_limit_gib > 0)) return device_memory_bytes;

@@ -62,8 +62,8 @@ void require_whole_pages(const path& file, const Header& header) {
                            "more, or move it away");
 }
 
-// What has a name in the schema: "table", or how a view is made. SQLite tells upper case from lower
-// case in no name.
+// Returns "table", or the text of a view, by name. Names are in lower case, as SQLite compares
+// them.
 std::map<std::string, std::string> named_in(Database& database) {
   std::map<std::string, std::string> named;
   Statement objects(database,

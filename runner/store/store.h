@@ -170,8 +170,8 @@ class Store {
   // values, ascending.
   std::vector<int64_t> values_with_result(std::string_view experiment,
                                           std::string_view family) const;
-  // Of the family's runs in all experiments, those whose newest attempt, but for those cut short,
-  // ran out of memory, by value.
+  // Returns the family's runs, in all experiments, that ran out of memory in the newest attempt
+  // that was not cut short. They are sorted by value.
   std::vector<KnownOutOfMemory> known_out_of_memory(std::string_view family) const;
   // Gives the run this status without an attempt, until one begins or ends. A status that says
   // nothing of the run itself (is_cut_short), and a failure, which without an attempt is its job's,

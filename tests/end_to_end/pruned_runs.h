@@ -1,0 +1,50 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/store/database.h"
+#include "tests/end_to_end/stub_runs.h"
+
+// Runs and checkpoints for the tests of fsdp-run prune.
+namespace fsdp {
+
+inline std::vector<RunRecord> runs(const Workplace& workplace) {
+  return Store(workplace.results()).runs();
+}
+
+inline std::filesystem::path folder_of(const Workplace& workplace, int64_t run) {
+  return workplace.results() / runs(workplace).at(static_cast<size_t>(run - 1)).folder;
+}
+
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+inline int64_t count(const Workplace& workplace, const std::string& table) {
+  Database database(workplace.results() / "results.sqlite");
+  return Statement(database, "select count(*) from " + table).value<int64_t>().value();
+}
+
+// Makes a checkpoint complete, as the trainer leaves it.
+inline void complete(const std::filesystem::path& checkpoint,
+                     std::optional<double> validation_loss) {
+  nlohmann::json state{{"step", 1}, {"validation_loss", nullptr}};
+  if (validation_loss) state["validation_loss"] = *validation_loss;
+  std::ofstream(checkpoint / "weights") << "weights";
+  state["files"] = {{{"name", "weights"}, {"size_bytes", 7}}};
+  std::ofstream(checkpoint / "trainer.json") << state;
+}
+
+}  // namespace fsdp
