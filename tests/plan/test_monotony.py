@@ -27,7 +27,8 @@ def walks(spec: dict, draw: random.Random) -> list[tuple[str, list[int], int]]:
     if "evaluation" in spec:
         all_walks.append(("evaluation.size_per_rank", some_up_to(40, draw), 0))
     strategy = spec["strategy"]
-    if strategy["kind"] != "fsdp":  # which layers share a unit, and which units are whole, depends on their number
+    # Which layers share a unit, and which units are whole on the device, depends on the number of layers.
+    if strategy["kind"] != "fsdp" and strategy.get("offload") != "parameters":
         all_walks.append(("model.config.num_hidden_layers", list(range(1, 9)), 0))
     if strategy["kind"] != "single":  # each buffer of a unit is filled up to a multiple of 64 bytes a rank
         group = strategy.get("shard_group_size", 1)
