@@ -151,7 +151,7 @@ class Unpickler {
   }
   void push_tuple(size_t count) {
     static constexpr Tuple kEmpty{};
-    const auto* tuple = count == 0 ? &kEmpty : arena_.make<Tuple>(arena_.copy(last(count)));
+    const auto* tuple = count == 0 ? &kEmpty : arena_.make<Tuple>(Tuple{arena_.copy(last(count))});
     pop_last(count);
     push({tuple});
   }

@@ -103,7 +103,8 @@ def call(case: Case, words: list[str]) -> None:
 
 
 def check(case: Case, mounts: Mounts, usual_results: pathlib.Path, pruned: set[str] = set()) -> None:
-    """Compares a copy of the results, made when there was room, with those of a sweep that always had room."""
+    """Compares a copy of the results, made when there was room, with those of a sweep that always had room.
+    Pruned points may be missing, or planned again."""
     results = case.work / "copied"
     shutil.copytree(mounts.path(RESULTS), results, symlinks=True)
     figures.check_attempts(case, results)
@@ -116,6 +117,8 @@ def check(case: Case, mounts: Mounts, usual_results: pathlib.Path, pruned: set[s
         if len(found) != 1 and not (point in pruned and not found):
             case.fail(f"{point} is there {len(found)} times")
         for row in found:
+            if point in pruned and row["status"] == "planned":
+                continue
             if steps_of(row) != steps_of(expected):
                 case.fail(f"{point} has {steps_of(row)} steps, usually {steps_of(expected)}")
             for name in FIGURES:
