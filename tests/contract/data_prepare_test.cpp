@@ -4,11 +4,13 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <span>
 
 #include "contract/data/prepare.h"
 #include "contract/data/records.h"
 #include "contract/data/token_files.h"
 #include "contract/files/file_digest.h"
+#include "contract/files/new_file.h"
 #include "contract/inputs/inputs.h"
 #include "contract/tokenizers/tokenizer.h"
 #include "tests/contract/input_fixtures.h"
@@ -265,6 +267,19 @@ TEST_CASE("planted links where a prepared file is written lead to nothing that i
   CHECK(prepare(source, out).count() == 1);
   CHECK(contents_of(precious) == "not yours");
   CHECK_FALSE(std::filesystem::is_symlink(file));
+}
+
+TEST_CASE("a new file does not write to where a link under its temporary name leads") {
+  const TemporaryFolder folder;
+  const path precious = folder.write("precious", "not yours");
+  const path place = folder.path() / "place";
+  std::filesystem::create_symlink(precious, folder.path() / "temporary");
+  NewFile file(place, folder.path() / "temporary");
+  file.append(std::as_bytes(std::span(std::string_view("mine"))));
+  file.publish();
+  CHECK(contents_of(precious) == "not yours");
+  CHECK_FALSE(std::filesystem::is_symlink(place));
+  CHECK(contents_of(place) == "mine");
 }
 
 TEST_CASE("of processes that ask at once, one makes the file and the others take it") {
