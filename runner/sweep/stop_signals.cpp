@@ -1,6 +1,7 @@
 #include "runner/sweep/stop_signals.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace fsdp {
 
@@ -17,7 +18,8 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   while (take() != 0) {  // one that came too late must not end the program now
   }
-  sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
+  const bool is_told_next = std::uncaught_exceptions() > 0;  // why the sweep ended
+  if (!is_told_next) sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
 
 int StopSignals::take(std::chrono::milliseconds patience) {

@@ -7,7 +7,8 @@
 namespace fsdp {
 
 // Holds back signals that ask to stop, of users and of batch systems (but those that this process
-// ignores, as under nohup), so that they are taken at a point of our choosing.
+// ignores, as under nohup), so that they are taken at a point of our choosing. After an error they
+// stay held back: the program tells the error and ends.
 class StopSignals {
  public:
   StopSignals();

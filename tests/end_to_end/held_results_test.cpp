@@ -72,7 +72,7 @@ TEST_CASE("Ctrl-C stops ranks though a reader holds the database; the next call 
   runner.send(SIGINT);
   for (const pid_t process : ranks) CHECK(gone_soon(process));
   REQUIRE(soon([&] {  // the user does not want to wait
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
     runner.send(SIGINT);
     return has_ended(runner);
   }));
