@@ -24,7 +24,7 @@ class Programs:
 
     @property
     def limit_s(self) -> float:
-        return 120 if self.sanitized else 30
+        return 300 if self.sanitized else 30
 
 
 class Case:

@@ -11,6 +11,7 @@ import tempfile
 
 MEMORY_LIMIT_BYTES = 8 << 30
 OUTPUT_LIMIT_BYTES = 1 << 30
+ENDING = 4  # PF_EXITING of the kernel, in the flags of /proc/PROCESS/stat
 
 
 @dataclasses.dataclass
@@ -90,16 +91,18 @@ def run(command: list[str | bytes],
 
 
 def processes_in(folder: pathlib.Path) -> dict[int, str]:
-    """Processes that work in the folder, by number, with what they run; none that only wait to be
-    reaped."""
+    """Processes that work in the folder, by number, with what they run; none that ends already, as
+    does the leak checker's helper of a program that was killed, nor waits to be reaped."""
     found = {}
     for process in os.listdir("/proc"):
         if not process.isdigit() or int(process) == os.getpid():
             continue
         try:
             if os.readlink(f"/proc/{process}/cwd") == str(folder):
-                with open(f"/proc/{process}/comm") as name:
-                    found[int(process)] = name.read().strip()
+                with open(f"/proc/{process}/stat") as file:
+                    name, numbers = file.read().split("(", 1)[1].rsplit(") ", 1)
+                if int(numbers.split()[6]) & ENDING == 0:
+                    found[int(process)] = name
         except OSError:  # ended meanwhile, or somebody else's
             continue
     return found
