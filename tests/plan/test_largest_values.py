@@ -121,8 +121,7 @@ def test_a_refined_sweep_finds_what_a_run_of_every_value_finds(
         fsdp_run(all_file, "--results", str(tmp_path / f"every-{compared}"))
         rows = json.loads(fsdp_run("report", "every", "--format", "json", "--results",
                                    str(tmp_path / f"every-{compared}")))["rows"]
-        name = key.replace(".", "_")
-        found["every"] = max((row[name] for row in rows if row["status"] == "finished"), default=0)
+        found["every"] = max((int(row["point"].split("=")[-1]) for row in rows if row["status"] == "finished"), default=0)
         assert all(row["status"] in ("finished", "out_of_memory") for row in rows), (rows, spec)
         compared += 1
         if len(set(found.values())) > 1:
