@@ -26,10 +26,11 @@ class Mounts:
             raise CannotMount(str(error)) from error
 
     def call(self, script: str) -> None:
-        """Runs a script in the namespace's shell, in `folder`. Throws OSError if it fails."""
+        """Runs a script in the namespace's shell, not in `folder`, which is its `$work`: a program that works there
+        counts as left behind. Throws OSError if the script fails."""
         assert self.shell.stdin and self.shell.stdout
         try:
-            self.shell.stdin.write(f"if (cd {self.folder} && {script}); then echo; echo done; else echo; echo failed; fi\n")
+            self.shell.stdin.write(f"work={self.folder}; if ({script}); then echo; echo done; else echo; echo failed; fi\n")
             self.shell.stdin.flush()
         except BrokenPipeError:
             pass

@@ -24,7 +24,7 @@ def attack(case: Case) -> None:
     case.take("training/experiment.yaml", "experiment.yaml")
     case.take("training/tokens.npy", "tokens.npy")
     with case.mounted() as mounts:
-        mounts.call("mount --rbind cgroups /sys/fs/cgroup")
+        mounts.call("mount --rbind $work/cgroups /sys/fs/cgroup")
         check_plan(case, limit_bytes)
         case.fsdp_run("doctor")
         if case.random.random() < 0.4:

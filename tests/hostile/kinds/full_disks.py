@@ -22,11 +22,11 @@ def attack(case: Case) -> None:
 
 def mount(case: Case, mounts: Mounts, kib: int, inodes: int) -> None:
     case.note(f"{kib} KiB, {inodes} inodes")
-    mounts.call(f"mount -t tmpfs -o size={kib}k,nr_inodes={inodes} none disk")
+    mounts.call(f"mount -t tmpfs -o size={kib}k,nr_inodes={inodes} none $work/disk")
 
 
 def make_room(mounts: Mounts) -> None:
-    mounts.call("rm -f disk/filler* && mount -o remount,size=200m,nr_inodes=100k disk")
+    mounts.call("rm -f $work/disk/filler* && mount -o remount,size=200m,nr_inodes=100k $work/disk")
 
 
 @contextlib.contextmanager
@@ -77,9 +77,9 @@ def commands(case: Case, mounts: Mounts) -> None:
     shutil.copyfile(case.artefacts / "sweep/tokens.npy", mounts.path("disk/tokens.npy"))
     shutil.copyfile(case.artefacts / "sweep/experiment.yaml", mounts.path("disk/experiment.yaml"))
     if case.random.random() < 0.5:
-        mounts.call("cat /dev/zero > disk/filler 2> errors || true")
+        mounts.call("cat /dev/zero > $work/disk/filler 2> $work/errors || true")
     else:
-        mounts.call("for i in $(seq 4000); do touch disk/filler$i 2> errors || break; done")
+        mounts.call("for i in $(seq 4000); do touch $work/disk/filler$i 2> $work/errors || break; done")
     words = case.random.sample([
         ["report"], ["report", "--format", "html", "--output", "disk/page.html"], ["status", "--all"], ["explain", "broken"],
         ["export", "--to", "disk/exported"], ["prune", "--yes", "--not-current"], ["prune", "--yes", "one"],
