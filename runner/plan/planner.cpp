@@ -32,10 +32,17 @@ RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device, bool tim
   const PlanRequest request{
       .specification = to_yaml(spec), .device = device, .results = results_, .timeline = timeline};
   PlanAnswer answer;
-  JsonFields("the trainer's plan")
-      .read("", parse_foreign_json(trainer_.ask(json_text(request), patience_)), answer);
+  JsonFields("the trainer's plan").read("", parse_foreign_json(answer_to(request)), answer);
   if (!answer.plan) throw ConfigError("", "", answer.error);
   return std::move(*answer.plan);
+}
+
+std::string Planner::answer_to(const PlanRequest& request) {
+  const std::string question = json_text(request);
+  if (request.timeline) return trainer_.ask(question, patience_);  // long, and asked for once
+  const auto known = answers_.find(question);
+  if (known != answers_.end()) return known->second;
+  return answers_[question] = trainer_.ask(question, patience_);
 }
 
 }  // namespace fsdp

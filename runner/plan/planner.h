@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "contract/plan/run_plan.h"
 #include "runner/launch/program.h"
@@ -17,14 +19,17 @@ class Planner {
   Planner(const std::filesystem::path& trainer, std::filesystem::path results,
           std::chrono::seconds patience = std::chrono::minutes(5));
 
-  // Throws ConfigError, with what the trainer says, where the run cannot be planned, and
+  // Asks the trainer once about equal runs. Throws ConfigError, with what the trainer says, where the run cannot be planned, and
   // std::runtime_error when the trainer has ended or does not answer in time.
   RunPlan plan(const RunSpec& spec, const PlannedDevice& device, bool timeline = false);
 
  private:
+  std::string answer_to(const PlanRequest& request);
+
   std::filesystem::path results_;
   std::chrono::seconds patience_;
   Conversation trainer_;
+  std::map<std::string, std::string> answers_;  // by the request
 };
 
 }  // namespace fsdp

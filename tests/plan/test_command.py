@@ -286,3 +286,16 @@ def test_a_page_is_written_where_it_is_asked_for(plan, tmp_path):
     done = plan("--format", "html", "--output", "page.html")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert "<h1>Plan of lab</h1>" in (tmp_path / "page.html").read_text()
+
+
+def test_equal_runs_are_planned_once(request, trainer, tmp_path):
+    asking = tmp_path / "trainer"
+    asking.write_text(f'#!/bin/sh\n[ "$1" = --plan ] || exec {trainer} "$@"\ntee requests | {trainer} "$@"\n')
+    asking.chmod(0o755)
+    points = "".join(f"  - {{name: p{number}, batch.size_per_rank: {number // 3 + 1}}}\n" for number in range(6))
+    (tmp_path / "equal.yaml").write_text(f"experiment: equal\npoints:\n{points}")
+    runner = request.config.getoption("--runner").resolve()
+    words = ["plan", "equal.yaml", "--format", "markdown", "--trainer", asking]
+    done = subprocess.run([runner, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n| p") == 6, done.stdout
+    assert len((tmp_path / "requests").read_text().splitlines()) == 2

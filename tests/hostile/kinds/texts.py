@@ -45,11 +45,14 @@ def attack(case: Case) -> None:
 
 def parquet(records: list) -> bytes:
     try:
-        table = pyarrow.Table.from_pylist(records)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, UnicodeEncodeError):  # a column is of one type
-        table = pyarrow.Table.from_pylist([{key: repr(value) for key, value in record.items()} for record in records])
+        return written_table(records)
+    except (pyarrow.ArrowException, UnicodeEncodeError):  # a column is of one type, and has no empty struct
+        return written_table([{key: repr(value) for key, value in record.items()} for record in records])
+
+
+def written_table(records: list) -> bytes:
     file = io.BytesIO()
-    pyarrow.parquet.write_table(table, file, compression="none")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), file, compression="none")
     return file.getvalue()
 
 
