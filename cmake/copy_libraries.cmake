@@ -1,5 +1,5 @@
 # Copies to `folder` the shared libraries that `program` needs, except those of libtorch, CUDA, libc
-# and the compiler.
+# and the compiler. A file that differs is replaced, not changed: a program may run with it.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} RESOLVED_DEPENDENCIES_VAR libraries
   PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu([bdfps]|rand)" "^libnv" "^libnccl" "^libtransformer_engine"
                       "^libgomp" "^libstdc\\+\\+" "^libgcc_s" "^ld-linux" "^lib[alt]?san|^libubsan"
@@ -8,5 +8,12 @@ file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} RESOLVED_DEPENDENCIES_VAR l
 foreach(library ${libraries})
   cmake_path(GET library FILENAME name)
   file(MAKE_DIRECTORY ${folder})
-  file(COPY_FILE ${library} ${folder}/${name} ONLY_IF_DIFFERENT)
+  file(COPY_FILE ${library} ${folder}/${name}.new)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${folder}/${name}.new ${folder}/${name}
+    RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
+  if(differs)
+    file(RENAME ${folder}/${name}.new ${folder}/${name})
+  else()
+    file(REMOVE ${folder}/${name}.new)
+  endif()
 endforeach()

@@ -12,6 +12,7 @@ SETUP = """#!/usr/bin/env bash
 mkdir -p "$(dirname "$0")/../build/$1"
 printf '#!/usr/bin/env bash\\necho "$@"\\n' > "$(dirname "$0")/../build/$1/fsdp-run"
 chmod +x "$(dirname "$0")/../build/$1/fsdp-run"
+ln -sfn . "$(dirname "$0")/../build/$1/current"
 echo "set-up $1 ($2): ${*:3}"
 """
 

@@ -116,6 +116,16 @@ std::string nothing_trained(Rows rows) {
                                [](auto& run) { return run.trained_tokens_per_second == 0.0; }));
 }
 
+std::string skipped_steps(Rows rows) {
+  std::vector<std::string> names;
+  for (const ComparisonRow* run : started_runs(rows)) {
+    const int64_t skipped = run->skipped_steps.value_or(0);
+    if (skipped == 0) continue;
+    names.push_back(fmt::format("{} ({} of {})", run->point, skipped, run->steps.value_or(0)));
+  }
+  return joined_names(names);
+}
+
 std::string few_steps(Rows rows) {
   const Runs runs = those_where(finished_runs(rows), [](auto& run) {
     return run.step_time_ms_median && measured_steps(run) < kLeastMeasuredSteps;
@@ -209,6 +219,10 @@ constexpr Check kChecks[] = {
      "no token was trained on, so that a loss of 0 means nothing: {}; documents are cut before "
      "what "
      "is trained on begins: raise data.sequence_length (data.target_length)"},
+    {"skipped_steps", skipped_steps,
+     "steps changed no parameter, because their loss or a gradient was not finite: {}; losses are "
+     "of fewer updates, and such steps take less time; in fp16 the first few are usual, while the "
+     "loss scale is found. Else lower optimizer.learning_rate, or set precision: bf16"},
     {"few_steps", few_steps,
      "step times are of fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,

@@ -183,6 +183,9 @@ TEST_CASE("too few steps, lost events, noise, other processes and checkpoints ar
   };
   CHECK(names_after(steps(6)).empty());  // 2 of them warm-up
   CHECK(names_after(steps(5)) == Names{"few_steps"});
+  const auto skipped = [](auto& rows) { rows[1].skipped_steps = 3; };
+  CHECK(names_after(skipped) == Names{"skipped_steps"});
+  CHECK_THAT(text_after(skipped), Catch::Contains("not finite: 4xFSDP (3 of "));
   CHECK(names_after([](auto& rows) { rows[1].skipped_lines = 2; }) == Names{"lost_events"});
   CHECK(names_after([](auto& rows) { rows[1].trained_tokens_per_second = 7; }).empty());
   const auto nothing = [](auto& rows) { rows[1].trained_tokens_per_second = 0; };
