@@ -32,6 +32,14 @@ void check_heads(const ModelConfig& config) {
   }
 }
 
+void check_padding(const ModelConfig& config) {
+  if (!config.padding_idx || *config.padding_idx < config.vocab_size) return;
+  throw ConfigError(
+      "", "padding_idx",
+      std::to_string(*config.padding_idx) + " is not in the vocabulary; allowed: 0 to " +
+          std::to_string(config.vocab_size - 1) + " (config.json names it pad_token_id)");
+}
+
 void check_rope(const RopeScaling& rope) {
   if (rope.type == RopeType::kLlama3 && rope.low_freq_factor >= rope.high_freq_factor) {
     throw ConfigError("", "rope_scaling.low_freq_factor",
@@ -123,10 +131,21 @@ ordered_json rope_parameters(const ModelConfig& config) {
   return json;
 }
 
+// torch.nn.Embedding counts a negative padding_idx from the end of the vocabulary.
+HuggingFaceConfig with_padding_from_start(const HuggingFaceConfig& file) {
+  const nlohmann::json padding = file.find("padding_idx");
+  const nlohmann::json size = file.find("vocab_size");
+  const bool is_counted = padding.is_number_integer() && padding < 0 && size.is_number_integer() &&
+                          size > 0 && size <= 100'000'000;
+  if (!is_counted) return file;
+  return file.with("padding_idx", padding.get<int64_t>() + size.get<int64_t>());
+}
+
 }  // namespace
 
 void check_decoder(const ModelConfig& config) {
   check_heads(config);
+  check_padding(config);
   check_rope(config.rope_scaling);
 }
 
@@ -141,8 +160,8 @@ std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const Decode
 ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig config) {
   file.require({"num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads",
                 "vocab_size"});
-  file.read_keys(config);
-  if (file.find("num_key_value_heads").is_null()) {
+  with_padding_from_start(file.renamed({{"padding_idx", "pad_token_id"}})).read_keys(config);
+  if (file.has("num_key_value_heads") && file.find("num_key_value_heads").is_null()) {
     config.num_key_value_heads = config.num_attention_heads;
   }
   file.read_rope(config);
@@ -152,16 +171,17 @@ ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig confi
   return config;
 }
 
-ordered_json decoder_config(const ModelConfig& config, std::string_view model_type) {
+ordered_json decoder_config(const ModelConfig& config) {
   ordered_json json;
-  json["architectures"] = ordered_json::array({config.architecture});
-  json["model_type"] = model_type;
   const ModelFamily& family = family_of(config);
+  json["architectures"] = ordered_json::array({config.architecture});
+  json["model_type"] = family.model_type;
   ModelConfig::visit_fields(config, [&]<typename T>(const char* name, const T& member, auto&&...) {
     if constexpr (std::is_arithmetic_v<T>) {
       if (takes_key(family, name)) json[name] = member;
     }
   });
+  if (config.padding_idx) json["pad_token_id"] = *config.padding_idx;
   json["head_dim"] = config.head_width();
   json["hidden_act"] = "silu";
   json["rope_parameters"] = rope_parameters(config);
@@ -171,9 +191,8 @@ ordered_json decoder_config(const ModelConfig& config, std::string_view model_ty
   return json;
 }
 
-bool may_be_left_by_decoder(const ModelConfig& config, std::string_view tensor) {
-  return tensor.ends_with(".rotary_emb.inv_freq") ||
-         (config.tie_word_embeddings && tensor == "lm_head.weight");
+bool may_be_left_by_decoder(std::string_view tensor) {
+  return tensor.ends_with(".rotary_emb.inv_freq");
 }
 
 }  // namespace fsdp

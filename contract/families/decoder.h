@@ -32,9 +32,9 @@ std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const Decode
 ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig config);
 
 // What config.json has of every such family, for versions 4 and 5 of transformers.
-nlohmann::ordered_json decoder_config(const ModelConfig& config, std::string_view model_type);
+nlohmann::ordered_json decoder_config(const ModelConfig& config);
 
-// Older checkpoints hold the rotary embedding's constants; tied ones may hold the head.
-bool may_be_left_by_decoder(const ModelConfig& config, std::string_view tensor);
+// Older checkpoints hold the rotary embedding's constants.
+bool may_be_left_by_decoder(std::string_view tensor);
 
 }  // namespace fsdp

@@ -87,12 +87,12 @@ ModelConfig read_model_config(const HuggingFaceConfig& file) {
     file.refuse("architectures",
                 "is " + architectures.dump() + "; allowed: " + known_architectures("[\"", "\"]"));
   }
-  ModelConfig config = family->read_config(file);
-  config.architecture = family->architecture;
-  // Which files may have besides.
-  for_each_foreign_key(*family, config, [](const char*, auto& member, const auto& by_default) {
-    member = by_default;
-  });
+  // AutoModel takes the class that model_type names.
+  file.require_value("model_type", family->model_type);
+  file.require_value("quantization_config", nullptr);
+  file.require_value("per_layer_config", nullptr);
+  file.require_value("tie_encoder_decoder", false);
+  const ModelConfig config = family->read_config(file);
   try {
     check_model_config(config);
   } catch (const ConfigError& error) {

@@ -30,6 +30,7 @@ struct Preset {
 
 struct ModelFamily {
   std::string_view architecture;  // as config.json names it
+  std::string_view model_type;    // likewise
   ModelStructure structure;
   // The keys of ModelConfig that it takes and that not every family does.
   std::vector<std::string_view> own_keys;
@@ -42,8 +43,10 @@ struct ModelFamily {
   void (*check)(const ModelConfig& config);
   // In the order of a forward. `config` has been checked.
   std::vector<ModuleGroup> (*modules)(const ModelConfig& config);
-  // Whether a checkpoint may hold this tensor although no module has it.
-  bool (*may_be_left)(const ModelConfig& config, std::string_view tensor);
+  // True if a checkpoint may hold this tensor although no module has it, whatever its values are.
+  bool (*may_be_left)(std::string_view tensor);
+  // The names under which checkpoints may hold the embedding's weights again, besides the head's.
+  std::vector<std::string_view> embedding_copies{};
   std::vector<Preset> presets{};
 };
 
@@ -59,7 +62,8 @@ std::vector<std::string> preset_names();
 // Whether the family takes that key of ModelConfig: others keep their default.
 bool takes_key(const ModelFamily& family, std::string_view key);
 
-// Reads a config.json of any family. Throws ConfigError (place: the file).
+// Reads a config.json of any family; what `file` has not read then, is read by nothing. Throws
+// ConfigError (place: the file).
 ModelConfig read_model_config(const HuggingFaceConfig& file);
 
 // Throws ConfigError (place empty, key one of ModelConfig's, or empty) when no model can be made of

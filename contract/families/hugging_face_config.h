@@ -3,9 +3,12 @@
 #include <filesystem>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "contract/families/model_config.h"
 
@@ -20,25 +23,29 @@ class HuggingFaceConfig {
       : file_(std::move(file)), object_(std::move(object)) {}
 
   bool has(const std::string& key) const { return object_.contains(name_in_file(key)); }
-  // null when absent.
-  nlohmann::json find(const std::string& key) const {
-    return object_.value(name_in_file(key), nlohmann::json());
-  }
+  // Returns the key's value, null if it is absent. The key counts as read.
+  nlohmann::json find(const std::string& key) const;
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
 
   void require(std::initializer_list<const char*> keys) const;
   // The key is absent, or has the one value that is supported.
   void require_value(const char* key, const nlohmann::json& allowed) const;
 
+  // Returns the same file with another value of the key.
+  HuggingFaceConfig with(const std::string& key, nlohmann::json value) const;
   // The same file, read by ModelConfig's names for keys that the family names in its own way:
   // ModelConfig's name -> the file's.
   HuggingFaceConfig renamed(std::map<std::string, std::string> names) const;
 
-  // Sets what the file has of ModelConfig's keys, within their ranges.
+  // Sets what the file has of the keys that config.architecture takes, within their ranges.
   void read_keys(ModelConfig& config) const;
   // The rotary embedding's base and scaling: version 5 nests both in rope_parameters, version 4 has
   // the scaling in rope_scaling.
   void read_rope(ModelConfig& config) const;
+
+  // Returns the keys that nothing has read so far. Left out are keys that cannot change what
+  // training computes, and values that ask for nothing: null, false, empty ones.
+  std::vector<std::string> unread_keys() const;
 
  private:
   template <typename T>
@@ -46,12 +53,16 @@ class HuggingFaceConfig {
                   T& member) const;
   void read_rope_scaling(const std::string& key, const nlohmann::json& rope,
                          RopeScaling& scaling) const;
+  // The longest sequence before the stretching, which may stand beside the stretching.
+  nlohmann::json original_positions(const nlohmann::json& rope) const;
 
   std::string name_in_file(const std::string& key) const;
 
   std::filesystem::path file_;
   nlohmann::json object_;
   std::map<std::string, std::string> names_;  // see renamed
+  // The file's names of the keys that were read, also by copies of this object.
+  std::shared_ptr<std::set<std::string>> read_ = std::make_shared<std::set<std::string>>();
 };
 
 }  // namespace fsdp

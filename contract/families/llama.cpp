@@ -9,12 +9,12 @@ namespace fsdp {
 namespace {
 
 ModelConfig read_llama(const HuggingFaceConfig& file) {
-  return read_decoder_config(file, {.rms_norm_eps = 1e-6});  // LlamaConfig's default
+  ModelConfig config = read_decoder_config(file, {.rms_norm_eps = 1e-6});  // LlamaConfig's default
+  if (!file.has("num_key_value_heads")) config.num_key_value_heads = config.num_attention_heads;
+  return config;
 }
 
-nlohmann::ordered_json write_llama(const ModelConfig& config) {
-  return decoder_config(config, "llama");
-}
+nlohmann::ordered_json write_llama(const ModelConfig& config) { return decoder_config(config); }
 
 void check_llama(const ModelConfig& config) {
   check_decoder(config);
@@ -80,9 +80,10 @@ std::vector<Preset> llama_presets() {
 
 ModelFamily llama_family() {
   return {.architecture = "LlamaForCausalLM",
+          .model_type = "llama",
           .structure = ModelStructure::kDecoder,
           .own_keys = {"attention_bias", "mlp_bias", "initializer_range", "max_position_embeddings",
-                       "num_key_value_heads", "rope_scaling", "rope_theta"},
+                       "num_key_value_heads", "padding_idx", "rope_scaling", "rope_theta"},
           .read_config = read_llama,
           .write_config = write_llama,
           .check = check_llama,

@@ -8,15 +8,19 @@ namespace fsdp {
 namespace {
 
 ModelConfig read_mistral(const HuggingFaceConfig& file) {
-  file.require({"num_key_value_heads"});
   ModelConfig config = read_decoder_config(  // MistralConfig's defaults
-      file, {.rms_norm_eps = 1e-6, .max_position_embeddings = 131072});
+      file, {.architecture = "MistralForCausalLM",
+             .num_key_value_heads = 8,
+             .rms_norm_eps = 1e-6,
+             .max_position_embeddings = 131072});
   if (!file.has("sliding_window")) config.sliding_window = 4096;
+  // AutoModel takes such a file for one of another class, with windows in some layers only.
+  file.require_value("layer_types", nullptr);
   return config;
 }
 
 nlohmann::ordered_json write_mistral(const ModelConfig& config) {
-  nlohmann::ordered_json json = decoder_config(config, "mistral");
+  nlohmann::ordered_json json = decoder_config(config);
   json["sliding_window"] = nullptr;  // absent would be MistralConfig's default
   if (config.sliding_window) json["sliding_window"] = *config.sliding_window;
   return json;
@@ -46,9 +50,10 @@ std::vector<Preset> mistral_presets() {
 
 ModelFamily mistral_family() {
   return {.architecture = "MistralForCausalLM",
+          .model_type = "mistral",
           .structure = ModelStructure::kDecoder,
           .own_keys = {"initializer_range", "max_position_embeddings", "num_key_value_heads",
-                       "rope_scaling", "rope_theta", "sliding_window"},
+                       "padding_idx", "rope_scaling", "rope_theta", "sliding_window"},
           .read_config = read_mistral,
           .write_config = write_mistral,
           .check = check_decoder,

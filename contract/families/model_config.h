@@ -69,6 +69,7 @@ struct ModelConfig {
   bool mlp_bias = false;
   std::optional<int64_t> sliding_window{};
   bool tie_word_embeddings = false;
+  std::optional<bool> scale_decoder_outputs{};
   int64_t max_position_embeddings = 2048;
   double initializer_range = 0.02;
   std::optional<int64_t> num_decoder_layers{};
@@ -78,6 +79,7 @@ struct ModelConfig {
   double dropout_rate = 0;
   int64_t decoder_start_token_id = 0;
   int64_t pad_token_id = 0;
+  std::optional<int64_t> padding_idx{};
 
   // Of one attention head.
   int64_t head_width() const { return head_dim.value_or(hidden_size / num_attention_heads); }
@@ -112,6 +114,10 @@ struct ModelConfig {
           from_to(1, 1e8));
     visit("tie_word_embeddings", self.tie_word_embeddings,
           "Whether the head uses the embedding's weights.", any_value());
+    visit("scale_decoder_outputs", self.scale_decoder_outputs,
+          "T5: whether what the head reads is divided by the root of hidden_size; absent: as "
+          "tie_word_embeddings.",
+          any_value());
     visit("max_position_embeddings", self.max_position_embeddings, "Longest sequence.",
           from_to(1, 1e8));
     visit("initializer_range", self.initializer_range, "Standard deviation of random weights.",
@@ -129,6 +135,10 @@ struct ModelConfig {
     visit("decoder_start_token_id", self.decoder_start_token_id,
           "T5: what the decoder reads first.", from_to(0, 1e8));
     visit("pad_token_id", self.pad_token_id, "T5: what fills the rows of a batch.",
+          from_to(0, 1e8));
+    visit("padding_idx", self.padding_idx,
+          "Not T5: the token whose embedding does not learn from being read, which config.json "
+          "names pad_token_id; absent: none.",
           from_to(0, 1e8));
   }
 };

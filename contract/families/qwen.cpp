@@ -7,38 +7,60 @@
 namespace fsdp {
 namespace {
 
-// Of both: windows in some layers only are not built, and no published model has them.
-ModelConfig read_qwen(const HuggingFaceConfig& file, ModelConfig defaults) {
-  file.require({"num_key_value_heads"});
-  file.require_value("use_sliding_window", false);
-  for (const nlohmann::json& layer : file.find("layer_types")) {
+using nlohmann::json;
+
+// Windows in some layers only are not built.
+void refuse_windows(const HuggingFaceConfig& file) {
+  const json types = file.find("layer_types");
+  const json is_used = file.find("use_sliding_window");
+  const json window = file.find("sliding_window");
+  const json first = file.find("max_window_layers");
+  for (const json& layer : types) {
     if (layer != "full_attention") {
       file.refuse("layer_types", layer.dump() + " is not supported; allowed: \"full_attention\"");
     }
   }
-  return read_decoder_config(file, std::move(defaults));
+  const bool has_window = is_used == true && !(file.has("sliding_window") && window.is_null());
+  const json first_by_default = 28;
+  if (types.is_null() && has_window &&
+      (first.is_null() ? first_by_default : first) < file.find("num_hidden_layers")) {
+    file.refuse("use_sliding_window",
+                "true gives the layers from max_window_layers on a window, which is not supported; "
+                "allowed: false");
+  }
+}
+
+ModelConfig read_qwen(const HuggingFaceConfig& file, ModelConfig defaults) {
+  ModelConfig config = read_decoder_config(file, std::move(defaults));
+  refuse_windows(file);
+  return config;
 }
 
 ModelConfig read_qwen2(const HuggingFaceConfig& file) {
-  return read_qwen(  // Qwen2Config's defaults
-      file, {.rms_norm_eps = 1e-6, .max_position_embeddings = 32768});
+  return read_qwen(file, {.architecture = "Qwen2ForCausalLM",  // Qwen2Config's defaults
+                          .num_key_value_heads = 32,
+                          .rms_norm_eps = 1e-6,
+                          .max_position_embeddings = 32768});
 }
 
 ModelConfig read_qwen3(const HuggingFaceConfig& file) {
-  return read_qwen(  // Qwen3Config's defaults
-      file, {.head_dim = 128, .rms_norm_eps = 1e-6, .max_position_embeddings = 32768});
+  return read_qwen(file, {.architecture = "Qwen3ForCausalLM",  // Qwen3Config's defaults
+                          .num_key_value_heads = 32,
+                          .head_dim = 128,
+                          .rms_norm_eps = 1e-6,
+                          .max_position_embeddings = 32768});
 }
 
 nlohmann::ordered_json write_qwen2(const ModelConfig& config) {
-  nlohmann::ordered_json json = decoder_config(config, "qwen2");
-  json["use_sliding_window"] = false;
-  return json;
+  nlohmann::ordered_json object = decoder_config(config);
+  object["use_sliding_window"] = false;
+  return object;
 }
 
 nlohmann::ordered_json write_qwen3(const ModelConfig& config) {
-  nlohmann::ordered_json json = decoder_config(config, "qwen3");
-  json["use_sliding_window"] = false;
-  return json;
+  nlohmann::ordered_json object = decoder_config(config);
+  object["use_sliding_window"] = false;
+  return object;
 }
 
 std::vector<ModuleGroup> qwen2_modules(const ModelConfig& config) {
@@ -101,9 +123,10 @@ std::vector<Preset> qwen3_presets() {
 
 ModelFamily qwen2_family() {
   return {.architecture = "Qwen2ForCausalLM",
+          .model_type = "qwen2",
           .structure = ModelStructure::kDecoder,
           .own_keys = {"initializer_range", "max_position_embeddings", "num_key_value_heads",
-                       "rope_scaling", "rope_theta"},
+                       "padding_idx", "rope_scaling", "rope_theta"},
           .read_config = read_qwen2,
           .write_config = write_qwen2,
           .check = check_decoder,
@@ -114,9 +137,10 @@ ModelFamily qwen2_family() {
 
 ModelFamily qwen3_family() {
   return {.architecture = "Qwen3ForCausalLM",
+          .model_type = "qwen3",
           .structure = ModelStructure::kDecoder,
           .own_keys = {"attention_bias", "initializer_range", "max_position_embeddings",
-                       "num_key_value_heads", "rope_scaling", "rope_theta"},
+                       "num_key_value_heads", "padding_idx", "rope_scaling", "rope_theta"},
           .read_config = read_qwen3,
           .write_config = write_qwen3,
           .check = check_decoder,

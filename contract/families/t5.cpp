@@ -20,37 +20,52 @@ const std::map<std::string, std::string> kNames = {
     {"num_attention_heads", "num_heads"}, {"rms_norm_eps", "layer_norm_epsilon"},
 };
 
+// Files of version 5 say it twice, and transformers follows the second.
+void check_activation(const HuggingFaceConfig& file, const ModelConfig& config) {
+  const bool is_gated = config.feed_forward_proj == FeedForward::kGatedGelu;
+  file.require_value("is_gated_act", is_gated);
+  file.require_value("dense_act_fn", is_gated ? "gelu_new" : "relu");
+}
+
 ModelConfig read_t5(const HuggingFaceConfig& file) {
-  ModelConfig config{.head_dim = 64,  // T5Config's defaults
+  ModelConfig config{.architecture = "T5ForConditionalGeneration",
+                     .head_dim = 64,  // T5Config's defaults
                      .rms_norm_eps = 1e-6,
-                     .tie_word_embeddings = true,
                      .dropout_rate = 0.1};
   const HuggingFaceConfig renamed = file.renamed(kNames);
   renamed.require({"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
                    "vocab_size"});
   renamed.read_keys(config);
+  check_activation(file, config);
+  // T5Config reads this key as another one, and ties the head of any file that has none of its own.
+  if (!config.scale_decoder_outputs) {
+    config.scale_decoder_outputs = file.find("tie_word_embeddings") != false;
+  }
+  config.tie_word_embeddings = true;
   return config;
 }
 
 ordered_json write_t5(const ModelConfig& config) {
-  return {{"architectures", {config.architecture}},
-          {"model_type", "t5"},
-          {"is_encoder_decoder", true},
-          {"d_model", config.hidden_size},
-          {"d_kv", config.head_width()},
-          {"d_ff", config.intermediate_size},
-          {"num_layers", config.num_hidden_layers},
-          {"num_decoder_layers", config.num_decoder_layers.value_or(config.num_hidden_layers)},
-          {"num_heads", config.num_attention_heads},
-          {"vocab_size", config.vocab_size},
-          {"feed_forward_proj", name_of(config.feed_forward_proj)},
-          {"relative_attention_num_buckets", config.relative_attention_num_buckets},
-          {"relative_attention_max_distance", config.relative_attention_max_distance},
-          {"dropout_rate", config.dropout_rate},
-          {"layer_norm_epsilon", config.rms_norm_eps},
-          {"tie_word_embeddings", config.tie_word_embeddings},
-          {"decoder_start_token_id", config.decoder_start_token_id},
-          {"pad_token_id", config.pad_token_id}};
+  return {
+      {"architectures", {config.architecture}},
+      {"model_type", "t5"},
+      {"is_encoder_decoder", true},
+      {"d_model", config.hidden_size},
+      {"d_kv", config.head_width()},
+      {"d_ff", config.intermediate_size},
+      {"num_layers", config.num_hidden_layers},
+      {"num_decoder_layers", config.num_decoder_layers.value_or(config.num_hidden_layers)},
+      {"num_heads", config.num_attention_heads},
+      {"vocab_size", config.vocab_size},
+      {"feed_forward_proj", name_of(config.feed_forward_proj)},
+      {"relative_attention_num_buckets", config.relative_attention_num_buckets},
+      {"relative_attention_max_distance", config.relative_attention_max_distance},
+      {"dropout_rate", config.dropout_rate},
+      {"layer_norm_epsilon", config.rms_norm_eps},
+      {"tie_word_embeddings", config.tie_word_embeddings},
+      {"scale_decoder_outputs", config.scale_decoder_outputs.value_or(config.tie_word_embeddings)},
+      {"decoder_start_token_id", config.decoder_start_token_id},
+      {"pad_token_id", config.pad_token_id}};
 }
 
 void check_t5(const ModelConfig& config) {
@@ -169,11 +184,9 @@ std::vector<ModuleGroup> t5_modules(const ModelConfig& config) {
   return groups;
 }
 
-// The embedding under its other names; a table that early checkpoints have and nothing reads.
-bool may_be_left_by_t5(const ModelConfig& config, std::string_view tensor) {
-  return tensor == "encoder.embed_tokens.weight" || tensor == "decoder.embed_tokens.weight" ||
-         tensor.ends_with(".EncDecAttention.relative_attention_bias.weight") ||
-         (config.tie_word_embeddings && tensor == "lm_head.weight");
+// A table that early checkpoints have and nothing reads.
+bool may_be_left_by_t5(std::string_view tensor) {
+  return tensor.ends_with(".EncDecAttention.relative_attention_bias.weight");
 }
 
 ModelConfig sized(int64_t layers, int64_t hidden, int64_t intermediate, int64_t heads,
@@ -209,15 +222,17 @@ std::vector<Preset> t5_presets() {
 
 ModelFamily t5_family() {
   return {.architecture = "T5ForConditionalGeneration",
+          .model_type = "t5",
           .structure = ModelStructure::kEncoderDecoder,
           .own_keys = {"num_decoder_layers", "feed_forward_proj", "relative_attention_num_buckets",
                        "relative_attention_max_distance", "dropout_rate", "decoder_start_token_id",
-                       "pad_token_id"},
+                       "pad_token_id", "scale_decoder_outputs"},
           .read_config = read_t5,
           .write_config = write_t5,
           .check = check_t5,
           .modules = t5_modules,
           .may_be_left = may_be_left_by_t5,
+          .embedding_copies = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
           .presets = t5_presets()};
 }
 

@@ -53,14 +53,31 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
 
 }  // namespace
 
-ModelConfig read_hugging_face_config(const path& folder) {
+namespace {
+
+HuggingFaceConfig config_file(const path& folder) {
   const path file = folder / "config.json";
-  return read_model_config({file, read_json_object(file)});
+  return {file, read_json_object(file)};
+}
+
+}  // namespace
+
+ModelConfig read_hugging_face_config(const path& folder) {
+  return read_model_config(config_file(folder));
 }
 
 ModelConfig model_config(const RunSpec& spec) {
   if (spec.model.source.empty()) return spec.model.config;
-  return with_key("model.source", [&] { return read_hugging_face_config(spec.model.source); });
+  return with_key("model.source", [&] {
+    return with_stored_head(spec.model.source, read_hugging_face_config(spec.model.source));
+  });
+}
+
+std::vector<std::string> unread_config_keys(const RunSpec& spec) {
+  if (spec.model.source.empty()) return {};
+  const HuggingFaceConfig file = config_file(spec.model.source);
+  read_model_config(file);
+  return file.unread_keys();
 }
 
 std::vector<NamedInput> input_files(const RunSpec& spec) {

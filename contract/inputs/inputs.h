@@ -15,8 +15,12 @@ namespace fsdp {
 // when the file is missing or malformed or the architecture none that can be trained.
 ModelConfig read_hugging_face_config(const std::filesystem::path& folder);
 
-// The architecture that `spec` trains: of its source, else its config.
+// The architecture that `spec` trains: of its source's config.json and weights, else its config.
 ModelConfig model_config(const RunSpec& spec);
+
+// Returns the keys of the source's config.json that nothing reads, and that could ask for another
+// model than the one that is trained. None without a source.
+std::vector<std::string> unread_config_keys(const RunSpec& spec);
 
 // Whether data of this kind is text, which a tokenizer makes documents of.
 bool needs_tokenizer(DataKind kind);

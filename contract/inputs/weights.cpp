@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "contract/families/family.h"
+#include "contract/files/file_state.h"
 #include "contract/inputs/safetensors.h"
 #include "contract/inputs/torch_file.h"
 
@@ -75,6 +77,60 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + ']';
 }
 
+constexpr const char* kHead = "lm_head.weight";
+
+// Returns the name of the embedding's tensor.
+std::string embedding_of(const ModelConfig& config) {
+  const ModuleSpec first = family_of(config).modules(config).front().module(0);
+  return first.parameters.front().tensors.front().name;
+}
+
+bool has_same_bytes(const StoredTensor& a, const StoredTensor& b) {
+  std::vector<std::byte> block_of_a(InputFile::kBlockBytes), block_of_b(InputFile::kBlockBytes);
+  for (uint64_t done = 0; done < a.size_bytes; done += InputFile::kBlockBytes) {
+    const uint64_t count = std::min<uint64_t>(InputFile::kBlockBytes, a.size_bytes - done);
+    a.read(done, std::span(block_of_a).first(count));
+    b.read(done, std::span(block_of_b).first(count));
+    if (!std::ranges::equal(std::span(block_of_a).first(count),
+                            std::span(block_of_b).first(count))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Two places in files as they were when their bytes were compared.
+struct Compared {
+  FileState file_of_a, file_of_b;
+  uint64_t offset_of_a = 0, offset_of_b = 0;
+  bool are_same = false;
+};
+
+// Returns has_same_bytes(a, b). A pair is compared once, because that may read gigabytes.
+bool is_known_to_have_same_bytes(const StoredTensor& a, const StoredTensor& b) {
+  static std::mutex mutex;
+  static std::vector<Compared> known;
+  const std::lock_guard lock(mutex);
+  const auto state_of_file = [](const StoredTensor& tensor) {
+    return state_of(tensor.file->path(), tensor.file->descriptor());
+  };
+  Compared now{state_of_file(a), state_of_file(b), a.offset, b.offset};
+  const auto found = std::ranges::find_if(known, [&](const Compared& before) {
+    return before.file_of_a == now.file_of_a && before.file_of_b == now.file_of_b &&
+           before.offset_of_a == now.offset_of_a && before.offset_of_b == now.offset_of_b;
+  });
+  if (found != known.end()) return found->are_same;
+  now.are_same = has_same_bytes(a, b);
+  known.push_back(now);
+  return now.are_same;
+}
+
+bool is_copy(const StoredTensor& a, const StoredTensor& b) {
+  if (a.dtype != b.dtype || a.shape != b.shape) return false;
+  if (a.file->path() == b.file->path() && a.offset == b.offset) return true;
+  return is_known_to_have_same_bytes(a, b);
+}
+
 }  // namespace
 
 std::vector<path> weight_files(const path& folder) {
@@ -102,6 +158,16 @@ StoredTensors read_weights(const path& folder) {
     tensors.emplace(name, found->second);
   }
   return tensors;
+}
+
+ModelConfig with_stored_head(const path& folder, ModelConfig config) {
+  if (!config.tie_word_embeddings) return config;
+  const StoredTensors stored = read_weights(folder);
+  const auto head = stored.find(kHead);
+  const auto embedding = stored.find(embedding_of(config));
+  if (head == stored.end() || embedding == stored.end()) return config;
+  config.tie_word_embeddings = is_copy(head->second, embedding->second);
+  return config;
 }
 
 void check_weights(const path& folder, const ModelConfig& config) {
@@ -132,9 +198,17 @@ void check_weights(const path& folder, const ModelConfig& config) {
     }
   });
   const ModelFamily& family = family_of(config);
+  const std::string embedding = embedding_of(config);
   for (const auto& [name, tensor] : stored) {
-    if (!expected.contains(name) && !family.may_be_left(config, name)) {
+    if (expected.contains(name) || family.may_be_left(name)) continue;
+    // One that is not the same as the embedding is part of the architecture.
+    if (name == kHead && config.tie_word_embeddings) continue;
+    if (std::ranges::find(family.embedding_copies, name) == family.embedding_copies.end()) {
       refuse(name, "is not part of the architecture in config.json");
+    }
+    if (!is_copy(tensor, stored.at(embedding))) {
+      refuse(name,
+             "differs from '" + embedding + "', and an embedding of its own is not supported");
     }
   }
 }

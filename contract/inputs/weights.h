@@ -19,6 +19,11 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
 // file) when one is missing, cut short or damaged.
 StoredTensors read_weights(const std::filesystem::path& folder);
 
+// Returns `config`, whose head is not tied if the folder holds a head that differs from the
+// embedding. transformers decides so, too, whatever config.json says. Throws ConfigError as
+// read_weights does.
+ModelConfig with_stored_head(const std::filesystem::path& folder, ModelConfig config);
+
 // Throws ConfigError when they are not those of the architecture: names, shapes and dtypes. Values
 // are not looked at.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& config);

@@ -92,8 +92,10 @@ TEST_CASE("a key of another family is refused") {
 }
 
 TEST_CASE("variants that are not built are refused by name") {
-  CHECK_THAT(refusal_of("Qwen2ForCausalLM", {{"use_sliding_window", true}}),
-             Contains("'use_sliding_window': true is not supported; allowed: false"));
+  CHECK_NOTHROW(read_with("Qwen2ForCausalLM", {{"use_sliding_window", true}}));
+  CHECK_THAT(
+      refusal_of("Qwen2ForCausalLM", {{"use_sliding_window", true}, {"max_window_layers", 1}}),
+      Contains("'use_sliding_window': true gives the layers from max_window_layers on a window"));
   CHECK_THAT(
       refusal_of("Qwen3ForCausalLM", {{"layer_types", {"full_attention", "sliding_attention"}}}),
       Contains("'layer_types': \"sliding_attention\" is not supported"));

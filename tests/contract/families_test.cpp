@@ -76,6 +76,8 @@ TEST_CASE("the config.json that a family writes is read as the same architecture
     if (takes_key(family, "initializer_range")) config.initializer_range = 0.25;
     if (takes_key(family, "num_decoder_layers")) config.num_decoder_layers = 3;
     if (takes_key(family, "dropout_rate")) config.dropout_rate = 0.25;
+    if (takes_key(family, "scale_decoder_outputs")) config.scale_decoder_outputs = false;
+    if (takes_key(family, "padding_idx")) config.padding_idx = 3;
     const std::string text = family.write_config(config).dump();
     CHECK(read_model_config({"config.json", nlohmann::json::parse(text)}) == config);
   }

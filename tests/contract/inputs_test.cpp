@@ -144,8 +144,8 @@ TEST_CASE("inputs that fit are accepted and listed") {
   const auto& folder = run.folder.path();
   CHECK(input_files(run.spec) ==
         std::vector<NamedInput>{{"model.source", folder / "config.json"},
-                               {"model.source", folder / "model.safetensors"},
-                               {"data.train", folder / "tokens.npy"}});
+                                {"model.source", folder / "model.safetensors"},
+                                {"data.train", folder / "tokens.npy"}});
 }
 
 TEST_CASE("a checkpoint that does not fit its config.json is refused") {
@@ -188,6 +188,29 @@ TEST_CASE("a tied checkpoint needs no head, and an old one may hold rotary const
   run.folder.write("model.safetensors", counting_safetensors(tensors));
   CHECK_THAT(run.message(), Contains("'lm_head.weight' is missing"));
   run.folder.write("config.json", config_with("embeddings\": false", "embeddings\": true"));
+  CHECK_NOTHROW(check_inputs(run.spec));
+}
+
+TEST_CASE("a config.json that asks for a tied head has one of its own if the weights have") {
+  TokenRun run;
+  run.folder.write("config.json", config_with("embeddings\": false", "embeddings\": true"));
+  Tensors tensors = tensors_of_config();
+  CHECK_FALSE(model_config(run.spec).tie_word_embeddings);
+  CHECK_NOTHROW(check_inputs(run.spec));
+  SECTION("no head") {
+    tensors.erase("lm_head.weight");
+    run.folder.write("model.safetensors", counting_safetensors(tensors));
+  }
+  SECTION("a copy of the embedding, which is next in the file") {
+    constexpr size_t kSize = 16 * 8 * sizeof(float);
+    std::string bytes = counting_safetensors(tensors);
+    uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), sizeof header);
+    const size_t head = sizeof header + header;
+    bytes.replace(head, kSize, bytes.substr(head + kSize, kSize));
+    run.folder.write("model.safetensors", bytes);
+  }
+  CHECK(model_config(run.spec).tie_word_embeddings);
   CHECK_NOTHROW(check_inputs(run.spec));
 }
 

@@ -58,7 +58,8 @@ environment: ["NCCL_ALGO=Ring"]
 }
 
 RunSpec with_another_architecture() {
-  return applied("model.config: {architecture: MistralForCausalLM, sliding_window: 64}");
+  return applied(
+      "model.config: {architecture: MistralForCausalLM, sliding_window: 64, padding_idx: 2}");
 }
 
 RunSpec with_an_encoder() {
@@ -66,7 +67,7 @@ RunSpec with_an_encoder() {
 model.config: {architecture: T5ForConditionalGeneration, num_decoder_layers: 3,
                feed_forward_proj: gated-gelu, relative_attention_num_buckets: 8,
                relative_attention_max_distance: 20, dropout_rate: 0.1, decoder_start_token_id: 1,
-               pad_token_id: 2}
+               pad_token_id: 2, scale_decoder_outputs: true}
 )");
 }
 

@@ -52,6 +52,8 @@ VARIANTS = {
     ),
     "wide_heads": Variant(dict(head_dim=14)),
     "tied": Variant(dict(tie_word_embeddings=True)),
+    "padding": Variant(dict(pad_token_id=3)),
+    "tied_padding": Variant(dict(pad_token_id=3, tie_word_embeddings=True)),
     "several_files": Variant(shard_size="100KB"),
     # Of the 5 frequencies 2 stay, 1 is divided and 2 are between.
     "llama3_rope": Variant(

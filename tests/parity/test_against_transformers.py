@@ -184,7 +184,7 @@ def test_tied_embeddings(trainer, case, checkpoints, tokens, reference_for, tmp_
     check(trainer, case, reference, spec, tmp_path)
 
 
-@pytest.mark.parametrize("variant", FAMILIES)
+@pytest.mark.parametrize("variant", [*FAMILIES, "padding", "tied_padding"])
 @cases(
     Case("single"),
     Case("ddp", ranks=2, accumulation=2, clip=True),

@@ -38,6 +38,8 @@ def decoder(draw: random.Random) -> dict:
     }
     if draw.random() < 0.3:
         config["tie_word_embeddings"] = True
+    if key_value_heads == 2:
+        config["padding_idx"] = 1
     if architecture == "MistralForCausalLM" and draw.random() < 0.5:
         config["sliding_window"] = draw.choice([8, 20, 500])
     return config

@@ -13,18 +13,20 @@ namespace {
 class EmbeddingModule : public Module {
  public:
   EmbeddingModule(const ModuleSpec& spec, const ModelConfig& config)
-      : Module(spec), weight_(parameter("weight")) {
+      : Module(spec), weight_(parameter("weight")), padding_idx_(config.padding_idx) {
     is_shared_ = config.tie_word_embeddings;
   }
 
   const ParameterPtr& weight() const { return weight_; }
 
   void forward(Pass& pass) override {
-    pass.activations[kHidden] = embedding(pass, pass.batch.input_ids_BT.flatten(), weight_);
+    pass.activations[kHidden] =
+        embedding(pass, pass.batch.input_ids_BT.flatten(), weight_, padding_idx_);
   }
 
  private:
   ParameterPtr weight_;
+  std::optional<int64_t> padding_idx_;
 };
 
 class BlockModule : public Module {

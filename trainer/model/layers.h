@@ -21,8 +21,10 @@ struct Linear {
   ParameterPtr bias = nullptr;  // [O]
 };
 
-// weight[token_ids]: [N, D] of weight [vocabulary, D]. Saves the token ids.
-Activation embedding(Pass& pass, const at::Tensor& token_ids_N, const ParameterPtr& weight);
+// weight[token_ids]: [N, D] of weight [vocabulary, D]. Saves the token ids. The row of
+// `padding_idx` gets no gradient, as in torch.nn.Embedding.
+Activation embedding(Pass& pass, const at::Tensor& token_ids_N, const ParameterPtr& weight,
+                     std::optional<int64_t> padding_idx = std::nullopt);
 
 // residual + linear(x). Saves x. The residual's gradient is the output's, the same buffer.
 Activation residual_linear(Pass& pass, const Activation& residual_NO, const Activation& x_ND,

@@ -198,7 +198,9 @@ class T5Head : public Module {
   T5Head(const ModuleSpec& spec, const ModelConfig& config, size_t index, ParameterPtr tied)
       : Module(spec),
         epsilon_(config.rms_norm_eps),
-        scale_(tied ? 1 / std::sqrt(static_cast<double>(config.hidden_size)) : 1),
+        scale_(config.scale_decoder_outputs.value_or(config.tie_word_embeddings)
+                   ? 1 / std::sqrt(static_cast<double>(config.hidden_size))
+                   : 1),
         dropouts_(config.dropout_rate, index),
         norm_(parameter("norm")),
         weight_(tied ? std::move(tied) : parameter("weight")) {}
@@ -219,7 +221,7 @@ class T5Head : public Module {
   }
 
   double epsilon_;
-  double scale_;  // of what a tied head reads
+  double scale_;  // of what the head reads
   Dropouts dropouts_;
   ParameterPtr norm_;
   ParameterPtr weight_;

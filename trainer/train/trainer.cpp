@@ -108,6 +108,10 @@ void Trainer::describe(RunStarted& started) const {
   started.parameter_count = step_.model().parameter_count();
   started.resumed_from_step = steps_done_;
   started.warning = resumed_.warning;
+  if (const std::vector<std::string> keys = unread_config_keys(spec_); !keys.empty()) {
+    if (!started.warning.empty()) started.warning += "; ";
+    started.warning += "keys of config.json that are not read: " + joined(keys);
+  }
   const int64_t wanted = wanted_steps(spec_, steps_per_epoch_);
   if (steps_planned_ < wanted) {
     if (!started.warning.empty()) started.warning += "; ";
