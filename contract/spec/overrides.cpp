@@ -36,6 +36,7 @@ void Overrides::read_map(const YAML::Node& map, const YamlOrigin& origin, const 
 void Overrides::read_preset(const YamlEntry& entry) {
   const Preset* preset = entry.value.IsScalar() ? find_preset(entry.value.Scalar()) : nullptr;
   if (!preset) refuse_name(entry, preset_names());
+  preset_ = preset->name;
   RunSpec whole;
   whole.model.config = preset->config;
   std::vector<const void*> members;
@@ -144,6 +145,14 @@ bool Overrides::matches(const RunSpec& spec) const {
   return all_equal && std::ranges::all_of(given_, [&](const Given& given) {
            return taken_instead(spec, given.key).empty();
          });
+}
+
+std::vector<size_t> Overrides::given() const {
+  std::vector<size_t> keys;
+  for (const Given& given : given_) {
+    if (!given.is_of_preset) keys.push_back(given.key);
+  }
+  return keys;
 }
 
 std::string Overrides::place(std::string_view key) const {

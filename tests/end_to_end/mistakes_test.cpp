@@ -98,7 +98,7 @@ const std::vector<Mistake>& mistakes() {
        1},
       {"a GPU whose memory is not said",
        {"plan", "experiment.yaml", "--gpu", "a100", "--trainer", STUB_TRAINER_PROGRAM},
-       {"allowed: a100-80", "did you mean 'a100-80'?"}},
+       {"is several GPUs; allowed: a100-80, a100-40"}},
   };
   return kMistakes;
 }
