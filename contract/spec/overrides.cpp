@@ -52,6 +52,20 @@ void Overrides::read_preset(const YamlEntry& entry) {
   if (!is_complete_) settle_alternatives(entry);
 }
 
+namespace {
+
+// `model: llama3-8b`, and a folder's or a hub's name in its place.
+void refuse_model_without_key(const YamlEntry& entry) {
+  const std::string& name = entry.value.Scalar();
+  refuse_value(entry, find_preset(name)
+                          ? "'" + name + "' is a preset; write model.config: " + name
+                          : "'" + name + "' is not a map; write model.source: " + name +
+                                ", or model.config: PRESET; `fsdp-run schema model.config` lists "
+                                "the presets");
+}
+
+}  // namespace
+
 void Overrides::read_entry(const YamlEntry& entry) {
   const bool is_short = entry.path == kModelConfig && entry.value.IsScalar();
   if (is_short || entry.path == kPreset) return read_preset(entry);
@@ -62,6 +76,7 @@ void Overrides::read_entry(const YamlEntry& entry) {
       read_entry({entry.key, entry.value, short_form->second, entry.origin});
       return;
     }
+    if (entry.path == "model" && entry.value.IsScalar()) refuse_model_without_key(entry);
     require_map(entry, "keys: " + joined(section->second));
     read_map(entry.value, entry.origin, entry.path + ".", entry.value_place());
     return;
