@@ -38,7 +38,7 @@ bool is_key_of_a_run(std::string_view name);
 // Returns the key or section that `name` means where it is not known, dotted: `name` itself, a key
 // that ends so ("train.epochs" of "epochs"), or the meaning of a synonym. Empty if there is none.
 //
-// Of "lr" it is "optimizer.learning_rate".
+// For "lr": "optimizer.learning_rate".
 std::string key_meant(const std::string& name);
 
 // "; 'fp32' is a value of 'precision.kind'"; empty if no key has this value of a few.

@@ -15,7 +15,7 @@ struct Synonym {
 // All synonyms, for hints of error messages. Nothing is read by a synonym.
 const std::vector<Synonym>& synonyms();
 
-// What `said` means, whatever its capitals and dashes; empty if it is no synonym.
+// Returns what `said` means. Capitals and dashes do not count. Empty if it is no synonym.
 std::vector<std::string_view> meanings(std::string_view said);
 
 }  // namespace fsdp

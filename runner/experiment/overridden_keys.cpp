@@ -22,7 +22,7 @@ std::vector<std::pair<std::string, std::string>> values_of(const Overrides& laye
   return values;
 }
 
-// What the profile gives that excludes `key`; empty: nothing.
+// Returns the key of the profile that excludes `key`, with its place. Empty if there is none.
 std::string exclusion_of(const std::string& key, const Profile& profile) {
   for (const auto& [one, other] : alternatives()) {
     for (const auto& [section, excluding] : {std::pair(one, other), std::pair(other, one)}) {

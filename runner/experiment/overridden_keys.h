@@ -13,8 +13,8 @@ namespace fsdp {
 std::vector<std::string> overridden_keys(const Overrides& base, const Profile& profile,
                                          const Overrides& outranked);
 
-// Throws ConfigError if base names a preset of a model and the profile gives single keys of one:
-// both together would be a model that neither names.
+// Throws ConfigError if base names a preset of a model and the profile gives single keys of one.
+// Both together would be a model that neither names.
 void check_preset(const Overrides& base, const Profile& profile);
 
 }  // namespace fsdp

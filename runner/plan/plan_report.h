@@ -33,7 +33,7 @@ constexpr auto enum_names(PlanFormat) {
   return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
 }
 
-// Lines that say what is planned, a row a run, and below the table what fills the memory of those
+// First what is planned, then a row a run. Below the table what fills the memory of those
 // that do not fit, with a remedy. json: an array of objects, with all that a plan says. html: a
 // page with charts, of timelines too. A terminal's table has at most `width` columns; 0: any
 // number.
