@@ -23,6 +23,7 @@
 #include "runner/commands/help.h"
 #include "runner/commands/safe_streams.h"
 #include "runner/commands/source_excerpt.h"
+#include "runner/experiment/experiment_file.h"
 #include "runner/host/provenance.h"
 
 namespace {
@@ -54,7 +55,9 @@ void refuse_mistyped_command(const std::string& word) {
   for (const Command& command : kCommands) {
     if (!command.description.empty()) commands.emplace_back(command.name);
   }
-  const std::string hint = suggestion(word, commands);
+  const std::string file = experiment_meant(word);
+  const std::string hint =
+      file.empty() ? suggestion(word, commands) : fmt::format("; did you mean '{}'?", file);
   if (hint.empty()) return;
   throw ConfigError("", "",
                     fmt::format("'{}' is neither a file nor a command; allowed: {}{}", word,

@@ -3,6 +3,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 
 #include "contract/text/config_error.h"
 #include "contract/text/fields.h"
@@ -29,6 +31,34 @@ DeviceModel read_device(const YAML::Node& device) {
           .hfu_percent = read_number(device, "hfu_percent")};
 }
 
+// "a100-80" of "A100 80", "rtx4090" of "RTX 4090".
+std::string without_ornaments(const std::string& name) {
+  std::string plain;
+  for (const char letter : name) {
+    if (letter == ' ' || letter == '_') continue;
+    plain += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return plain;
+}
+
+// nullopt if `text` is no size such as "24gb" or "22.5gib".
+std::optional<double> gib_of_size(std::string_view text) {
+  constexpr double kMostGib = 1e5;
+  double size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  if (unit != "gb" && unit != "gib") return std::nullopt;
+  const double gib = unit == "gb" ? size * 1e9 / 0x1p30 : size;
+  return gib > 0 && gib <= kMostGib ? std::optional(gib) : std::nullopt;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 DeviceTable read_table() {
   const YAML::Node file = YAML::Load(kDeviceTable);
   DeviceTable table{.devices = {},
@@ -52,18 +82,23 @@ std::optional<double> DeviceModel::peak_tflops(Dtype dtype) const {
   return std::nullopt;
 }
 
-const DeviceModel& DeviceTable::find(const std::string& name) const {
-  const auto found = std::ranges::find(devices, name, &DeviceModel::name);
-  if (found != devices.end()) return *found;
-  std::vector<std::string> names;
-  std::string allowed;
+DeviceModel DeviceTable::find(const std::string& name) const {
+  const std::string plain = without_ornaments(name);
+  std::vector<std::string> names, beginning_so;
   for (const DeviceModel& device : devices) {
+    if (device.name == plain) return device;
     names.push_back(device.name);
-    allowed += (allowed.empty() ? "" : ", ") + device.name;
+    if (device.name.starts_with(plain + '-')) beginning_so.push_back(device.name);
   }
-  const std::string nearest = nearest_name(name, names);
+  if (beginning_so.size() == 1) return find(beginning_so.front());
+  if (!beginning_so.empty()) {
+    throw ConfigError("--gpu", name, "is several GPUs; allowed: " + joined(beginning_so));
+  }
+  if (const auto gib = gib_of_size(plain)) return {.name = name, .memory_gib = *gib};
+  const std::string nearest = nearest_name(plain, names);
   throw ConfigError("--gpu", name,
-                    "is no GPU that is known; allowed: " + allowed +
+                    "is no GPU that is known; allowed: " + joined(names) +
+                        ", or a size such as 24GB" +
                         (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 

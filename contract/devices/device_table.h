@@ -36,8 +36,9 @@ struct DeviceTable {
   double context_gib = 0;            // what CUDA takes of a GPU's memory
   double context_with_nccl_gib = 0;  // and with NCCL's buffers
 
-  // Throws ConfigError when there is none of that name.
-  const DeviceModel& find(const std::string& name) const;
+  // By the name ("a100-80", "A100-80"), by its beginning if one device has it ("h100"), or a GPU of
+  // any size: "24GB" is 24e9 bytes, "24GiB" is 24 GiB. Throws ConfigError if there is no such GPU.
+  DeviceModel find(const std::string& name) const;
   // By the driver's name for it, such as "NVIDIA H100 80GB HBM3"; null: not known, as are slices of
   // a GPU (MIG).
   const DeviceModel* device_of(std::string_view driver_name) const;

@@ -79,6 +79,12 @@ const ModelFamily& family_of(const ModelConfig& config) {
 }
 
 ModelConfig read_model_config(const HuggingFaceConfig& file) {
+  if (const nlohmann::json quantized = file.find("quantization_config"); !quantized.is_null()) {
+    file.refuse("",
+                "has a quantization_config: the weights are quantized, and training needs F32, "
+                "BF16 or F16; give the model that they were made from, or dequantize it "
+                "(transformers: dequantize, then save_pretrained)");
+  }
   const nlohmann::json architectures = file.find("architectures");
   const auto family = std::ranges::find_if(families(), [&](const ModelFamily& candidate) {
     return architectures == nlohmann::json::array({candidate.architecture});

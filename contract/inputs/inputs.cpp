@@ -55,7 +55,24 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
 
 namespace {
 
+// Names what a folder without config.json is, where people take it for a model's.
+void refuse_what_is_no_model(const path& folder) {
+  if (input_exists(folder / "config.json")) return;
+  const std::string name = folder.filename();
+  if (!input_exists(folder) && find_preset(name)) {
+    refuse_file(folder, "is no folder; " + name + " is a preset, so write model.config: " + name +
+                            " (random weights), or give a model's folder or organization/name");
+  }
+  if (input_exists(folder / "adapter_config.json")) {
+    refuse_file(folder,
+                "is an adapter (adapter_config.json), which changes a model and is none; merge it "
+                "into its model (peft: merge_and_unload, then save_pretrained), and give that "
+                "folder");
+  }
+}
+
 HuggingFaceConfig config_file(const path& folder) {
+  refuse_what_is_no_model(folder);
   const path file = folder / "config.json";
   return {file, read_json_object(file)};
 }

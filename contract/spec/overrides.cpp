@@ -36,6 +36,7 @@ void Overrides::read_map(const YAML::Node& map, const YamlOrigin& origin, const 
 void Overrides::read_preset(const YamlEntry& entry) {
   const Preset* preset = entry.value.IsScalar() ? find_preset(entry.value.Scalar()) : nullptr;
   if (!preset) refuse_name(entry, preset_names());
+  preset_ = preset->name;
   RunSpec whole;
   whole.model.config = preset->config;
   std::vector<const void*> members;
@@ -51,6 +52,20 @@ void Overrides::read_preset(const YamlEntry& entry) {
   if (!is_complete_) settle_alternatives(entry);
 }
 
+namespace {
+
+// `model: llama3-8b`, and a folder's or a hub's name in its place.
+void refuse_model_without_key(const YamlEntry& entry) {
+  const std::string& name = entry.value.Scalar();
+  refuse_value(entry, find_preset(name)
+                          ? "'" + name + "' is a preset; write model.config: " + name
+                          : "'" + name + "' is not a map; write model.source: " + name +
+                                ", or model.config: PRESET; `fsdp-run schema model.config` lists "
+                                "the presets");
+}
+
+}  // namespace
+
 void Overrides::read_entry(const YamlEntry& entry) {
   const bool is_short = entry.path == kModelConfig && entry.value.IsScalar();
   if (is_short || entry.path == kPreset) return read_preset(entry);
@@ -61,6 +76,7 @@ void Overrides::read_entry(const YamlEntry& entry) {
       read_entry({entry.key, entry.value, short_form->second, entry.origin});
       return;
     }
+    if (entry.path == "model" && entry.value.IsScalar()) refuse_model_without_key(entry);
     require_map(entry, "keys: " + joined(section->second));
     read_map(entry.value, entry.origin, entry.path + ".", entry.value_place());
     return;
@@ -144,6 +160,14 @@ bool Overrides::matches(const RunSpec& spec) const {
   return all_equal && std::ranges::all_of(given_, [&](const Given& given) {
            return taken_instead(spec, given.key).empty();
          });
+}
+
+std::vector<size_t> Overrides::given() const {
+  std::vector<size_t> keys;
+  for (const Given& given : given_) {
+    if (!given.is_of_preset) keys.push_back(given.key);
+  }
+  return keys;
 }
 
 std::string Overrides::place(std::string_view key) const {

@@ -48,6 +48,12 @@ class Overrides {
 
   const std::vector<DerivedValue>& derived() const { return derived_; }
 
+  // The keys that stand in this layer, by number; those that come from a preset are left out.
+  std::vector<size_t> given() const;
+
+  // The preset that this layer names; empty if it names none.
+  const std::string& preset() const { return preset_; }
+
   // Whether this layer gives the key of this number, or clears it because it gives its alternative.
   bool changes(size_t key) const { return changed_[key]; }
 
@@ -77,6 +83,7 @@ class Overrides {
   std::vector<bool> changed_ = std::vector<bool>(run_spec_keys().size());
   std::vector<Given> given_;
   std::vector<DerivedValue> derived_;
+  std::string preset_;
   bool is_complete_ = false;
 };
 

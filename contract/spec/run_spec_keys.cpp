@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "contract/spec/synonyms.h"
 #include "contract/spec/yaml_value.h"
 
 namespace fsdp {
@@ -123,12 +124,33 @@ std::string allowed_instead_of(const std::string& path) {
   if (names.numbers.contains(section)) return "; '" + section + "' holds a value, not keys";
   const std::vector<std::string>& allowed = names.sections.find(section)->second;
   const std::string text = "; allowed: " + joined(allowed);
-  if (nearest_name(name, allowed).empty()) {
-    for (const std::string& key : run_spec_keys()) {
-      if (key.ends_with("." + name)) return text + "; did you mean '" + key + "'?";
-    }
+  if (const std::string hint = suggestion(name, allowed); !hint.empty()) return text + hint;
+  if (const std::string hint = hint_of_key_with_value(name); !hint.empty()) return text + hint;
+  const std::string key = key_meant(name);
+  return key.empty() ? text : text + "; did you mean '" + key + "'?";
+}
+
+std::string key_meant(const std::string& name) {
+  if (is_key_of_a_run(name)) return name;
+  for (const std::string& key : run_spec_keys()) {
+    if (key.ends_with("." + name)) return key;
   }
-  return text + suggestion(name, allowed);
+  for (const std::string_view meant : meanings(name)) {
+    if (is_key_of_a_run(meant)) return std::string(meant);
+  }
+  return "";
+}
+
+std::string hint_of_key_with_value(const std::string& value) {
+  const RunSpec defaults;
+  std::string hint;
+  visit_values(defaults, [&]<typename T>(size_t key, const T&, const Range&) {
+    if constexpr (NamedEnum<T>) {
+      if (!hint.empty() || !enum_from_name<T>(value)) return;
+      hint = "; '" + value + "' is a value of '" + run_spec_keys()[key] + "'";
+    }
+  });
+  return hint;
 }
 
 const std::vector<Alternatives>& alternatives() {

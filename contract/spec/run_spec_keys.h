@@ -35,6 +35,15 @@ const RunSpecNames& run_spec_names();
 // Whether a run has a key or a section of this dotted name.
 bool is_key_of_a_run(std::string_view name);
 
+// Returns the key or section that `name` means where it is not known, dotted: `name` itself, a key
+// that ends so ("train.epochs" of "epochs"), or the meaning of a synonym. Empty if there is none.
+//
+// For "lr": "optimizer.learning_rate".
+std::string key_meant(const std::string& name);
+
+// "; 'fp32' is a value of 'precision.kind'"; empty if no key has this value of a few.
+std::string hint_of_key_with_value(const std::string& value);
+
 // What to add to "unknown key" for the dotted name `path`: "; allowed: kind, ranks; did you mean
 // 'ranks'?". Looks for the wrong name in the deepest section that the path enters and, failing
 // that, anywhere (a `ranks` outside of `strategy`).

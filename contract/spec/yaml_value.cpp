@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/synonyms.h"
 #include "contract/spec/yaml_syntax.h"
 #include "contract/text/config_error.h"
 #include "contract/text/hub_name.h"
@@ -18,6 +20,19 @@
 
 namespace fsdp {
 namespace {
+
+// Returns the candidates that `name` is a synonym of. A candidate may be the last part of a key.
+std::vector<std::string> meant_of(std::string_view name,
+                                  const std::vector<std::string>& candidates) {
+  std::vector<std::string> found;
+  for (const std::string_view meant : meanings(name)) {
+    const std::string_view last = meant.substr(meant.rfind('.') + 1);
+    for (const std::string& candidate : candidates) {
+      if (candidate == meant || candidate == last) found.push_back(candidate);
+    }
+  }
+  return found;
+}
 
 constexpr size_t kLargestTextFileBytes = 8 << 20;
 
@@ -126,8 +141,14 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string nearest = nearest_name(name, candidates);
-  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+  std::vector<std::string> meant = meant_of(name, candidates);
+  if (meant.empty()) meant.push_back(nearest_name(name, candidates));
+  if (meant.front().empty()) return "";
+  std::string text = "; did you mean ";
+  for (const std::string& one : meant) {
+    text += (&one == &meant.front() ? "'" : " or '") + one + "'";
+  }
+  return text + '?';
 }
 
 std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
@@ -176,10 +197,11 @@ void refuse_value(const YamlEntry& entry, const std::string& problem) {
 }
 
 void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names) {
-  const std::string nearest =
-      entry.value.IsScalar() ? suggestion(entry.value.Scalar(), names) : std::string();
-  refuse_value(
-      entry, found(entry.value) + " is not one of its values; allowed: " + joined(names) + nearest);
+  const std::string text = entry.value.IsScalar() ? entry.value.Scalar() : std::string();
+  std::string hint = suggestion(text, names);
+  if (hint.empty()) hint = hint_of_key_with_value(text);
+  refuse_value(entry,
+               found(entry.value) + " is not one of its values; allowed: " + joined(names) + hint);
 }
 
 namespace {

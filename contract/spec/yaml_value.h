@@ -49,7 +49,8 @@ std::string counted(int64_t count, const std::string& noun);
 // "a, b, c"
 std::string joined(const std::vector<std::string>& names);
 
-// "; did you mean 'name'?", or nothing when no candidate is near.
+// "; did you mean 'name'?", with the candidates that `name` is a synonym of, else with the nearest.
+// Empty if none is near.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
 // The entries of a map in their order; `prefix` ("strategy.", or empty) begins each path. Throws

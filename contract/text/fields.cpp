@@ -65,9 +65,12 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   const auto begins_so = [&](const std::string& candidate) { return candidate.starts_with(name); };
   const auto longer = std::ranges::find_if(candidates, begins_so);
   if (name.size() >= kTellingBeginning && longer != candidates.end()) return *longer;
+  if (name.empty()) return "";
   std::string best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 2);
+  size_t best_distance = std::max<size_t>(1, name.size() / 3);  // more is another word
   for (const std::string& candidate : candidates) {
+    const bool is_short = name.size() <= kTellingBeginning;
+    if (candidate.empty() || (is_short && !is_same_letter(name[0], candidate[0]))) continue;
     const size_t distance = edit_distance(name, candidate);
     if (distance <= best_distance && distance < candidate.size()) {
       if (best.empty() || distance < best_distance) best = candidate;

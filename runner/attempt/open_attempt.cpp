@@ -21,10 +21,17 @@ int64_t ahead_ms(const Event& start, int64_t attempt_started_unix_ms, int64_t no
   return std::min<int64_t>(0, process_started - attempt_started_unix_ms);
 }
 
+double tokens_of_step(const RunSpec& spec) {
+  const int64_t at_once = spec.device == DeviceKind::kCuda ? spec.strategy.ranks : 1;
+  return static_cast<double>(total_batch(spec)) / static_cast<double>(at_once) *
+         static_cast<double>(spec.data.sequence_length);
+}
+
 RunOutline outline_of(const RunToLaunch& run) {
   return {.point = run.record.point,
           .ranks = run.spec.strategy.ranks,
           .steps = known_steps(run.spec.train),
+          .tokens_of_step = tokens_of_step(run.spec),
           .evaluates_every = run.spec.evaluation.every_steps.value_or(0),
           .checkpoints_every = run.spec.checkpoint.every_steps.value_or(0)};
 }

@@ -89,6 +89,7 @@ ExitCode check(const CheckArguments& arguments) {
   print("",
         choice.file.string() + ": " + counted(std::ssize(planned), "run") + ", no mistake found");
   if (!expansion.profile_reason.empty()) print("profile ", expansion.profile_reason);
+  for (const std::string& sentence : expansion.overridden) print("warning: ", sentence);
   const Host host = find_host(choice.gpus);
   const Preflight preflight{.expansion = expansion,
                             .compare = experiment.compare(),
@@ -122,6 +123,9 @@ ExitCode dry_run(const RunArguments& options) {
   const auto [expansion, planned] = checked(choice);
   std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
   if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
+  for (const std::string& sentence : expansion.overridden) {
+    text += "# warning: " + visible_line(sentence) + '\n';
+  }
   for (size_t i = 0; i < planned.size(); ++i) {
     const Store::PlannedRun& run = planned[i];
     text += "---\n# point: ";

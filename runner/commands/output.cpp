@@ -24,6 +24,10 @@ std::string_view format_of_extension(const std::filesystem::path& extension) {
   return known == std::end(kExtensions) ? std::string_view() : known->format;
 }
 
+bool is_of_text(const std::filesystem::path& extension) {
+  return extension.empty() || extension == ".txt";
+}
+
 void write_output(const std::filesystem::path& file, std::string_view text) {
   if (file.empty()) {
     std::cout << text << std::flush;

@@ -19,13 +19,16 @@ struct Output {
   std::optional<Format> asked;
   std::filesystem::path file;  // empty: stdout
 
-  // As asked for, or as the file's name ends: lab.html. Throws ConfigError (place: --output) where
-  // that is a format of other commands only.
+  // As asked for, or as the file's name ends: lab.html; text of .txt and of no extension. Throws
+  // ConfigError (place: --output) if the name ends like a file of another format.
   Format format() const;
 };
 
 // The name of the format that files with this extension have; empty: of no format.
 std::string_view format_of_extension(const std::filesystem::path& extension);
+
+// True if files with this extension hold text: .txt, or none.
+bool is_of_text(const std::filesystem::path& extension);
 
 // To the file, or to stdout where there is none.
 void write_output(const std::filesystem::path& file, std::string_view text);
@@ -33,13 +36,15 @@ void write_output(const std::filesystem::path& file, std::string_view text);
 template <NamedEnum Format>
 Format Output<Format>::format() const {
   if (asked) return *asked;
-  const std::string_view name = format_of_extension(file.extension());
-  if (name.empty()) return Format{};
+  const std::string extension = file.extension();
+  const std::string_view name = format_of_extension(extension);
+  if (name.empty() && is_of_text(extension)) return Format{};
   const std::optional<Format> format = enum_from_name<Format>(name);
   if (format) return *format;
   constexpr auto kNames = enum_names(Format{});
   throw ConfigError("--output", "",
-                    file.string() + " is named like a file of " + std::string(name) +
+                    file.string() + " is named like a file of " +
+                        (name.empty() ? extension.substr(1) : std::string(name)) +
                         "; allowed are " + joined({kNames.begin(), kNames.end()}) +
                         ", by the name or --format");
 }

@@ -98,7 +98,12 @@ ExitCode plan(const PlanArguments& arguments) {
                         find_trainer(arguments.trainer), arguments.results);
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
-  PlanReport report{.experiment = plans.experiment(), .rows = {}, .remarks = {}};
+  PlanReport report{.experiment = plans.experiment(),
+                    .profile = plans.profile(),
+                    .profile_reason = plans.profile_reason(),
+                    .rows = {},
+                    .remarks = {}};
+  for (const std::string& sentence : plans.overridden()) report.remarks.push_back(sentence + '.');
   std::set<const Change*> changes;
   for (const Run& run : plans.runs()) {
     const auto add = [&](std::vector<PlannedRow> more) {
@@ -141,7 +146,7 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/lab.yaml --output plan.html)");
   add_choice_options(command, arguments->choice);
   add_option(command, "--gpu NAME", arguments->gpu,
-             "Plan for this GPU, such as a100-80 (default: this host's, or the profile's)");
+             "Plan for this GPU: a100-80, t4, 24GB (default: this host's, or the profile's)");
   auto* ranks = add_option(command, "--ranks LIST", arguments->ranks,
                            "Plan ddp and fsdp with so many ranks: 4, 1,2,8 or 1..1024");
   auto* largest = add_option(command, "--max KEY", arguments->largest,

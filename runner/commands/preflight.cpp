@@ -273,6 +273,11 @@ std::vector<std::string> preflight_warnings(const Preflight& preflight) {
       crowded(preflight),
       no_room_on_disk(preflight)};
   std::ranges::transform(preflight.plans, std::back_inserter(warnings), oversized);
+  for (const PlannedRow& row : preflight.plans) {
+    for (const std::string& note : row.notes) {
+      if (std::ranges::find(warnings, note) == warnings.end()) warnings.push_back(note);
+    }
+  }
   std::erase(warnings, "");
   return warnings;
 }

@@ -263,6 +263,9 @@ ExitCode run(const RunArguments& options) {
   if (!prepared.expansion.profile_reason.empty()) {
     progress.say("profile " + prepared.expansion.profile_reason);
   }
+  for (const std::string& sentence : prepared.expansion.overridden) {
+    progress.warn("warning: " + sentence);
+  }
   recover_attempts(store, options.results, experiment.name(), say);
   import_attempts_by_hand(store, options.results, experiment.name(), say);
 

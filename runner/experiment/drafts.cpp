@@ -91,7 +91,9 @@ void check_doubled_names_differ(const std::vector<Draft>& drafts) {
 }
 
 void fill_in(RunSpec& spec, AutomaticValues automatic) {
-  if (spec.device == DeviceKind::kAuto) {
+  if (automatic.for_any_gpu) {
+    spec.device = DeviceKind::kCuda;
+  } else if (spec.device == DeviceKind::kAuto) {
     const bool asks_for_gpus = automatic.on_cluster && spec.slurm.gpus_per_node > 0;
     spec.device = asks_for_gpus ? DeviceKind::kCuda : automatic.device;
   }

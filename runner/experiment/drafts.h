@@ -26,6 +26,7 @@ struct AutomaticValues {
   // Slurm may start a job again.
   bool on_cluster = false;
   bool from_hub_cache = true;  // see ExpandOptions
+  bool for_any_gpu = false;    // see ExpandOptions: whatever device a run names
 };
 
 // The layers of overrides that make a run's specification, the first to be applied first: base, the

@@ -13,6 +13,7 @@
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
+#include "runner/experiment/overridden_keys.h"
 
 namespace fsdp {
 namespace {
@@ -152,7 +153,10 @@ std::string remedy_for_ranks(const Resources& resources, const SlurmSpec& slurm)
         "cpu",
         slurm.nodes, slurm.gpus_per_node, resources.gpu_count);
   }
-  if (resources.gpu_count == 0) return "there are 0; allowed: device: cpu";
+  if (resources.gpu_count == 0) {
+    return "there are 0; allowed: device: cpu, or plan it without one: fsdp-run plan FILE --gpu "
+           "NAME";
+  }
   return fmt::format("there are {0}; allowed: at most {0}, or device: cpu", resources.gpu_count);
 }
 
@@ -209,7 +213,18 @@ AutomaticValues automatic_values(const Profile* profile, const Resources& host,
   const bool has_gpus = !options.on_cluster && host.gpu_count > 0;
   return {.device = has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu,
           .on_cluster = options.on_cluster,
-          .from_hub_cache = options.from_hub_cache};
+          .from_hub_cache = options.from_hub_cache,
+          .for_any_gpu = options.for_any_gpu};
+}
+
+ProfileChoice choose(const ExperimentFile& file, const ExpandOptions& options,
+                     const ResourcesOf& resources_of) {
+  if (options.for_any_gpu && options.profile == "auto") {
+    if (const ProfileChoice first = first_profile_with_gpus(file.profiles); first.profile) {
+      return first;
+    }
+  }
+  return choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
 }
 
 }  // namespace
@@ -221,8 +236,8 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   const auto resources_of = [&](const Profile& profile) {
     return on_cluster ? requested_by(profile, file, set) : host;
   };
-  const auto [profile, reason] =
-      choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
+  const auto [profile, reason] = choose(file, options, resources_of);
+  if (profile) check_preset(file.base, *profile);
   const auto layers =
       std::make_shared<Layers>(file_, profile, set, automatic_values(profile, host, options));
   std::vector<Draft> drafts = draft_runs(file_, *layers);
@@ -232,7 +247,10 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   Expansion expansion;
   expansion.profile = profile ? profile->name : "";
   expansion.profile_reason = reason;
-  if (profile) expansion.profile_gpu_memory_gib = profile->gpu_memory_gib;
+  if (profile) {
+    expansion.profile_gpu_memory_gib = profile->gpu_memory_gib;
+    expansion.overridden = overridden_keys(file.base, *profile, set);
+  }
   std::vector<RunOrigin> origins;  // by position
   for (Draft& draft : drafts) {
     const RunOrigin origin = draft.origin;

@@ -50,6 +50,9 @@ struct ExpandOptions {
   // Runs are started by Slurm: what there is for a profile, and for a run, is what its own section
   // `slurm` asks for, whatever this host has.
   bool on_cluster = false;
+  // Runs are planned for a GPU that need not be there: they are on cuda, and `auto` is the first
+  // profile that requires GPUs. The GPU does not decide what is trained.
+  bool for_any_gpu = false;
   // Names on a hub become the files that they have in its cache, where it has them.
   bool from_hub_cache = true;
 };
@@ -59,7 +62,8 @@ struct Expansion {
   std::string profile;                           // empty when the experiment has none
   std::string profile_reason;                    // "cpu: a100x4 needs 4 GPUs, this host has 0"
   std::optional<double> profile_gpu_memory_gib;  // that the profile requires
-  std::vector<Run> runs;      // where a key is doubled, the run of its first value
+  std::vector<std::string> overridden;  // keys of base that the profile overrides, in words
+  std::vector<Run> runs;                // where a key is doubled, the run of its first value
   std::vector<Run> left_out;  // those that `only` leaves out, but for any that cannot be resolved
   // Where the run's key, or the nearest section around it, was given last: file:line:column, --set,
   // else the file.

@@ -164,15 +164,8 @@ std::string hint_by_stem(const std::filesystem::path& file,
 // Names one of the same name in another folder or with the extension, else one that looks like it.
 [[noreturn]] void refuse_missing(const std::filesystem::path& file) {
   const std::vector<std::string> around = experiments_around(file);
-  std::string hint;
-  for (const std::string& other : around) {
-    const std::filesystem::path name = std::filesystem::path(other).filename();
-    if (name == file.filename() || name.stem() == file.filename()) {
-      hint = "; did you mean '" + other + "'?";
-      break;
-    }
-  }
-  if (hint.empty()) hint = hint_by_stem(file, around);
+  const std::string other = experiment_meant(file);
+  std::string hint = other.empty() ? hint_by_stem(file, around) : "; did you mean '" + other + "'?";
   if (hint.empty() && !around.empty()) {
     hint = fmt::format("; experiments that are: {}", fmt::join(around, ", "));
   }
@@ -187,6 +180,14 @@ std::string hint_by_stem(const std::filesystem::path& file,
 }
 
 }  // namespace
+
+std::string experiment_meant(const std::filesystem::path& file) {
+  for (const std::string& other : experiments_around(file)) {
+    const std::filesystem::path name = std::filesystem::path(other).filename();
+    if (name == file.filename() || name.stem() == file.filename()) return other;
+  }
+  return "";
+}
 
 std::vector<const Exclusion*> ExperimentFile::exclusions() const {
   std::vector<const Exclusion*> all;

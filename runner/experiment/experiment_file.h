@@ -40,4 +40,8 @@ struct ExperimentFile {
   std::vector<const Exclusion*> exclusions() const;
 };
 
+// Returns the file that `file`, which is not there, means: one of its name, with or without
+// extension, in its folder or in experiments/. Empty if there is none.
+std::string experiment_meant(const std::filesystem::path& file);
+
 }  // namespace fsdp

@@ -74,7 +74,11 @@ std::string hint_for_unknown(std::string_view section, const std::string& name,
     return "; '" + name + "' is a run's key, and stands below 'base'";
   }
   if (section == "sweep" && is_key_of_a_run(name)) return "; its values stand below 'product'";
-  return suggestion(name, allowed);
+  if (const std::string hint = suggestion(name, allowed); !hint.empty()) return hint;
+  const bool holds_keys = section.empty() || section == "sweep";
+  const std::string key = holds_keys ? key_meant(name) : std::string();
+  if (key.empty()) return "";
+  return fmt::format("; did you mean '{}', below '{}'?", key, section.empty() ? "base" : "product");
 }
 
 std::string entry_text(std::string_view key, std::string_view type,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "contract/spec/yaml_value.h"
@@ -57,7 +58,26 @@ ProfileChoice choose_first_met(const std::vector<Profile>& profiles,
                     "none fits: " + shortfalls + "; choose one with --profile NAME, or add one");
 }
 
+// "4 GPUs of 79 GiB", "1 GPU"
+std::string requirement(const Profile& profile) {
+  return counted(*profile.gpus, "GPU") +
+         (profile.gpu_memory_gib ? " of " + shortest(*profile.gpu_memory_gib) + " GiB" : "");
+}
+
 }  // namespace
+
+ProfileChoice first_profile_with_gpus(const std::vector<Profile>& profiles) {
+  const auto first = std::ranges::find_if(
+      profiles, [](const Profile& profile) { return profile.gpus.has_value(); });
+  if (first == profiles.end()) return {};
+  std::vector<std::string> others;
+  for (const Profile& profile : profiles) {
+    if (&profile != &*first) others.push_back(profile.name);
+  }
+  return {&*first,
+          fmt::format("{}: the first that requires GPUs, {}{}", first->name, requirement(*first),
+                      others.empty() ? "" : "; --profile takes another: " + joined(others))};
+}
 
 ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
                              const ResourcesOf& resources_of, const std::string& place) {

@@ -33,4 +33,7 @@ using ResourcesOf = std::function<Resources(const Profile&)>;
 ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
                              const ResourcesOf& resources_of, const std::string& place);
 
+// The first profile that requires GPUs, whatever GPU it is; null if none does.
+ProfileChoice first_profile_with_gpus(const std::vector<Profile>& profiles);
+
 }  // namespace fsdp

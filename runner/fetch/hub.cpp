@@ -62,6 +62,13 @@ std::string find_token() {
   throw ConfigError(place, "", "is no token: it holds blanks or what is no ASCII");
 }
 
+// The remedy if a hub gives no answer.
+constexpr const char* kWaysToAHub =
+    "; fetch on a host that reaches the internet, such as a login node, into a cache that this one "
+    "sees (HF_HOME); https_proxy names a proxy, HF_ENDPOINT another hub, CURL_CA_BUNDLE "
+    "certificates "
+    "that are trusted";
+
 std::string kind_of(const HubName& name) { return name.is_dataset ? "datasets" : "models"; }
 
 std::string prefix_of(const HubName& name) {
@@ -121,11 +128,10 @@ std::string Hub::get_text(const HubName& name, const std::string& url, HttpRespo
       if (error.status == 401 || error.status == 403) refuse_access(name, error, endpoint_);
       if (error.status == 404) throw;
       if (!error.is_temporary || tries == kMostTriesOfHub) {
-        throw std::runtime_error(fmt::format(
-            "{} of {}: {}{}", name.repository_text(), endpoint_.url, error.what(),
-            tries > 1 ? fmt::format(" ({} times)", tries)
-                      : "; HF_ENDPOINT names another hub, https_proxy a proxy, CURL_CA_BUNDLE "
-                        "certificates that are trusted"));
+        throw std::runtime_error(fmt::format("{} of {}: {}{}{}", name.repository_text(),
+                                             endpoint_.url, error.what(),
+                                             tries > 1 ? fmt::format(" ({} times)", tries) : "",
+                                             error.status == 0 ? kWaysToAHub : ""));
       }
       http_.wait(std::max(first_wait_s_ * (1 << (tries - 1)), error.retry_after_s));
     }

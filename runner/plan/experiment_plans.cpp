@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <set>
 #include <utility>
 
 #include "contract/devices/device_table.h"
@@ -16,8 +18,48 @@ namespace {
 Expansion expand(const Experiment& experiment, ExpandOptions options, bool names_gpu,
                  const Resources& resources) {
   options.check_gpus = false;
-  if (names_gpu) options.set.insert(options.set.begin(), "device=cuda");
+  options.for_any_gpu = names_gpu;
   return experiment.expand(options, resources);
+}
+
+// Why the GPU is not made for the run's precision; empty if it is, or if its kind is not known.
+std::string precision_note(const RunSpec& spec, const DeviceForRuns& device) {
+  constexpr int64_t kFirstWithBf16 = 80;
+  const int64_t capability = device.device.compute_capability;
+  const bool has_bf16 = capability == 0 || capability >= kFirstWithBf16;
+  if (has_bf16 || spec.precision.compute() != Dtype::kBf16) return "";
+  return fmt::format(
+      "{} has no hardware for bf16: its compute capability is {:.1f}, and bf16 needs 8.0. Products "
+      "run there without tensor cores. Set precision: fp16_mixed.",
+      device.device.name.empty() ? device.name : device.device.name,
+      static_cast<double>(capability) / 10);
+}
+
+// The values of a key that were tried and that the run may not have.
+struct TriedAbove {
+  std::set<int64_t> too_large;
+  std::map<int64_t, std::string> refused;
+
+  void drop_up_to(int64_t largest) {
+    too_large.erase(too_large.begin(), too_large.upper_bound(largest));
+    refused.erase(refused.begin(), refused.upper_bound(largest));
+  }
+};
+
+// `problem`: of twice the largest value, which divides as that does; empty if the run may have it.
+std::string bound_note(const std::string& series, const std::string& key,
+                       std::optional<int64_t> largest, const TriedAbove& above,
+                       const std::string& problem) {
+  const std::string which = largest ? fmt::format("{}: {} is at most {}", series, key, *largest)
+                                    : fmt::format("{}: no value of {} fits", series, key);
+  if (!above.too_large.empty()) {
+    return fmt::format("{}. Memory is the bound: {} does not fit.", which,
+                       *above.too_large.begin());
+  }
+  const std::string& why =
+      problem.empty() && !above.refused.empty() ? above.refused.begin()->second : problem;
+  if (why.empty()) return which + ". The key's range is the bound.";
+  return fmt::format("{}. The run is the bound, not memory: {}.", which, why);
 }
 
 PlannedRow without_plan(const Run& run, const std::string& suffix, std::string problem) {
@@ -79,6 +121,9 @@ PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
     const DeviceForRuns device = device_of(run.spec);
     row.device = device.name;
     row.plan = planner_.plan(run.spec, device.device);
+    if (std::string note = precision_note(run.spec, device); !note.empty()) {
+      row.notes.push_back(std::move(note));
+    }
   } catch (const ConfigError& error) {
     row.problem = error.what();
   }
@@ -116,16 +161,30 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
   const auto row_of = [&](int64_t value) {
     return plan_value(run, key, value, fmt::format(" {}={}", key, value));
   };
-  std::optional<PlannedRow> largest;
+  std::optional<PlannedRow> row_of_largest;
+  TriedAbove above;
   const auto fits_at = [&](int64_t value) -> std::optional<ValueFit> {
     PlannedRow row = row_of(value);
-    if (!row.plan) return std::nullopt;
+    if (!row.plan) {
+      above.refused[value] = row.problem;
+      return std::nullopt;
+    }
     const ValueFit fit = value_fit(*row.plan, row.spec, key);
-    if (fit == ValueFit::kFits) largest = std::move(row);
+    if (fit == ValueFit::kFits) {
+      row_of_largest = std::move(row);
+    } else {
+      above.too_large.insert(value);
+    }
     return fit;
   };
-  largest_value(static_cast<int64_t>(range_of_key(key).maximum), widest_gap(run.spec), fits_at);
-  return largest ? std::move(*largest) : row_of(1);
+  const std::optional<int64_t> largest =
+      largest_value(static_cast<int64_t>(range_of_key(key).maximum), widest_gap(run.spec), fits_at);
+  above.drop_up_to(largest.value_or(0));
+  PlannedRow row = row_of_largest ? std::move(*row_of_largest) : row_of(1);
+  const std::string problem =
+      above.too_large.empty() ? row_of(2 * largest.value_or(1)).problem : std::string();
+  row.notes.push_back(bound_note(run.series, key, largest, above, problem));
+  return row;
 }
 
 void ExperimentPlans::add_timeline(PlannedRow& row) {

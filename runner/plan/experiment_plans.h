@@ -23,6 +23,9 @@ class ExperimentPlans {
                   const std::filesystem::path& results);
 
   const std::string& experiment() const { return experiment_.name(); }
+  const std::string& profile() const { return expansion_.profile; }
+  const std::vector<std::string>& overridden() const { return expansion_.overridden; }
+  const std::string& profile_reason() const { return expansion_.profile_reason; }
   // The first repeat of each.
   std::vector<Run> runs() const;
 
@@ -38,7 +41,8 @@ class ExperimentPlans {
   // sweep doubles the key: then the name has the value.
   PlannedRow plan_value(const Run& run, const std::string& key, int64_t value,
                         const std::string& suffix);
-  // With the largest value of `key` that fits. Throws ConfigError when no limit is known.
+  // With the largest value of `key` that fits; its notes say what bounds it. Throws ConfigError
+  // when no limit is known.
   PlannedRow plan_largest(const Run& run, const std::string& key);
 
   // To the row's plan, where it has one.

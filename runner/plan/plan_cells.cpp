@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "contract/text/utf8.h"
+#include "runner/report/names.h"
 #include "runner/report/number_text.h"
 
 namespace fsdp {
@@ -21,10 +22,55 @@ std::string in_words(std::string_view name) {
 
 std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
 
-// "~425" where it is not replayed from what was measured on the device.
-std::string step_time_text(const RunPlan& plan) {
-  const bool is_uncalibrated = plan.step_time_ms && !plan.communication_exposed_ms;
-  return (is_uncalibrated ? "~" : "") + three_digits(plan.step_time_ms);
+// "openlm-research/open_llama_7b" or the folder's name; else "Llama".
+std::string model_name(const ModelSpec& model) {
+  for (const std::filesystem::path& part : model.source) {  // of a hub's cache
+    std::string name = part.string();
+    if (!name.starts_with("models--")) continue;
+    name.erase(0, name.find("--") + 2);
+    if (const size_t dashes = name.find("--"); dashes != std::string::npos) {
+      name.replace(dashes, 2, "/");
+    }
+    return name;
+  }
+  if (!model.source.empty()) return model.source.filename();
+  const std::string& architecture = model.config.architecture;
+  return architecture.substr(0, architecture.find("For"));
+}
+
+// Each text once, in the order of the rows; of rows without a plan none.
+template <typename TextOf>
+std::vector<std::string> distinct(const std::vector<PlannedRow>& rows, TextOf text_of) {
+  std::vector<std::string> texts;
+  for (const PlannedRow& row : rows) {
+    if (!row.plan) continue;
+    std::string text = text_of(row);
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// "1 and 4 ranks"
+std::string ranks_text(const std::vector<PlannedRow>& rows) {
+  const auto counts =
+      distinct(rows, [](const PlannedRow& row) { return std::to_string(row.spec.strategy.ranks); });
+  return names_in_words(counts) + (counts == std::vector<std::string>{"1"} ? " rank" : " ranks");
+}
+
+// Returns the estimate without a calibration, of all rows together. Empty if there is none.
+std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
+  std::vector<double> times;
+  for (const PlannedRow& row : rows) {
+    if (row.plan && row.plan->step_time_ms && !is_calibrated(*row.plan)) {
+      times.push_back(*row.plan->step_time_ms);
+    }
+  }
+  if (times.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(times);
+  const std::string from = duration(least), to = duration(most);
+  return fmt::format(
+      "Without a calibration a step is taken to last about {}, whatever the strategy.",
+      from == to ? from : from + " to " + to);
 }
 
 std::string moment_text(const MemoryPeak& peak) {
@@ -44,6 +90,8 @@ std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_us
 
 }  // namespace
 
+bool is_calibrated(const RunPlan& plan) { return plan.communication_exposed_ms.has_value(); }
+
 std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
 
 const std::vector<PlanColumn>& plan_columns() {
@@ -59,7 +107,7 @@ const std::vector<PlanColumn>& plan_columns() {
       {{.heading = "Limit\n[GiB]", .when_known = true}, "What there is."},
       {{.heading = "Host\n[GiB]", .when_known = true, .leaves = 7},
        "What the host holds beside it."},
-      {{.heading = "Step\n[ms]", .when_known = true}, "Time of a step; ~: not calibrated."},
+      {{.heading = "Step\n[ms]", .when_known = true}, "Time of a step; -: not calibrated."},
       {{.heading = "Exposed\n[ms]", .when_known = true, .leaves = 1},
        "Of it, in which compute waits for other ranks or the host."},
       {{.heading = "MFU\n[%]", .when_known = true, .leaves = 2},
@@ -89,12 +137,32 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
           gib(plan.memory_device_bytes_max),
           plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
           plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
-          step_time_text(plan),
+          is_calibrated(plan) ? three_digits(plan.step_time_ms) : "-",
           three_digits(plan.communication_exposed_ms),
-          plan.communication_exposed_ms ? three_digits(plan.mfu_percent) : "-",
+          is_calibrated(plan) ? three_digits(plan.mfu_percent) : "-",
           fit_text(plan.fit),
           moment_text(plan.peak),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};
+}
+
+std::vector<std::string> heading_of(const PlanReport& report) {
+  std::vector<std::string> lines;
+  const auto models = distinct(report.rows, [](const PlannedRow& row) {
+    return visible_line(fmt::format("{} {}", model_name(row.spec.model),
+                                    short_count(static_cast<double>(row.plan->parameter_count))));
+  });
+  if (models.empty()) return lines;
+  const auto devices =
+      distinct(report.rows, [](const PlannedRow& row) { return visible_line(row.device); });
+  lines.push_back(
+      fmt::format("{}{} on {}, planned for {}.",
+                  report.profile.empty() ? "" : "Profile " + visible_line(report.profile) + ": ",
+                  names_in_words(models), ranks_text(report.rows), fmt::join(devices, " or ")));
+  if (!report.profile_reason.empty()) {
+    lines.push_back("Why this profile: " +
+                    visible_line(report.profile_reason.substr(report.profile.size() + 2)) + ".");
+  }
+  return lines;
 }
 
 std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
@@ -102,9 +170,6 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
   const auto add = [&](std::string note) {
     if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
   };
-  for (const PlannedRow& row : rows) {
-    if (row.plan) add("Planned for " + visible_line(row.device) + ", by the rank with most.");
-  }
   std::map<std::string, std::vector<std::string>> without_plan;  // by why
   for (const PlannedRow& row : rows) {
     if (!row.plan) {
@@ -113,11 +178,13 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
       add(visible_line(row.point) + ": " + composition_text(row.plan->peak.by_use) + " at " +
           moment_text(row.plan->peak) + "; " + remedy_for(row.spec, *row.plan) + ".");
     }
+    for (const std::string& note : row.notes) add(visible_line(note));
     if (!row.plan) continue;
     for (const std::string& assumption : row.plan->assumptions) {
       add("Taken to be so: " + visible_line(assumption) + ".");
     }
   }
+  if (std::string note = uncalibrated_note(rows); !note.empty()) add(std::move(note));
   for (const auto& [problem, points] : without_plan) {
     add(visible_line(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem)));
   }
@@ -138,19 +205,26 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
                         by_use[MemoryUse::kOptimizerState];
   const int64_t saved =
       by_use[MemoryUse::kAttention] + by_use[MemoryUse::kMlp] + by_use[MemoryUse::kHidden];
-  const bool is_sharded = spec.strategy.kind == StrategyKind::kFsdp && spec.strategy.ranks > 1 &&
-                          spec.strategy.sharding == Sharding::kFullShard;
+  const bool has_ranks = spec.strategy.ranks > 1;
+  const bool is_sharded =
+      spec.strategy.kind == StrategyKind::kFsdp && spec.strategy.sharding == Sharding::kFullShard;
   const bool is_recomputed = spec.activation_checkpointing.every == 1 &&
                              spec.activation_checkpointing.what == CheckpointedPart::kBlock;
-  if (state >= saved && !is_sharded) {
-    return "shard parameters, gradients and state: strategy.kind fsdp over several ranks";
+  if (state >= saved && has_ranks && !is_sharded) {
+    return fmt::format(
+        "shard parameters, gradients and state over its {} ranks: strategy.kind: fsdp, "
+        "strategy.sharding: full_shard",
+        spec.strategy.ranks);
   }
   if (state >= saved && spec.strategy.offload == Offload::kNone) {
-    return "more ranks, or strategy.offload: optimizer";
+    return std::string(has_ranks ? "more ranks, or " : "keep optimizer state on the host: ") +
+           "strategy.offload: optimizer";
   }
-  if (state < saved && !is_recomputed)
+  if (state < saved && !is_recomputed) {
     return "recompute activations: activation_checkpointing.every: 1";
-  return "fewer sequences per rank, shorter ones, or more ranks";
+  }
+  return has_ranks ? "fewer sequences per rank, shorter ones, or more ranks"
+                   : "fewer sequences per rank, or shorter ones";
 }
 
 }  // namespace fsdp

@@ -20,8 +20,15 @@ const std::vector<PlanColumn>& plan_columns();
 // A cell per column; "-": not known.
 std::vector<std::string> cells_of(const PlannedRow& row);
 
-// What the rows are planned for, why those that do not fit do not, and what was taken to be so.
+// Returns two lines: profile, model, parameters, ranks and device; why this profile was taken.
+// Empty if no row has a plan.
+std::vector<std::string> heading_of(const PlanReport& report);
+
+// Returns why rows do not fit, the rows' notes and the assumptions, each once.
 std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows);
+
+// True if the plan's step time is played back from what was measured on the devices.
+bool is_calibrated(const RunPlan& plan);
 
 // "does not fit"; "?": not known.
 std::string fit_text(Fit fit);
@@ -29,7 +36,8 @@ std::string fit_text(Fit fit);
 // "optimizer state 25.1 GiB and parameters 12.6": what most of the peak is.
 std::string composition_text(const MemoryByUse& by_use);
 
-// What a user may do about it: "shard it with strategy.kind fsdp".
+// Returns a change of this run that saves memory and keeps its ranks: "more ranks, or
+// strategy.offload: optimizer".
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan);
 
 // In a file of its own.

@@ -33,6 +33,7 @@ std::string render_plan_page(const PlanReport& report) {
                     .data = JsonObject()
                                 .add("columns", columns)
                                 .add("runs", runs)
+                                .add("heading", heading_of(report))
                                 .add("notes", notes_of(report.rows))
                                 .add("remarks", report.remarks)
                                 .text()});

@@ -21,11 +21,13 @@ std::string table_text(const PlanReport& report, size_t width) {
   std::vector<std::vector<std::string>> cells;
   std::ranges::transform(report.rows, std::back_inserter(cells), cells_of);
   const TextTable table = laid_out(columns, cells, width);
+  const size_t notes_width = width == 0 ? kNotesWidth : std::min(width, kNotesWidth);
   std::string text;
+  for (const std::string& line : heading_of(report)) text += wrapped("", line, 0, notes_width);
+  if (!text.empty()) text += '\n';
   for (const std::string& line : table.heading) text += line + '\n';
   text += table.rule + '\n';
   for (const std::string& line : table.rows) text += line + '\n';
-  const size_t notes_width = width == 0 ? kNotesWidth : std::min(width, kNotesWidth);
   for (const std::string& note : notes_of(report.rows)) text += wrapped("", note, 0, notes_width);
   for (const std::string& remark : report.remarks) {
     text += wrapped("", visible_line(remark), 0, notes_width);
@@ -42,7 +44,9 @@ std::string markdown_text(const PlanReport& report) {
     headings.push_back(column.text.heading);
     std::ranges::replace(headings.back(), '\n', ' ');
   }
-  std::string text = line(headings) + line(std::vector<std::string>(headings.size(), "---"));
+  std::string text;
+  for (const std::string& sentence : heading_of(report)) text += sentence + "\n\n";
+  text += line(headings) + line(std::vector<std::string>(headings.size(), "---"));
   for (const PlannedRow& row : report.rows) {
     std::vector<std::string> cells = cells_of(row);
     for (std::string& cell : cells) {
@@ -57,16 +61,17 @@ std::string markdown_text(const PlanReport& report) {
   return text;
 }
 
-std::string json_of(const std::vector<PlannedRow>& rows) {
+std::string json_of(const PlanReport& report) {
   std::vector<JsonObject> objects;
-  for (const PlannedRow& row : rows) {
+  for (const PlannedRow& row : report.rows) {
     JsonObject& object = objects.emplace_back();
-    object.add("point", row.point).add("ranks", row.spec.strategy.ranks).add("device", row.device);
+    object.add("point", row.point).add("profile", report.profile);
+    object.add("ranks", row.spec.strategy.ranks).add("device", row.device);
     if (row.plan) object.add_fields(*row.plan);
     object.add("fits", row.plan && row.plan->fit != Fit::kUnknown
                            ? std::optional(row.plan->fit != Fit::kDoesNotFit)
                            : std::nullopt);
-    object.add("problem", row.problem);
+    object.add("problem", row.problem).add("notes", row.notes);
   }
   return json_text(objects) + '\n';
 }
@@ -80,7 +85,7 @@ std::string render_plans(PlanFormat format, const PlanReport& report, size_t wid
     case PlanFormat::kMarkdown:
       return markdown_text(report);
     case PlanFormat::kJson:
-      return json_of(report.rows);
+      return json_of(report);
     case PlanFormat::kHtml:
       return render_plan_page(report);
   }

@@ -16,11 +16,14 @@ struct PlannedRow {
   std::string device;  // for people
   std::optional<RunPlan> plan;
   std::string problem;
-  bool is_suggested = false;  // another row's run with changes
+  bool is_suggested = false;         // another row's run with changes
+  std::vector<std::string> notes{};  // sentences that stand below the table
 };
 
 struct PlanReport {
-  std::string experiment;  // its name
+  std::string experiment;        // its name
+  std::string profile{};         // empty: the experiment has none
+  std::string profile_reason{};  // why it was taken
   std::vector<PlannedRow> rows;
   std::vector<std::string> remarks;
 };
@@ -30,9 +33,10 @@ constexpr auto enum_names(PlanFormat) {
   return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
 }
 
-// A row a run, and below the table what fills the memory of those that do not fit, with a remedy.
-// json: an array of objects, with all that a plan says. html: a page with charts, of timelines too.
-// A terminal's table has at most `width` columns; 0: any number.
+// First what is planned, then a row a run. Below the table what fills the memory of those
+// that do not fit, with a remedy. json: an array of objects, with all that a plan says. html: a
+// page with charts, of timelines too. A terminal's table has at most `width` columns; 0: any
+// number.
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width);
 
 }  // namespace fsdp

@@ -32,9 +32,9 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
                          .name = std::move(text)};
   };
   if (name) {
-    const DeviceModel& model = device_table().find(*name);
+    const DeviceModel model = device_table().find(*name);
     DeviceForRuns there = gpu(model.memory_gib, model.compute_capability,
-                              fmt::format("{}, {} GiB", model.name, model.memory_gib));
+                              fmt::format("{}, {:.4g} GiB", model.name, model.memory_gib));
     if (!model.driver_names.empty()) there.device.name = model.driver_names.front();
     return there;
   }

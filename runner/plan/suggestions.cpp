@@ -60,8 +60,6 @@ std::vector<std::vector<const Change*>> choices_of_the_same_result(bool has_rank
 
 bool fits(const RunPlan& plan) { return plan.fit != Fit::kDoesNotFit; }
 
-bool is_calibrated(const RunPlan& plan) { return plan.communication_exposed_ms.has_value(); }
-
 // Settings that compute the same and fit, the least intrusive first.
 std::vector<Setting> settings_that_fit(ExperimentPlans& plans, const Run& run) {
   std::vector<Setting> settings;
@@ -125,14 +123,16 @@ std::string remark_on_least(const Run& run, const RunPlan& given, const Setting*
                      description(*least), compared(*least->row.plan, given));
 }
 
-// Each change alone that saves memory.
+// Each change alone that saves memory of the row, and for which the device is made if it is for the
+// row.
 std::vector<Setting> changes_that_save(ExperimentPlans& plans, const Run& run,
-                                       const RunPlan& given) {
+                                       const PlannedRow& of) {
   std::vector<Setting> settings;
   for (const Change& change : changes()) {
     Setting setting = with_changes(plans, run, {&change});
     const auto& plan = setting.row.plan;
-    if (plan && plan->memory_device_bytes_max < given.memory_device_bytes_max) {
+    const bool suits_device = setting.row.notes.empty() || !of.notes.empty();
+    if (plan && suits_device && plan->memory_device_bytes_max < of.plan->memory_device_bytes_max) {
       settings.push_back(std::move(setting));
     }
   }
@@ -159,13 +159,14 @@ void add(Suggestions& suggestions, const Setting& setting) {
 
 Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
   Suggestions suggestions;
-  suggestions.rows.push_back(plans.plan(run));
-  if (!suggestions.rows.front().plan) return suggestions;
-  const RunPlan given = *suggestions.rows.front().plan;
+  const PlannedRow given_row = plans.plan(run);
+  suggestions.rows.push_back(given_row);
+  if (!given_row.plan) return suggestions;
+  const RunPlan& given = *given_row.plan;
   const auto remark = [&](const std::string& text) {
     suggestions.remarks.push_back(fmt::format("{}: {}.", run.series, text));
   };
-  const std::vector<Setting> saving = changes_that_save(plans, run, given);
+  const std::vector<Setting> saving = changes_that_save(plans, run, given_row);
   for (const Setting& setting : saving) add(suggestions, setting);
   if (fits(given) && !is_calibrated(given)) {
     remark(given.fit == Fit::kUnknown

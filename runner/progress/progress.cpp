@@ -18,6 +18,7 @@ size_t Progress::index_of(int64_t id, const RunOutline& outline) {
     runs_.push_back({.point = outline.point,
                      .ranks = outline.ranks,
                      .steps = outline.steps,
+                     .tokens_of_step = outline.tokens_of_step,
                      .evaluates_every = outline.evaluates_every,
                      .checkpoints_every = outline.checkpoints_every});
     show(runs_.back());

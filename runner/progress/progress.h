@@ -21,6 +21,7 @@ struct RunOutline {
   std::string point;
   int64_t ranks = 1;
   int64_t steps = 0;            // 0: only the trainer knows
+  double tokens_of_step = 1;    // that are computed one after another: of all ranks on the CPU
   int64_t evaluates_every = 0;  // steps; 0: not
   int64_t checkpoints_every = 0;
 };

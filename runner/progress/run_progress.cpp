@@ -36,25 +36,30 @@ class Experience {
       ++runs_;
       seconds_ += whole_s;
       if (run.steps > run.steps_before) {
-        steps_ += static_cast<double>(run.steps) - static_cast<double>(run.steps_before);
-        seconds_of_steps_ += whole_s;
+        tokens_ += tokens_of(run, run.steps_before);
+        seconds_of_tokens_ += whole_s;
       }
     }
   }
 
   std::optional<double> of(const RunProgress& planned) const {
-    if (planned.steps > 0 && steps_ > 0) {
-      return seconds_of_steps_ / steps_ * static_cast<double>(planned.steps);
+    if (planned.steps > 0 && tokens_ > 0) {
+      return seconds_of_tokens_ / tokens_ * tokens_of(planned, 0);
     }
     if (runs_ > 0) return seconds_ / runs_;
     return std::nullopt;
   }
 
  private:
+  static double tokens_of(const RunProgress& run, int64_t steps_before) {
+    return (static_cast<double>(run.steps) - static_cast<double>(steps_before)) *
+           run.tokens_of_step;
+  }
+
   double runs_ = 0;
   double seconds_ = 0;
-  double steps_ = 0;  // of runs whose steps are known
-  double seconds_of_steps_ = 0;
+  double tokens_ = 0;  // of runs whose steps are known
+  double seconds_of_tokens_ = 0;
 };
 
 std::string evaluation_text(const EvaluationDone& evaluation) {

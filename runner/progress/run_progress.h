@@ -29,6 +29,7 @@ struct RunProgress {
   std::string point;
   int64_t ranks = 1;
   int64_t steps = 0;            // 0: only the trainer knows
+  double tokens_of_step = 1;    // see RunOutline
   int64_t evaluates_every = 0;  // steps; 0: not
   int64_t checkpoints_every = 0;
   RunStatus status = RunStatus::kPlanned;
@@ -73,8 +74,8 @@ struct RunProgress {
 std::optional<double> seconds_left(const RunProgress& run);
 
 // Until all have ended, when as many run side by side as now. A run that is planned takes the time
-// per step of those that finished or run, or, where its steps are not known, their mean time.
-// Absent when nothing tells.
+// per token of those that finished or run, as steps differ in their batch. If its steps are not
+// known it takes their mean time. Absent when nothing tells.
 std::optional<double> seconds_left(std::span<const RunProgress> runs,
                                    ProgressClock::time_point now);
 

@@ -39,7 +39,17 @@ std::string at_times_text(const SeriesRows& rows) {
   return fmt::format("; {}", fmt::join(texts, "; "));
 }
 
+// "all 5", "yes" of one, "3 of 5"; "3 of 4 that finished or did not fit" where there are other
+// rows.
+std::string share_of(size_t fitting, size_t known, bool are_all) {
+  if (known == 0) return "not known";
+  if (!are_all) return fmt::format("{} of {} that finished or did not fit", fitting, known);
+  if (fitting < known) return fmt::format("{} of {}", fitting, known);
+  return known == 1 ? "yes" : fmt::format("all {}", known);
+}
+
 // Of rows that are no values of a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB".
+// A row that neither finished nor ran out of memory may fit, and is not counted.
 std::string count_that_fit(const SeriesRows& rows) {
   SeriesRows at_times;
   std::map<std::string, SeriesRows> by_status;
@@ -48,15 +58,14 @@ std::string count_that_fit(const SeriesRows& rows) {
     SeriesRows& alike = series->finished_count > 0 ? at_times : by_status[series->status_text()];
     alike.push_back(series);
   }
+  const auto no_room = by_status.extract(std::string(name_of(RunStatus::kOutOfMemory)));
+  const SeriesRows without_room = no_room ? no_room.mapped() : SeriesRows();
   const size_t fitting = rows_that_fit(rows).size();
-  if (fitting == rows.size()) return rows.size() == 1 ? "yes" : fmt::format("all {}", rows.size());
-  std::string text = fmt::format("{} of {}", fitting, rows.size());
-  const auto no_room = by_status.find(std::string(name_of(RunStatus::kOutOfMemory)));
-  if (no_room != by_status.end()) {
-    const SeriesRows& others = no_room->second;
-    text += fmt::format("; {} {} not fit{}", names_in_words(points_of(others)),
-                        others.size() == 1 ? "does" : "do", limit_of(others));
-    by_status.erase(no_room);
+  std::string text =
+      share_of(fitting, fitting + without_room.size() + at_times.size(), by_status.empty());
+  if (!without_room.empty()) {
+    text += fmt::format("; {} {} not fit{}", names_in_words(points_of(without_room)),
+                        without_room.size() == 1 ? "does" : "do", limit_of(without_room));
   }
   if (!at_times.empty()) text += at_times_text(at_times);
   for (const auto& [status, others] : by_status) {

@@ -100,6 +100,18 @@ std::string printed_heading(const Column& column) {
   return heading;
 }
 
+std::string heading_meant(const Column& column, const std::string& name) {
+  for (const auto& shown : {with_heading, in_brief}) {
+    const std::string heading = printed_heading(shown(column));
+    if (heading == name) return heading;
+    const size_t space = heading.rfind(' ');
+    if (space == std::string::npos || heading.substr(0, space) != name) continue;
+    const std::string unit = heading.substr(space);
+    if (unit == " %" || figure_from_text("1" + unit, column.name)) return heading;
+  }
+  return "";
+}
+
 const Column& find_column(std::span<const Column> columns, const std::string& name,
                           const std::string& option) {
   std::vector<std::string> names;
@@ -108,11 +120,9 @@ const Column& find_column(std::span<const Column> columns, const std::string& na
     if (found != among.end()) return *found;
     std::ranges::transform(among, std::back_inserter(names), &Column::name);
   }
-  for (const auto& shown : {with_heading, in_brief}) {
-    const auto headed = std::ranges::find(
-        columns, name, [&](const Column& column) { return printed_heading(shown(column)); });
-    if (headed != columns.end()) return *headed;
-  }
+  const auto headed = std::ranges::find_if(
+      columns, [&](const Column& column) { return !heading_meant(column, name).empty(); });
+  if (headed != columns.end()) return *headed;
   throw ConfigError(option, "",
                     "there is no column '" + name +
                         "'; `fsdp-run report --columns help` lists them" + suggestion(name, names));

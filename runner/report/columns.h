@@ -54,12 +54,15 @@ std::span<const Column> rank_columns();
 std::span<const Column> key_columns();
 
 // The column of that name or heading among `columns`, or the key of that name; throws ConfigError
-// (place: `option`) with the nearest name.
+// (place: `option`) with the nearest name. A heading may stand without its unit.
 const Column& find_column(std::span<const Column> columns, const std::string& name,
                           const std::string& option);
 
 // As a table prints it, on one line.
 std::string printed_heading(const Column& column);
+
+// The heading of `column`, in one of the tables, that `name` is, with its unit; empty: it is none.
+std::string heading_meant(const Column& column, const std::string& name);
 
 // Gives a column that has no heading one for people, made from its name: GiB for bytes, and so on.
 Column with_heading(Column column);

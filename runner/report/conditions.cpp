@@ -65,7 +65,8 @@ Condition read_condition(const std::string& text, std::span<const Column> column
   condition.value = trimmed(std::string_view(text).substr(begin + name.size()));
   // Whoever writes the heading means its unit.
   const bool is_plain = condition.value.find_first_not_of("0123456789.+-e") == std::string::npos;
-  const std::string with_unit = condition.value + ' ' + column.substr(column.rfind(' ') + 1);
+  const std::string heading = heading_meant(*condition.column, column);
+  const std::string with_unit = condition.value + ' ' + heading.substr(heading.rfind(' ') + 1);
   if (is_plain && figure_from_text(with_unit, condition.column->name)) condition.value = with_unit;
   return condition;
 }

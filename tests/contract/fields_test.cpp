@@ -46,6 +46,10 @@ TEST_CASE("the nearest name is found, or none when all are far") {
   CHECK(nearest_name("rank", {"kind", "ranks"}) == "ranks");
   CHECK(nearest_name("bf16", {"fp16", "bf16_true", "bf16_mixed"}) == "bf16_true");
   CHECK(nearest_name("zzzzzz", {"kind", "ranks"}).empty());
+  CHECK(nearest_name("lab", {"plan", "calibrate"}).empty());
+  CHECK(nearest_name("name", {"base", "title"}).empty());
+  CHECK(nearest_name("gemma-2b", {"llama-7b", "t5-small"}).empty());
+  CHECK(nearest_name("fp8", {"fp32", "bf16_true"}).empty());
 }
 
 }  // namespace fsdp

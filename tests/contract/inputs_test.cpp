@@ -104,6 +104,20 @@ TEST_CASE("a config.json of transformers 4 is read, with its defaults") {
   CHECK(config.max_position_embeddings == 2048);
 }
 
+TEST_CASE("a preset, an adapter and quantized weights are told from a model's folder") {
+  const TemporaryFolder folder;
+  CHECK_THAT(refusal([&] { read_hugging_face_config(folder / "llama3-8b"); }),
+             Contains("llama3-8b is a preset, so write model.config: llama3-8b"));
+  CHECK_THAT(refusal([&] { read_hugging_face_config(folder / "none"); }),
+             Contains("cannot be read: No such file or directory"));
+  folder.write("adapter_config.json", "{}");
+  CHECK_THAT(refusal([&] { read_hugging_face_config(folder.path()); }),
+             Contains("is an adapter (adapter_config.json)") && Contains("merge_and_unload"));
+  CHECK_THAT(config_refusal("\"dtype\": \"float32\"",
+                            "\"quantization_config\": {\"quant_method\": \"bitsandbytes\"}"),
+             Contains("has a quantization_config: the weights are quantized"));
+}
+
 TEST_CASE("a config.json of another architecture is refused") {
   CHECK_THAT(config_refusal("LlamaForCausalLM", "PhiForCausalLM"),
              Contains("PhiForCausalLM") &&

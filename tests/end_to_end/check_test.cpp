@@ -49,6 +49,20 @@ TEST_CASE("check warns of what will make runs less than they look") {
              Contains("warning: checkpoints will take") && Contains("see checkpoint.keep"));
 }
 
+TEST_CASE("check, a dry run and a run say which keys of base have no effect") {
+  const Workplace workplace(
+      kTwoPoints,
+      "{train.steps: 5, device: cpu}\nprofiles: {any: {set: {train.steps: 6, device: cpu}}}");
+  const std::string sentence =
+      "warning: base's train.steps: 5 (experiment.yaml:2:21) has no effect: profile any sets 6 "
+      "(experiment.yaml:3:37)";
+  CHECK_THAT(in_words(check(workplace)), Contains(sentence) && !Contains("base's device"));
+  CHECK_THAT(workplace.run({"experiment.yaml", "--dry-run"}).output, Contains("# " + sentence));
+  const Ended ended = workplace.run();
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains(sentence));
+}
+
 TEST_CASE("check on a cluster says what jobs will ask for") {
   const Workplace workplace(kTwoPoints);
   const std::string said =

@@ -20,6 +20,9 @@ const std::vector<Mistake>& mistakes() {
       {"a file without its extension",
        {"check", "experiment"},
        {"did you mean 'experiment.yaml'?"}},
+      {"an experiment's name as a command",
+       {"lab"},
+       {"'lab' is neither a file nor a command", "did you mean 'experiments/lab.yaml'?"}},
       {"a folder instead of a file",
        {"check", "experiments"},
        {"experiments: is a folder; give an experiment's file: experiments/lab.yaml"}},
@@ -39,7 +42,7 @@ const std::vector<Mistake>& mistakes() {
        {"'four' is not an integer; allowed: an integer, at least 1"}},
       {"a value cut short",
        {"check", "experiment.yaml", "--set", "precision=bf16"},
-       {"allowed: fp32, bf16_true", "did you mean 'bf16_true'?"}},
+       {"allowed: fp32, bf16_true", "did you mean 'bf16_true' or 'bf16_mixed'?"}},
       {"a point misspelled",
        {"check", "experiment.yaml", "--only", "frist"},
        {"allowed: first, second; did you mean 'first'?"}},
@@ -98,7 +101,7 @@ const std::vector<Mistake>& mistakes() {
        1},
       {"a GPU whose memory is not said",
        {"plan", "experiment.yaml", "--gpu", "a100", "--trainer", STUB_TRAINER_PROGRAM},
-       {"allowed: a100-80", "did you mean 'a100-80'?"}},
+       {"is several GPUs; allowed: a100-80, a100-40"}},
   };
   return kMistakes;
 }

@@ -38,8 +38,8 @@ TEST_CASE("report takes experiments by file and by name, and says what there is"
 TEST_CASE("neither report nor export takes the place of the results") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);
-  const Ended written =
-      run_report(workplace, {"--output", (workplace.results() / "results.sqlite").string()});
+  const Ended written = run_report(workplace, {"--format", "table", "--output",
+                                               (workplace.results() / "results.sqlite").string()});
   CHECK(written.status == 2);
   CHECK_THAT(written.errors, Contains("is a database and is not replaced"));
   run_report(workplace,
@@ -125,7 +125,14 @@ TEST_CASE("an output's name says its format, where none is asked for") {
   CHECK_THAT(written("table.csv", {}), StartsWith("experiment,"));
   CHECK_THAT(written("table.json", {}), StartsWith("{\"title\""));
   CHECK_THAT(written("table.txt", {}), Contains("\nFits:"));
+  CHECK_THAT(written("table", {}), Contains("\nFits:"));
   CHECK_THAT(written("other.md", {"--format", "csv"}), StartsWith("experiment,"));
+  CHECK_THAT(written("other.pdf", {"--format", "html"}), StartsWith("<!doctype html>"));
+  const Ended pdf = run_report(workplace, {"--output", "lab.pdf"});
+  CHECK(pdf.status == 2);
+  CHECK_THAT(pdf.errors,
+             Contains("--output: lab.pdf is named like a file of pdf; allowed are table, "));
+  CHECK_FALSE(std::filesystem::exists(workplace / "lab.pdf"));
   const Ended plan = workplace.call({"plan", "experiment.yaml", "--output", "plan.csv"});
   CHECK(plan.status == 2);
   CHECK_THAT(plan.errors, Contains("--output: plan.csv is named like a file of csv") &&

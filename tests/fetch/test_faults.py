@@ -90,7 +90,8 @@ def test_nothing_is_asked_offline(workplace):
 
 
 @pytest.mark.parametrize("endpoint, text", [
-    ("ftp://x", "is no address"), ("http://me:secret@127.0.0.1:1", "holds a user's name"), ("http://127.0.0.1:1", "(6 times)")])
+    ("ftp://x", "is no address"), ("http://me:secret@127.0.0.1:1", "holds a user's name"),
+    ("http://127.0.0.1:1", "(6 times); fetch on a host that reaches the internet")])
 def test_an_endpoint_that_is_none(workplace, endpoint, text):
     ended = workplace.fetch(HF_ENDPOINT=endpoint, patience=0.1)
     assert ended.returncode != 0 and text in ended.stderr, ended.stderr

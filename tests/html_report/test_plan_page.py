@@ -59,7 +59,13 @@ def test_it_shows_what_memory_is_for_and_how_it_goes_up_and_down(open_report, pl
         assert abs(max(y for top in tops for _, y in top) - plan["memory_requested_bytes_max"] / GIBIBYTE) <= pixel_up
 
 
-def test_times_that_nobody_calibrated_are_not_shown_as_measured(open_report, planned):
+def test_times_that_nobody_calibrated_are_not_drawn(open_report, planned):
     page = open_report(planned[0])
-    assert list(bars(page, "step_time")) == ["step"]
-    assert "Not calibrated" in page.locator("figure", has_text="Time of a step").locator("figcaption").text_content()
+    assert page.locator("figure", has_text="Time of a step").count() == 0
+    assert "whatever the strategy" in page.locator(".notes").last.text_content()
+
+
+def test_the_page_begins_with_what_is_planned(open_report, planned):
+    page = open_report(planned[0])
+    first = page.locator("#comparison p").first.text_content()
+    assert first == "Llama 6.57M on 1 and 4 ranks, planned for a100-80, 79.25 GiB."

@@ -27,8 +27,7 @@ function layersOf(moments) {
 
 // A cell is sorted as the number that it is.
 function cellOf(text) {
-  const digits = text.replace("~", "");
-  return [text === "-" ? null : digits !== "" && isFinite(digits) ? Number(digits) : text, text];
+  return [text === "-" ? null : text !== "" && isFinite(text) ? Number(text) : text, text];
 }
 
 function compositionFigure(runs) {
@@ -62,22 +61,19 @@ function compositionFigure(runs) {
   };
 }
 
+// Draws calibrated runs alone. An estimate without a calibration ignores the strategy.
 function stepTimeFigure(all) {
-  const runs = all.filter((run) => run.plan.step_time_ms !== null);
+  const runs = all.filter((run) => run.plan.communication_exposed_ms !== null);
   if (runs.length === 0) return null;
   const times = runs.map((run) => run.plan.step_time_ms);
   const exposed = runs.map((run) => run.plan.communication_exposed_ms);
-  const isCalibrated = exposed.some((time) => time !== null);
   const layers = [
     {label: "step", values: times, colour: colourOf("allocated"), thickness: 0.9},
-    ...(isCalibrated ? [{label: "of it, waiting", values: exposed, colour: colourOf("communication"),
-      thickness: 0.45}] : []),
+    {label: "of it, waiting", values: exposed, colour: colourOf("communication"), thickness: 0.45},
   ];
   return {
     id: "step_time", title: "Time of a step", wide: true,
-    note: isCalibrated
-      ? "Of it, the time in which compute waits for other ranks or the host."
-      : "Not calibrated: as busy as others measured GPUs to be.",
+    note: "Of it, the time in which compute waits for other ranks or the host.",
     head: ["run", "step ms", "of it, waiting ms"],
     rows: runs.map((run, index) => [run.name, times[index], exposed[index]]),
     draw: (width) => drawBars({unit: "ms", names: runs.map((run) => run.name), rowHeight: 22, layers}, width),
@@ -116,9 +112,9 @@ function timelineFigure(run, number) {
   const starts = phaseStarts(timeline);
   const phaseAt = (allocation) => starts.find(({value}) => value === allocation)?.phase ?? "";
   return {
-    id: `timeline_${number}`, title: `Memory over two steps: ${run.name}`, wide: true,
-    note: number > 0 ? "" : "What tensors ask for, in the order in which the rank asks: the start, two " +
-      "steps, and evaluation and checkpoint where the run has them.",
+    id: `timeline_${number}`, title: `Memory as the run begins: ${run.name}`, wide: true,
+    note: number > 0 ? "" : "What tensors ask for, in the order in which the rank asks: the start, each " +
+      "step that is planned, and evaluation and checkpoint where the run has them.",
     head: ["allocations before", "moment", ...layers.map(({label}) => `${label} GiB`)],
     rows: timeline.map((moment, index) =>
       [moment.allocation, momentText(moment), ...layers.map(({data}) => data[index])]),
@@ -151,6 +147,7 @@ function showPage(report) {
   const list = (lines) => lines.length === 0 ? [] :
     [element("ul", {class: "notes"}, ...lines.map((line) => element("li", {}, line)))];
   document.getElementById("comparison").append(
+    ...report.heading.map((line) => element("p", {}, line)),
     ...comparisonTable(shown, {title: "", rows: rows.map((cells) =>
       ({cells: shown.map(({index}) => cells[index])}))}, "table"),
     ...list(report.remarks), ...list(report.notes), columnDocumentation(shown));

@@ -155,7 +155,8 @@ TEST_CASE("device auto follows the GPUs, and ranks must not outnumber them") {
       "lab.yaml:5:12: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 2; allowed: at most 2, "
       "or device: cpu (in 'four')");
   CHECK_THAT(message(text, {.set = {"device=cuda"}}),
-             Catch::Contains("but there are 0; allowed: device: cpu (in 'four')"));
+             Catch::Contains("but there are 0; allowed: device: cpu, or plan it without one: "
+                             "fsdp-run plan FILE --gpu NAME (in 'four')"));
   CHECK(expanded(text, {.set = {"device=cpu"}}, {.gpu_count = 2}).runs.size() == 2);
   CHECK(expanded(text, {.only = {"one"}}, {.gpu_count = 2}).runs.size() == 1);
 }

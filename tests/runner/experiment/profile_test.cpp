@@ -50,6 +50,75 @@ TEST_CASE("auto takes the first profile whose requirement is met, and says why")
   CHECK(none.runs[0].spec.train.seed == 2);
 }
 
+TEST_CASE("what is planned for a GPU does not depend on the GPU") {
+  const TemporaryFolder folder;
+  const auto planned = [&](const std::string& text, const std::string& profile, double gib) {
+    const Resources any{.gpu_count = 1'000'000, .gpu_memory_gib = gib};
+    return Experiment::load(folder.write("lab.yaml", text))
+        .expand({.profile = profile, .check_gpus = false, .for_any_gpu = true}, any);
+  };
+  for (const double gib : {15.8, 23.6, 79.2}) {
+    const Expansion expansion = planned(kWithCpu, "auto", gib);
+    CHECK(expansion.profile == "a100x4");
+    CHECK(expansion.profile_reason ==
+          "a100x4: the first that requires GPUs, 4 GPUs of 79 GiB; --profile takes another: gpu, "
+          "cpu");
+  }
+  const Expansion named = planned(kWithCpu, "cpu", 15.8);
+  CHECK(named.profile == "cpu");
+  CHECK(named.runs[0].spec.device == DeviceKind::kCuda);
+  CHECK(planned("experiment: lab\nprofiles: {any: {}}", "auto", 15.8).profile == "any");
+}
+
+TEST_CASE("what base gives in vain is said, with what the profile gives instead") {
+  const auto said = [](const std::string& base, const std::string& set,
+                       const std::vector<std::string>& overrides = {}) {
+    const TemporaryFolder folder;
+    const std::string text = "experiment: lab\nprofiles:\n  cpu: {set: {" + set + "}}\nbase: {" +
+                             base + "}\npoints: [{name: a}]\n";
+    std::string all;
+    const auto file = folder.write("lab.yaml", text);
+    for (const std::string& sentence :
+         Experiment::load(file).expand({.set = overrides}, {}).overridden) {
+      all += (all.empty() ? "" : "\n") + folder.without_folder(sentence);
+    }
+    return all;
+  };
+  CHECK(said("precision: bf16_true", "precision: fp32") ==
+        "base's precision.kind: bf16_true (lab.yaml:4:19) has no effect: profile cpu sets fp32 "
+        "(lab.yaml:3:26)");
+  CHECK_THAT(
+      said("train.steps: 7", "train.sequences: 192"),
+      Catch::Contains("base's train.steps: 7 ") &&
+          Catch::EndsWith("profile cpu sets train.sequences (lab.yaml:3:32), which excludes it"));
+  CHECK_THAT(said("model.config: llama3-8b", "model.config: t5-small"),
+             Catch::Contains("base's model.config: llama3-8b ") &&
+                 Catch::Contains("profile cpu sets t5-small "));
+  CHECK(said("precision: fp32", "precision: fp32").empty());
+  CHECK(said("train.seed: 2", "precision: fp32").empty());
+  CHECK(said("precision: bf16_true", "precision: fp32", {"precision=bf16_mixed"}).empty());
+}
+
+TEST_CASE("a preset of base is not mixed with a profile's keys of a model") {
+  const std::string head =
+      "experiment: lab\nbase: {model.config: llama3-8b}\npoints: [{name: a}]\n";
+  CHECK(
+      refusal(head + "profiles:\n  cpu: {set: {model.config.num_hidden_layers: 2}}\n") ==
+      "lab.yaml:5:47: 'model.config': profile cpu gives keys of a model, and base gives the preset "
+      "llama3-8b at lab.yaml:2:22; together they are a model that neither names; take the "
+      "profile's keys away, or give the profile the preset");
+  const Expansion whole = expanded(
+      head + "profiles: {cpu: {set: {model.config: {preset: t5-small, num_hidden_layers: 2}}}}\n",
+      "auto", {});
+  CHECK(whole.runs[0].spec.model.config.num_hidden_layers == 2);
+  CHECK(whole.runs[0].spec.model.config.vocab_size == 32128);
+  const TemporaryFolder folder;
+  const Expansion varied = Experiment::load(folder.write("lab.yaml", head))
+                               .expand({.set = {"model.config.num_hidden_layers=2"}}, {});
+  CHECK(varied.runs[0].spec.model.config.num_hidden_layers == 2);
+  CHECK(varied.runs[0].spec.model.config.hidden_size == 4096);
+}
+
 TEST_CASE("a profile without requirement fits anywhere") {
   const Expansion expansion = expanded("experiment: lab\nprofiles: {any: {}}", "auto", {});
   CHECK(expansion.profile_reason == "any: it requires nothing");
@@ -73,7 +142,7 @@ TEST_CASE("a profile named outright is taken even when its requirement is not me
   CHECK(expansion.runs[0].spec.device == DeviceKind::kCuda);
   CHECK(refusal(text, "a100x4") ==
         "lab.yaml:6:37: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 0; allowed: device: "
-        "cpu (in 'lab')");
+        "cpu, or plan it without one: fsdp-run plan FILE --gpu NAME (in 'lab')");
   CHECK(expanded(kWithCpu, "cpu", {.gpu_count = 8}).profile_reason == "cpu: chosen with --profile");
 }
 

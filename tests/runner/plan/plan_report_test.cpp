@@ -29,7 +29,11 @@ PlannedRow row_of(const std::string& point, int64_t gib, Fit fit) {
 }
 
 PlanReport report_of(std::vector<PlannedRow> rows) {
-  return {.experiment = "lab", .rows = std::move(rows), .remarks = {"a: fastest as it is."}};
+  return {.experiment = "lab",
+          .profile = "a100x4",
+          .profile_reason = "a100x4: this host has 4 GPUs",
+          .rows = std::move(rows),
+          .remarks = {"a: fastest as it is."}};
 }
 
 TEST_CASE("a table says of each run what it takes, and of what does not fit why") {
@@ -41,9 +45,46 @@ TEST_CASE("a table says of each run what it takes, and of what does not fit why"
   CHECK_THAT(
       text, Catch::Contains("large: optimizer state 20.0 GiB, head 5.00 GiB at backward, unit 3;"));
   CHECK_THAT(text, !Catch::Contains("small: optimizer state"));
-  CHECK_THAT(text, Catch::Contains("Planned for a GPU of 79 GiB"));
   CHECK_THAT(text, Catch::Contains("a: fastest as it is."));
   CHECK_THAT(text, !Catch::Contains("Host"));
+}
+
+TEST_CASE("a plan begins with what is planned: profile, model, parameters, ranks and device") {
+  PlannedRow one = row_of("one", 25, Fit::kFits), four = row_of("four", 25, Fit::kFits);
+  one.spec.strategy.ranks = 1;
+  one.plan->parameter_count = four.plan->parameter_count = 6'740'000'000;
+  PlannedRow without;
+  for (const PlanFormat format : {PlanFormat::kTable, PlanFormat::kMarkdown}) {
+    const std::string text = render_plans(format, report_of({one, four, without}), 0);
+    INFO(text);
+    CHECK_THAT(text,
+               Catch::StartsWith(
+                   "Profile a100x4: Llama 6.74B on 1 and 4 ranks, planned for a GPU of 79 GiB.\n"));
+    CHECK_THAT(text, Catch::Contains("Why this profile: this host has 4 GPUs.\n"));
+  }
+  four.spec.model.source = "/hub/models--openlm-research--open_llama_7b/snapshots/abc";
+  CHECK_THAT(render_plans(PlanFormat::kTable, report_of({four}), 0),
+             Catch::Contains("openlm-research/open_llama_7b 6.74B on 4 ranks"));
+  CHECK(heading_of(report_of({without})).empty());
+}
+
+TEST_CASE("a step time that ignores the strategy stands in no row") {
+  PlannedRow row = row_of("a", 25, Fit::kFits), other = row_of("b", 25, Fit::kFits);
+  row.plan->step_time_ms = 425;
+  other.plan->step_time_ms = 851;
+  for (const std::string& cell : cells_of(row)) CHECK_THAT(cell, !Catch::Contains("425"));
+  CHECK(notes_of({row, other}).back() ==
+        "Without a calibration a step is taken to last about 425 ms to 851 ms, whatever the "
+        "strategy.");
+  row.plan->communication_exposed_ms = 10;
+  CHECK_THAT(render_plans(PlanFormat::kTable, report_of({row}), 0), Catch::Contains("  425"));
+  CHECK(notes_of({row}).empty());
+}
+
+TEST_CASE("what else is known of rows is said once") {
+  PlannedRow row = row_of("a", 25, Fit::kFits);
+  row.notes = {"a GPU has no hardware for bf16."};
+  CHECK(notes_of({row, row}) == row.notes);
 }
 
 TEST_CASE("lines of a narrow terminal are not longer than it") {
@@ -77,13 +118,24 @@ TEST_CASE("programs get every figure, and no figure for what has none") {
 
 TEST_CASE("what a user may do follows from what fills the memory") {
   PlannedRow row = row_of("a", 90, Fit::kDoesNotFit);
-  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("strategy.kind fsdp"));
+  CHECK_THAT(remedy_for(row.spec, *row.plan),
+             Catch::Contains("over its 4 ranks: strategy.kind: fsdp"));
   row.spec.strategy.kind = StrategyKind::kFsdp;
   CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("strategy.offload: optimizer"));
   row.plan->peak.by_use[MemoryUse::kMlp] = 30 * kGib;
   CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("activation_checkpointing.every: 1"));
   row.spec.activation_checkpointing.every = 1;
   CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("fewer sequences per rank"));
+  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("more ranks"));
+}
+
+TEST_CASE("a run of one rank is not told to be one of several") {
+  PlannedRow row = row_of("1 GPU", 90, Fit::kDoesNotFit);
+  row.spec.strategy.ranks = 1;
+  CHECK(remedy_for(row.spec, *row.plan) ==
+        "keep optimizer state on the host: strategy.offload: optimizer");
+  row.spec.strategy.offload = Offload::kOptimizer;
+  CHECK(remedy_for(row.spec, *row.plan) == "fewer sequences per rank, or shorter ones");
 }
 
 }  // namespace

@@ -61,6 +61,19 @@ TEST_CASE("the time that a sweep takes follows from its finished runs and their 
   CHECK(seconds_left(runs, now) == (100 + 30 + 30) / 2);
 }
 
+TEST_CASE("the time left does not jump where the batches of runs differ") {
+  const ProgressClock::time_point now = ProgressClock::now();
+  const auto with_batch = [](RunProgress run, double tokens) {
+    run.tokens_of_step = tokens;
+    return run;
+  };
+  // Both take as many tokens: 48 steps of 4 rows, and 6 steps of 32.
+  const std::vector<RunProgress> runs{
+      with_batch(ended_progress("1 GPU", RunStatus::kFinished, 48, 24), 4 * 128),
+      with_batch(planned_progress("batch 8", 6), 32 * 128)};
+  CHECK(seconds_left(runs, now) == 24);
+}
+
 TEST_CASE("a run whose steps only its trainer knows takes the mean time of the others") {
   const std::vector<RunProgress> runs{planned_progress("planned", 0),
                                       ended_progress("a", RunStatus::kFinished, 10, 20),

@@ -266,6 +266,9 @@ TEST_CASE("--where keeps the rows that meet every condition, and no figure chang
   CHECK(kept({"ranks>1", "step_time_ms_median <= 50"}) == Names{"4xDDP"});
   CHECK(kept({"step_time_ms_median < 0.08 s"}) == Names{"4xDDP"});
   CHECK(kept({"memory_allocated_bytes_max >= 1.5 GiB"}) == Names{"1 GPU", "4xDDP"});
+  CHECK(kept({"memory GiB < 1.5"}) == Names{"4xFSDP"});
+  CHECK(kept({"memory < 1.5"}) == Names{"4xFSDP"});
+  CHECK(kept({"memory < 1536 MiB"}) == Names{"4xFSDP"});
   CHECK(kept({"point ~ fsdp"}) == Names{"4xFSDP"});
   CHECK(kept({"point == 1 GPU"}) == Names{"1 GPU"});
   CHECK(kept({"loss_last ="}) == Names{"4xFSDP"});
