@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kAskAgainAfter{100};
 // What of the section `data` decides how records become tokens.
 std::string settings_of(const DataSpec& data) {
   static const std::set<std::string_view> kOthers{"train",   "tokenizer", "sequence_length",
-                                                  "shuffle", "rows"};
+                                                  "shuffle", "rows",      "token_dtype"};
   JsonObject settings;
   DataSpec::visit_fields(data, [&](const char* name, const auto& member, auto&&...) {
     if (!kOthers.contains(name)) settings.add(name, member);

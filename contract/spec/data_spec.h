@@ -15,6 +15,7 @@ namespace fsdp {
 enum class DataKind { kTokens, kChess, kText, kInstructions, kMessages, kWikihow };
 enum class RowFill { kPad, kPadToLongest, kPack };
 enum class ChatFormat { kLlama2, kLlama3, kChatml, kMistral };
+enum class TokenDtype { kUint16, kUint32 };
 
 constexpr auto enum_names(DataKind) {
   return std::array{"tokens"sv, "chess"sv, "text"sv, "instructions"sv, "messages"sv, "wikihow"sv};
@@ -23,6 +24,7 @@ constexpr auto enum_names(RowFill) { return std::array{"pad"sv, "pad_to_longest"
 constexpr auto enum_names(ChatFormat) {
   return std::array{"llama2"sv, "llama3"sv, "chatml"sv, "mistral"sv};
 }
+constexpr auto enum_names(TokenDtype) { return std::array{"uint16"sv, "uint32"sv}; }
 
 // The prompt of `data.kind: instructions`; the defaults are Stanford Alpaca's.
 struct TemplateSpec {
@@ -96,6 +98,7 @@ struct DataSpec {
   int64_t input_length = 512;
   int64_t target_length = 150;
   ColumnsSpec columns;
+  std::optional<TokenDtype> token_dtype;
 
   bool operator==(const DataSpec&) const = default;
 
@@ -132,6 +135,9 @@ struct DataSpec {
     visit("columns", self.columns,
           "The names of the records' columns, where they are others: {instruction: prompt, output: "
           "completion}.",
+          any_value());
+    visit("token_dtype", self.token_dtype,
+          "Of a .bin of kind tokens; absent: uint16, or uint32 if the vocabulary is above 65,536.",
           any_value());
   }
 };
