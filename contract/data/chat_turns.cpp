@@ -14,20 +14,17 @@ bool is_empty(const simdjson::dom::element& value) {
          (value.get(text) == simdjson::SUCCESS && (text.empty() || text == "[]"));
 }
 
-// Whether `object` has something under `key`.
+// True if `object` has something under `key`.
 bool has(const simdjson::dom::object& object, std::string_view key) {
   simdjson::dom::element value;
   return object.at_key(key).get(value) == simdjson::SUCCESS && !is_empty(value);
 }
 
-// The first of `names` that `object` has, even null; the first when it has none.
+// `chosen` if it is given; else the one of the two names under which `object` has something.
 std::string_view name_in(const simdjson::dom::object& object, std::string_view chosen,
                          std::string_view usual, std::string_view share_gpt) {
   if (!chosen.empty()) return chosen;
-  simdjson::dom::element value;
-  const bool is_usual = object.at_key(usual).get(value) == simdjson::SUCCESS;
-  const bool is_other = object.at_key(share_gpt).get(value) == simdjson::SUCCESS;
-  return !is_usual && is_other ? share_gpt : usual;
+  return !has(object, usual) && has(object, share_gpt) ? share_gpt : usual;
 }
 
 // Takes one turn of a chat apart after the other.

@@ -53,7 +53,7 @@ class PreparedFile : public DocumentFile {
   void check_vocabulary(int64_t vocab_size) const;
   // How many documents have more than `tokens` tokens.
   int64_t longer_than(int64_t tokens) const;
-  // What is trained on if each document is cut behind its first `tokens` tokens.
+  // The loss if each document is cut behind its first `tokens` tokens.
   struct Cut {
     int64_t trained_tokens_lost = 0;
     int64_t untrained_documents = 0;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// What messages say about records of JSON.
+// Words for messages about records of JSON.
 namespace fsdp {
 
 // "is not JSON: it holds NaN, ...", of a text that simdjson refuses.

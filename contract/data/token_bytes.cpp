@@ -71,7 +71,7 @@ void check_index_of_megatron(const path& file, TokenDtype read_as) {
 void require_bare_tokens(const InputFile& file, TokenDtype read_as, bool is_chosen) {
   const std::string begin = begin_of(file, kKnownContentsBytes);
   if (begin.size() < kKnownContentsBytes) return;
-  refuse_packed(file.path(), begin);
+  if (!is_chosen) refuse_packed(file.path(), begin);
   if (begin.starts_with("\x93NUMPY"sv)) {
     refuse_file(file.path(), "is a .npy array; give it a name that ends in .npy");
   }

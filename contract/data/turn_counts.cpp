@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "contract/files/input_file.h"
 #include "contract/text/utf8.h"
@@ -11,10 +12,9 @@
 namespace fsdp {
 namespace {
 
-constexpr size_t kMostNames = 20;  // that are told apart
+constexpr size_t kMostNames = 20;  // of a kind
 constexpr size_t kMostOfRole = 30;
 constexpr size_t kMostOfText = 500;
-constexpr std::string_view kOthers = "others";
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -23,14 +23,6 @@ std::string lower_case(std::string_view text) {
   }
   return lower;
 }
-
-std::vector<std::pair<std::string, int64_t>> most_frequent_first(const auto& counts) {
-  std::vector<std::pair<std::string, int64_t>> sorted(counts.begin(), counts.end());
-  std::ranges::stable_sort(sorted, std::greater(), &std::pair<std::string, int64_t>::second);
-  return sorted;
-}
-
-bool is_trained_on(std::string_view role) { return known_role(role) == "assistant"; }
 
 }  // namespace
 
@@ -51,31 +43,47 @@ std::string_view known_role(std::string_view role) {
   return found == kRoles.end() ? role : found->second;
 }
 
-// What answers are called is told apart from the rest, however many names there are.
-void TurnCounts::add_to(Counts& counts, std::string_view name, int64_t count) {
-  const std::string shown = shortened(name, kMostOfRole);
-  const bool is_known = counts.contains(shown) || is_trained_on(shown);
-  counts[is_known || counts.size() < kMostNames ? shown : std::string(kOthers)] += count;
+void TurnCounts::Names::add(std::string_view name, int64_t count) {
+  counts_[name.empty() ? "''" : shortened(name, kMostOfRole)] += count;
+  if (counts_.size() <= kMostNames) return;
+  const auto last = std::prev(counts_.end());
+  dropped_ += last->second;
+  counts_.erase(last);
+}
+
+void TurnCounts::Names::add(const Names& other) {
+  for (const auto& [name, count] : other.counts_) add(name, count);
+  dropped_ += other.dropped_;
+}
+
+std::vector<std::pair<std::string, int64_t>> TurnCounts::Names::sorted() const {
+  std::vector<std::pair<std::string, int64_t>> all(counts_.begin(), counts_.end());
+  std::ranges::stable_sort(all, std::greater(), &std::pair<std::string, int64_t>::second);
+  if (dropped_ > 0) all.emplace_back("of other names", dropped_);
+  return all;
+}
+
+void TurnCounts::add_turn(std::string_view role) {
+  (known_role(role) == "assistant" ? answers_ : others_).add(role, 1);
 }
 
 void TurnCounts::add(const TurnCounts& other) {
-  for (const auto& [role, count] : other.roles_) add_to(roles_, role, count);
-  for (const auto& [key, count] : other.unread_keys_) add_to(unread_keys_, key, count);
-}
-
-bool TurnCounts::has_answers() const {
-  return std::ranges::any_of(roles_, [](const auto& each) { return is_trained_on(each.first); });
+  answers_.add(other.answers_);
+  others_.add(other.others_);
+  unread_keys_.add(other.unread_keys_);
 }
 
 std::string TurnCounts::text() const {
   std::string text;
-  for (const auto& [role, count] : most_frequent_first(roles_)) {
-    if (!text.empty()) text += ", ";
-    text += std::to_string(count) + ' ' + role + (is_trained_on(role) ? " (trained on)" : "");
+  for (const auto& [role, count] : answers_.sorted()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role + " (trained on)";
+  }
+  for (const auto& [role, count] : others_.sorted()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role;
   }
   std::string separator = "; not read: ";
-  for (const auto& [key, count] : most_frequent_first(unread_keys_)) {
-    text += std::exchange(separator, ", ") + key + " of " + std::to_string(count);
+  for (const auto& [key, count] : unread_keys_.sorted()) {
+    text += std::exchange(separator, ", ") + std::to_string(count) + ' ' + key;
   }
   return shortened(text, kMostOfText);
 }

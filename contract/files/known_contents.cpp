@@ -17,9 +17,8 @@ struct KnownContents {
 };
 
 constexpr KnownContents kPacked[] = {
-    {"\x1f\x8b"sv, "compressed by gzip", "gunzip --keep FILE"},
+    {"\x1f\x8b\x08"sv, "compressed by gzip", "gunzip --keep FILE"},
     {"\x28\xb5\x2f\xfd"sv, "compressed by Zstandard", "zstd --decompress FILE"},
-    {"BZh"sv, "compressed by bzip2", "bunzip2 --keep FILE"},
     {"\xfd\x37zXZ\0"sv, "compressed by xz", "unxz --keep FILE"},
     {"\x04\x22\x4d\x18"sv, "compressed by LZ4", "lz4 -d FILE"},
     {"PK\x03\x04"sv, "a zip archive", "unzip FILE"},
@@ -32,12 +31,16 @@ constexpr KnownContents kEncodings[] = {
     {"\xfe\xff"sv, "text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE > OTHER"},
 };
 
+[[noreturn]] void refuse_as(const std::filesystem::path& path, std::string_view what,
+                            std::string_view command) {
+  refuse_file(path, "is " + std::string(what) + "; `" + std::string(command) +
+                        "` makes it a file that can be read");
+}
+
 void refuse_known(const std::filesystem::path& path, std::string_view begin,
                   std::span<const KnownContents> all) {
   for (const KnownContents& known : all) {
-    if (!begin.starts_with(known.begin)) continue;
-    refuse_file(path, "is " + std::string(known.what) + "; `" + std::string(known.command) +
-                          "` makes it a file that can be read");
+    if (begin.starts_with(known.begin)) refuse_as(path, known.what, known.command);
   }
 }
 
@@ -45,6 +48,10 @@ void refuse_known(const std::filesystem::path& path, std::string_view begin,
 
 void refuse_packed(const std::filesystem::path& path, std::string_view begin) {
   refuse_known(path, begin, kPacked);
+  // Between the two is the level.
+  if (begin.starts_with("BZh") && begin.substr(4).starts_with("1AY&")) {
+    refuse_as(path, "compressed by bzip2", "bunzip2 --keep FILE");
+  }
 }
 
 void refuse_other_encoding(const std::filesystem::path& path, std::string_view begin) {
@@ -54,8 +61,9 @@ void refuse_other_encoding(const std::filesystem::path& path, std::string_view b
   const bool is_little = begin[0] != 0 && begin[1] == 0 && begin[2] != 0 && begin[3] == 0;
   const bool is_big = begin[0] == 0 && begin[1] != 0 && begin[2] == 0 && begin[3] != 0;
   if (!is_little && !is_big) return;
-  refuse_file(path, std::string("is text in UTF-16; `iconv -f UTF-16") + (is_little ? "LE" : "BE") +
-                        " -t UTF-8 FILE > OTHER` makes it a file that can be read");
+  refuse_as(path, "text in UTF-16",
+            is_little ? "iconv -f UTF-16LE -t UTF-8 FILE > OTHER"
+                      : "iconv -f UTF-16BE -t UTF-8 FILE > OTHER");
 }
 
 }  // namespace fsdp

@@ -27,10 +27,7 @@ struct Wanted {
 // True if a document that is longer than a sequence is cut at data.sequence_length.
 bool are_cut(const RunSpec& spec) {
   if (spec.data.kind == DataKind::kText) return false;  // they go on in another row
-  const bool may_be_pairs =
-      spec.data.kind == DataKind::kWikihow || spec.data.kind == DataKind::kInstructions;
-  return !may_be_pairs ||
-         family_of(model_config(spec)).structure != ModelStructure::kEncoderDecoder;
+  return family_of(model_config(spec)).structure != ModelStructure::kEncoderDecoder;
 }
 
 // By the names of their prepared files.
@@ -87,7 +84,7 @@ std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, con
                       .header = {},
                       .was_made = false,
                       .turns = {},
-                      .format = format_beside_template(wanted.source),
+                      .format = {},
                       .cuts = {}};
     const PrepareOptions options{
         .threads = 0, .on_progress = [&](int64_t read, int64_t bytes) { bar.show(read, bytes); }};
@@ -95,6 +92,7 @@ std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, con
         prepared_file(wanted.source, folder, name, options, &data.was_made);
     data.header = prepared.header();
     data.turns = prepared.turns();
+    data.format = format_beside_template(wanted.source);
     for (const int64_t length : wanted.sequence_lengths) {
       data.cuts.push_back(
           {length, prepared.longer_than(length + 1), prepared.cut_behind(length + 1)});
@@ -115,7 +113,7 @@ std::string summary_of(const PreparedData& data) {
             ", not by the chat_template of the tokenizer's folder, which is not read";
   }
   if (data.cuts.empty() && data.header.untrained_documents > 0) {
-    text += fmt::format("; {} have nothing to train on", data.header.untrained_documents);
+    text += fmt::format("; nothing is trained on in {}", data.header.untrained_documents);
   }
   for (const PreparedData::Cut& cut : data.cuts) {
     if (cut.documents > 0) {
@@ -124,7 +122,7 @@ std::string summary_of(const PreparedData& data) {
                       cut.documents, cut.sequence_length, cut.lost.trained_tokens_lost);
     }
     if (cut.lost.untrained_documents > 0) {
-      text += fmt::format("; {} have nothing to train on at sequence_length {}",
+      text += fmt::format("; nothing is trained on in {} at sequence_length {}",
                           cut.lost.untrained_documents, cut.sequence_length);
     }
   }

@@ -17,7 +17,7 @@ struct PreparedData {
   bool was_made = false;  // now
   std::string turns;      // of chats, as TurnCounts::text()
   std::string format;     // of chats, if the tokenizer's folder has a template of its own
-  // What is lost at one length of sequences that runs ask for.
+  // The loss at one length of sequences that runs ask for.
   struct Cut {
     int64_t sequence_length = 0;
     int64_t documents = 0;  // that are longer, and cut

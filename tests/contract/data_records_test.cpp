@@ -138,6 +138,8 @@ TEST_CASE("a file that is something else than records in UTF-8 is named, with a 
              Contains("a.jsonl.gz: is compressed by gzip; `gunzip --keep FILE`"));
   CHECK_THAT(message("a.json", "\x28\xb5\x2f\xfd\0\0\0\0"s),
              Contains("compressed by Zstandard; `zstd --decompress FILE`"));
+  CHECK_THAT(message("a.txt", "BZh91AY&SY"), Contains("is compressed by bzip2"));
+  CHECK(texts_of(folder.write("b.txt", "BZhang plays"), "text") == Texts{"BZhang plays"});
   CHECK_THAT(message("a.csv", "PK\x03\x04\x14\0\0\0"s), Contains("is a zip archive"));
   CHECK_THAT(message("a.csv", "\xff\xfet\0e\0x\0"s),
              Contains("is text in UTF-16; `iconv -f UTF-16 -t UTF-8 FILE > OTHER`"));

@@ -310,6 +310,7 @@ def test_chats_of_other_shapes_train_on_the_same_answers(prepare, corpus, tmp_pa
     assert sum(label != -100 for label in usual.labels[0]) > 1
     roles = {"assistant": answer, "user": "human", "system": "system"}
     others = [
+        [{"messages": None, "conversations": turns} for turns in ANSWERS],
         [{"conversations": [{"from": roles[turn["role"]], "value": turn["content"]} for turn in turns]}
          for turns in ANSWERS],
         [{"messages": [{"role": roles[turn["role"]], "content": turn["content"], "name": ""} for turn in turns],
@@ -335,8 +336,8 @@ def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_prepa
     chats = [{"messages": turns} for turns in ANSWERS]
     chats.append({"messages": [{"role": "user", "content": "x", "name": "Ann"}, {"role": "critic", "content": "y"}]})
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
-    assert ("turns: 3 user, 2 assistant (trained on), 1 critic, 1 system; not read: name of 1; "
-            "1 have nothing to train on at sequence_length 256") in done.stdout
+    assert ("turns: 2 assistant (trained on), 3 user, 1 critic, 1 system; not read: 1 name; "
+            "nothing is trained on in 1 at sequence_length 256") in done.stdout
 
 
 def test_a_chat_template_that_is_not_read_is_named(try_prepare, tmp_path, corpus):
@@ -368,7 +369,7 @@ def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_prepare, t
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=shorter)
     assert done.returncode == 0 and shorter < longer
     assert (f"2 are cut at sequence_length {shorter}, which loses {lost} of the trained tokens; "
-            f"1 have nothing to train on at sequence_length {shorter}") in done.stdout
+            f"nothing is trained on in 1 at sequence_length {shorter}") in done.stdout
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=4)
     assert done.returncode == 2
     assert "'data.sequence_length': 4 leaves nothing to train on: each of 2 documents is cut" in done.stderr
