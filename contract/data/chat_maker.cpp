@@ -32,12 +32,17 @@ class ChatMaker : public DocumentMaker {
       : data_(data), tokenizer_(tokenizer) {}
 
   void append(const Record& record, Document& out) override {
-    turns_ = record.turns("messages");
-    if (turns_.empty()) record.refuse("has no turn in 'messages'");
+    turns_ = record.turns(data_.columns, counts_);
+    for (Turn& turn : turns_) {
+      counts_.add_turn(turn.role);
+      turn.role = known_role(turn.role);
+    }
     record_ = &record;
     out_ = &out;
     append_turns(turns_);
   }
+
+  TurnCounts turns() const override { return counts_; }
 
  protected:
   virtual void append_turns(std::span<const Turn> turns) = 0;
@@ -53,36 +58,48 @@ class ChatMaker : public DocumentMaker {
     out_->push_back(token.id | (is_trained_on ? kTrainedOn : 0));
   }
 
-  // `untrained` and `trained` stand behind the token `after`, and another one behind them.
-  void add_text(const SpecialToken& after, std::string_view untrained,
-                std::string_view trained = "") {
-    text_ = after.text;
-    text_ += untrained;
-    encode(text_, before_);
-    size_t untrained_count = before_.size();
-    if (!trained.empty()) {
-      text_ += trained;
-      encode(text_, ids_);
-      untrained_count = common_count(before_, ids_);
-      if (untrained_count < before_.size()) {  // where they meet, other tokens than apart
-        encode(trained, alone_);
-        const bool is_whole =
-            std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));
-        if (is_whole) untrained_count = ids_.size() - alone_.size();
-      }
+  // Adds the tokens of a text between two special tokens: its begin is untrained, its end trained.
+  // The special tokens are encoded with the text, as they may take white space from it.
+  struct Between {
+    const SpecialToken* after;
+    std::string_view untrained;
+    std::string_view trained{};
+    const SpecialToken* before = nullptr;  // null: the text ends the document
+  };
+  void add_text(const Between& text) {
+    const std::string untrained(text.untrained);
+    if (text.trained.empty()) {
+      encode(text.after, untrained, text.before, ids_);
+      append_tokens(ids_, 0, *out_);
+      return;
     }
-    const std::vector<int32_t>& ids = trained.empty() ? before_ : ids_;
-    for (size_t i = 1; i < ids.size(); ++i) {
-      out_->push_back(static_cast<uint32_t>(ids[i]) | (i < untrained_count ? 0 : kTrainedOn));
+    encode(text.after, untrained, nullptr, before_);
+    encode(text.after, untrained + std::string(text.trained), text.before, ids_);
+    size_t untrained_count = common_count(before_, ids_);
+    if (untrained_count < before_.size()) {  // where they meet, other tokens than apart
+      encode(nullptr, text.trained, text.before, alone_);
+      const bool is_whole =
+          std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));
+      if (is_whole) untrained_count = ids_.size() - alone_.size();
+    }
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      out_->push_back(static_cast<uint32_t>(ids_[i]) | (i < untrained_count ? 0 : kTrainedOn));
     }
   }
 
   [[noreturn]] void refuse(const std::string& problem) const { record_->refuse(problem); }
 
  private:
-  void encode(std::string_view text, std::vector<int32_t>& ids) const {
+  // The ids of `text` between two special tokens, without theirs.
+  void encode(const SpecialToken* after, std::string_view text, const SpecialToken* before,
+              std::vector<int32_t>& ids) {
+    text_ = after == nullptr ? "" : after->text;
+    text_ += text;
+    if (before != nullptr) text_ += before->text;
     ids.clear();
-    tokenizer_.encode_with_special(text, ids);
+    tokenizer_.encode_with_special(text_, ids);
+    if (before != nullptr && !ids.empty()) ids.pop_back();
+    if (after != nullptr && !ids.empty()) ids.erase(ids.begin());
   }
 
   static size_t common_count(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
@@ -92,6 +109,7 @@ class ChatMaker : public DocumentMaker {
   const DataSpec& data_;
   const Tokenizer& tokenizer_;
   std::vector<Turn> turns_;
+  TurnCounts counts_;
   const Record* record_ = nullptr;
   Document* out_ = nullptr;
   std::vector<int32_t> ids_;
@@ -131,11 +149,12 @@ class InstructionChatMaker : public ChatMaker {
         const bool begins = is_llama_ || i == 0;
         before_prompt = begins ? begin_ : end_;
         if (begins) add(begin_);
-        if (i + 1 == turns.size()) add_text(before_prompt, prompt);
+        if (i + 1 == turns.size()) add_text({.after = &before_prompt, .untrained = prompt});
       } else {
-        add_text(before_prompt, prompt,
-                 is_llama_ ? ' ' + std::string(stripped(turn.content)) + ' '
-                           : std::string(turn.content));
+        const std::string answer =
+            is_llama_ ? ' ' + std::string(stripped(turn.content)) + ' ' : std::string(turn.content);
+        add_text(
+            {.after = &before_prompt, .untrained = prompt, .trained = answer, .before = &end_});
         add(end_, /*is_trained_on=*/true);
       }
     }
@@ -167,20 +186,27 @@ class HeaderChatMaker : public ChatMaker {
  protected:
   void append_turns(std::span<const Turn> turns) override {
     if (is_llama_) add(*begin_);
-    for (const Turn& turn : turns) {
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const Turn& turn = turns[i];
       const bool is_trained_on = turn.role == "assistant";
       const std::string role(turn.role);
       add(header_);
       if (is_llama_) {
-        add_text(header_, role);
+        add_text({.after = &header_, .untrained = role, .before = &*header_end_});
         add(*header_end_);
       }
       const SpecialToken& after = is_llama_ ? *header_end_ : header_;
-      const std::string before = is_llama_ ? "\n\n" : role + '\n';
+      std::string head = is_llama_ ? "\n\n" : role + '\n';
       const std::string content(is_llama_ ? stripped(turn.content) : turn.content);
-      is_trained_on ? add_text(after, before, content) : add_text(after, before + content);
+      if (!is_trained_on) head += content;
+      add_text({.after = &after,
+                .untrained = head,
+                .trained = is_trained_on ? content : "",
+                .before = &end_});
       add(end_, is_trained_on);
-      if (!is_llama_) add_text(end_, "\n");
+      if (is_llama_) continue;
+      const bool is_last = i + 1 == turns.size();
+      add_text({.after = &end_, .untrained = "\n", .before = is_last ? nullptr : &header_});
     }
   }
 

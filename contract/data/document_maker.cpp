@@ -14,15 +14,16 @@ using Ids = std::vector<int32_t>;
 class GameMaker : public DocumentMaker {
  public:
   GameMaker(const DataSpec& data, const Tokenizer& tokenizer)
-      : tokenizer_(tokenizer),
+      : columns_(data.columns),
+        tokenizer_(tokenizer),
         begin_(needed_token(tokenizer.ends().begin, "the begin of a sequence", data)),
         end_(needed_token(tokenizer.ends().end, "the end of a sequence", data)) {}
 
   void append(const Record& record, Document& out) override {
-    record.text("Termination");
-    game_ = record.text("Moves");
+    record.text(columns_.termination);
+    game_ = record.text(columns_.moves);
     game_ += ' ';
-    game_ += record.text("Result");
+    game_ += record.text(columns_.result);
     ids_ = {begin_};
     tokenizer_.encode(game_, ids_);
     ids_.push_back(end_);
@@ -30,6 +31,7 @@ class GameMaker : public DocumentMaker {
   }
 
  private:
+  const ColumnsSpec& columns_;
   const Tokenizer& tokenizer_;
   int32_t begin_;
   int32_t end_;
@@ -39,17 +41,19 @@ class GameMaker : public DocumentMaker {
 
 class TextMaker : public DocumentMaker {
  public:
-  explicit TextMaker(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  TextMaker(const DataSpec& data, const Tokenizer& tokenizer)
+      : column_(data.columns.text), tokenizer_(tokenizer) {}
 
   void append(const Record& record, Document& out) override {
     ids_.clear();
     if (tokenizer_.ends().adds_begin) ids_.push_back(*tokenizer_.ends().begin);
-    tokenizer_.encode(record.text("text"), ids_);
+    tokenizer_.encode(record.text(column_), ids_);
     if (const auto end = tokenizer_.ends().end) ids_.push_back(*end);
     append_tokens(ids_, kTrainedOn, out);
   }
 
  private:
+  const std::string& column_;
   const Tokenizer& tokenizer_;
   Ids ids_;
 };
@@ -59,14 +63,15 @@ class TextMaker : public DocumentMaker {
 class InstructionMaker : public DocumentMaker {
  public:
   InstructionMaker(const DataSpec& data, const Tokenizer& tokenizer)
-      : prompts_(data.prompt),
+      : columns_(data.columns),
+        prompts_(data.prompt),
         tokenizer_(tokenizer),
         end_(needed_token(tokenizer.ends().end, "the end of a sequence", data)) {}
 
   void append(const Record& record, Document& out) override {
-    const std::string_view instruction = record.text("instruction");
-    const std::string_view input = record.text_or_empty("input");
-    const std::string_view output = record.text("output");
+    const std::string_view instruction = record.text(columns_.instruction);
+    const std::string_view input = record.text_or_empty(columns_.input);
+    const std::string_view output = record.text(columns_.output);
     text_.clear();
     fill_in(input.empty() ? prompts_.without_input : prompts_.with_input, instruction, input);
     const size_t untrained = encode();
@@ -107,6 +112,7 @@ class InstructionMaker : public DocumentMaker {
     return ids_.size();
   }
 
+  const ColumnsSpec& columns_;
   const TemplateSpec& prompts_;
   const Tokenizer& tokenizer_;
   int32_t end_;
@@ -124,8 +130,8 @@ class SummaryMaker : public DocumentMaker {
         end_(needed_token(tokenizer.ends().end, "the end of a sequence", data)) {}
 
   void append(const Record& record, Document& out) override {
-    append_part(data_.prefix, record.text("text"), data_.input_length, 0, out);
-    append_part("", record.text("headline"), data_.target_length, kTrainedOn, out);
+    append_part(data_.prefix, record.text(data_.columns.text), data_.input_length, 0, out);
+    append_part("", record.text(data_.columns.headline), data_.target_length, kTrainedOn, out);
   }
 
  private:
@@ -181,7 +187,7 @@ std::unique_ptr<DocumentMaker> make_document_maker(const DataSpec& data,
     case DataKind::kChess:
       return std::make_unique<GameMaker>(data, tokenizer);
     case DataKind::kText:
-      return std::make_unique<TextMaker>(tokenizer);
+      return std::make_unique<TextMaker>(data, tokenizer);
     case DataKind::kInstructions:
       return std::make_unique<InstructionMaker>(data, tokenizer);
     case DataKind::kMessages:

@@ -4,6 +4,7 @@
 
 #include "contract/data/document.h"
 #include "contract/data/records.h"
+#include "contract/data/turn_counts.h"
 #include "contract/spec/data_spec.h"
 #include "contract/tokenizers/tokenizer.h"
 
@@ -16,6 +17,8 @@ class DocumentMaker {
   // Appends the document of `record` to `out`. Throws ConfigError (place: file:line) when the
   // record lacks something.
   virtual void append(const Record& record, Document& out) = 0;
+  // The turns of all records so far; none unless the records are chats.
+  virtual TurnCounts turns() const { return {}; }
 };
 
 // For one thread; `data` and `tokenizer` outlive it. Throws ConfigError (place: empty, key:

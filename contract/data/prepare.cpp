@@ -26,8 +26,8 @@ constexpr std::chrono::milliseconds kAskAgainAfter{100};
 
 // What of the section `data` decides how records become tokens.
 std::string settings_of(const DataSpec& data) {
-  static const std::set<std::string_view> kOthers{"train", "tokenizer", "sequence_length",
-                                                  "shuffle", "rows"};
+  static const std::set<std::string_view> kOthers{"train",   "tokenizer", "sequence_length",
+                                                  "shuffle", "rows",      "token_dtype"};
   JsonObject settings;
   DataSpec::visit_fields(data, [&](const char* name, const auto& member, auto&&...) {
     if (!kOthers.contains(name)) settings.add(name, member);
@@ -118,10 +118,10 @@ void make_prepared(const DataSource& source, const path& file, const PrepareOpti
   const auto tokenizer = open_tokenizer(source.tokenizer);
   const std::map<path, std::string> digests = digests_since(of_tokenizer, states);
   PreparedWriter writer(file, padding_id_of(*tokenizer));
-  const std::string data_digest = write_documents(source, *tokenizer, writer, options);
+  const WrittenDocuments written = write_documents(source, *tokenizer, writer, options);
   const std::string name = prepared_name(source, [&](const path& each) {
     const auto found = digests.find(each);
-    return found == digests.end() ? data_digest : found->second;
+    return found == digests.end() ? written.data_digest : found->second;
   });
   if (name != file.filename()) {
     refuse_file(source.file,
@@ -129,6 +129,8 @@ void make_prepared(const DataSource& source, const path& file, const PrepareOpti
                     ", is not what it was when this call began; run again when nothing writes to "
                     "them");
   }
+  require_answers(source.file, written.turns);
+  writer.set_turns(written.turns.text());
   writer.finish();
 }
 
@@ -179,6 +181,7 @@ int64_t count_documents(const DataSource& source) {
     document.clear();
     maker->append(record, document);
   }
+  require_answers(source.file, maker->turns());
   return count;
 }
 

@@ -19,7 +19,7 @@ class Pipeline {
   Pipeline(const DataSource& source, const Tokenizer& tokenizer, PreparedWriter& writer)
       : data_(source.data), tokenizer_(tokenizer), writer_(writer), file_(source.file) {}
 
-  std::string run(const PrepareOptions& options) {
+  WrittenDocuments run(const PrepareOptions& options) {
     const int processors = static_cast<int>(std::thread::hardware_concurrency());
     const int threads = std::max(1, options.threads == 0 ? processors : options.threads);
     std::unique_lock lock(mutex_);
@@ -33,7 +33,7 @@ class Pipeline {
       lock.lock();
     }
     if (error_) std::rethrow_exception(error_);
-    return file_.digest();
+    return {.data_digest = file_.digest(), .turns = turns_};
   }
 
  private:
@@ -66,6 +66,8 @@ class Pipeline {
         documents.resize(made);
         write(batch, documents);
       }
+      const std::lock_guard lock(mutex_);
+      turns_.add(maker->turns());
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
@@ -132,13 +134,14 @@ class Pipeline {
   int64_t next_to_write_ = 0;
   int64_t written_bytes_ = 0;
   int working_ = 0;
+  TurnCounts turns_;
   std::exception_ptr error_;
 };
 
 }  // namespace
 
-std::string write_documents(const DataSource& source, const Tokenizer& tokenizer,
-                            PreparedWriter& writer, const PrepareOptions& options) {
+WrittenDocuments write_documents(const DataSource& source, const Tokenizer& tokenizer,
+                                 PreparedWriter& writer, const PrepareOptions& options) {
   return Pipeline(source, tokenizer, writer).run(options);
 }
 

@@ -115,6 +115,26 @@ int64_t PreparedFile::longer_than(int64_t tokens) const {
   return longer;
 }
 
+PreparedFile::Cut PreparedFile::cut_behind(int64_t tokens) const {
+  const auto count_trained = [](std::span<const uint32_t> part) {
+    return std::ranges::count_if(part, [](uint32_t token) { return (token & kTrainedOn) != 0; });
+  };
+  Cut cut{.untrained_documents = static_cast<int64_t>(header_.untrained_documents)};
+  Document document;
+  for (int64_t i = 0; i < count(); ++i) {
+    if (length(i) <= tokens) continue;
+    read(i, document);
+    const int64_t lost = count_trained(std::span(document).subspan(static_cast<size_t>(tokens)));
+    cut.trained_tokens_lost += lost;
+    if (lost > 0 && lost == count_trained(document)) ++cut.untrained_documents;
+  }
+  return cut;
+}
+
+std::string PreparedFile::turns() const {
+  return {header_.turns, strnlen(header_.turns, sizeof(header_.turns))};
+}
+
 bool is_unfinished(const std::filesystem::path& file) {
   return file.extension() == kUnfinished || file.extension() == kUnfinishedOffsets;
 }
@@ -138,10 +158,16 @@ void PreparedWriter::add(const Document& document) {
   ++header_.documents;
   header_.tokens += document.size();
   header_.longest_tokens = std::max<uint64_t>(header_.longest_tokens, document.size());
+  const uint64_t trained_before = header_.trained_tokens;
   for (const uint32_t token : document) {
     header_.trained_tokens += (token & kTrainedOn) != 0 ? 1 : 0;
     header_.largest_token = std::max(header_.largest_token, static_cast<uint64_t>(token_id(token)));
   }
+  header_.untrained_documents += header_.trained_tokens == trained_before ? 1 : 0;
+}
+
+void PreparedWriter::set_turns(const std::string& text) {
+  text.copy(header_.turns, sizeof(header_.turns));
 }
 
 void PreparedWriter::finish() {

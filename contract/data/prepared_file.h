@@ -17,7 +17,7 @@
 // among them, 8 bytes each, and the number of all tokens. Checksums are digests (XXH3 of 128 bits).
 namespace fsdp {
 
-inline constexpr uint64_t kPreparedVersion = 2;
+inline constexpr uint64_t kPreparedVersion = 3;
 
 struct PreparedHeader {
   char magic[8] = {'F', 'S', 'D', 'P', 'T', 'O', 'K', 'S'};
@@ -28,11 +28,13 @@ struct PreparedHeader {
   uint64_t longest_tokens = 0;  // of a document
   uint64_t largest_token = 0;
   uint64_t padding_id = 0;
-  char name[16] = {};               // of the file, without its extension
-  char contents_checksum[32] = {};  // of what stands behind the header
-  char checksum[32] = {};           // of what stands before it
+  uint64_t untrained_documents = 0;  // without a token that is trained on
+  char turns[512] = {};              // of chats: how many of each role, as TurnCounts::text()
+  char name[16] = {};                // of the file, without its extension
+  char contents_checksum[32] = {};   // of what stands behind the header
+  char checksum[32] = {};            // of what stands before it
 };
-static_assert(sizeof(PreparedHeader) == 144);
+static_assert(sizeof(PreparedHeader) == 664);
 
 class PreparedFile : public DocumentFile {
  public:
@@ -51,6 +53,13 @@ class PreparedFile : public DocumentFile {
   void check_vocabulary(int64_t vocab_size) const;
   // How many documents have more than `tokens` tokens.
   int64_t longer_than(int64_t tokens) const;
+  // The loss if each document is cut behind its first `tokens` tokens.
+  struct Cut {
+    int64_t trained_tokens_lost = 0;
+    int64_t untrained_documents = 0;
+  };
+  Cut cut_behind(int64_t tokens) const;
+  std::string turns() const;
 
  private:
   [[noreturn]] void refuse(const std::string& problem) const;
@@ -75,6 +84,7 @@ class PreparedWriter {
   PreparedWriter(const std::filesystem::path& path, int64_t padding_id);
 
   void add(const Document& document);
+  void set_turns(const std::string& text);
   // Afterwards the file is on the disk, and in its place.
   void finish();
 

@@ -1,9 +1,11 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <optional>
+#include <deque>
 
+#include "contract/data/chat_turns.h"
 #include "contract/data/csv_fields.h"
+#include "contract/data/record_json.h"
 #include "contract/data/records.h"
 #include "contract/text/config_error.h"
 #include "contract/text/foreign_json.h"
@@ -24,18 +26,9 @@ struct Record::Parsed {
   simdjson::dom::parser parser;
   simdjson::dom::object object;             // of JSON
   const std::vector<std::string>* columns;  // of CSV
-  std::vector<std::string_view> keys;       // of JSON, sorted
   std::vector<std::string> fields;          // of CSV
   std::string_view line;                    // of text
-
-  // A key that the object has twice: of these, readers of JSON take the first or the last.
-  std::optional<std::string> repeated_key(const simdjson::dom::object& object) {
-    keys.clear();
-    for (const auto& [key, value] : object) keys.push_back(key);
-    std::ranges::sort(keys);
-    const auto twice = std::ranges::adjacent_find(keys);
-    return twice == keys.end() ? std::nullopt : std::optional<std::string>(*twice);
-  }
+  std::deque<std::string> joined;           // content in parts
 };
 
 Record::Record(const RecordFile& file)
@@ -52,14 +45,15 @@ void Record::refuse(const std::string& problem) const {
 
 void Record::parse(const RawRecord& raw) {
   line_ = raw.line;
+  parsed_->joined.clear();
   if (is_json(format_)) {
     const auto error = parsed_->parser.parse(raw.bytes).get(parsed_->object);
     if (error == simdjson::INCORRECT_TYPE) refuse("is no JSON object");
     if (error == simdjson::UTF8_ERROR) refuse("holds bytes that are not UTF-8");
     if (error != simdjson::SUCCESS) {
-      refuse(std::string("is not JSON: ") + simdjson::error_message(error));
+      refuse(json_problem(raw.bytes, error));
     }
-    if (const auto key = parsed_->repeated_key(parsed_->object)) refuse("has '" + *key + "' twice");
+    if (const auto key = repeated_key(parsed_->object)) refuse("has '" + *key + "' twice");
     return;
   }
   if (!is_utf8(raw.bytes)) refuse("holds bytes that are not UTF-8");
@@ -92,7 +86,8 @@ std::string_view Record::text_or_empty(std::string_view column) const {
   std::string_view text;
   if (parsed_->object.at_key(column).get(value) != simdjson::SUCCESS || value.is_null()) return "";
   if (value.get(text) != simdjson::SUCCESS) {
-    refuse("has something else than text in '" + std::string(column) + "'");
+    refuse("has something else than text in '" + std::string(column) +
+           "': " + std::string(type_name(value)));
   }
   return text;
 }
@@ -105,28 +100,37 @@ std::string_view Record::text(std::string_view column) const {
     simdjson::dom::element value;
     is_there = parsed_->object.at_key(column).get(value) == simdjson::SUCCESS && !value.is_null();
   }
-  if (!is_there) refuse("has no '" + std::string(column) + "'");
+  if (!is_there) refuse_missing(column);
   return text_or_empty(column);
 }
 
-std::vector<Turn> Record::turns(std::string_view column) const {
-  simdjson::dom::array array;
-  if (!is_json(format_) || parsed_->object.at_key(column).get(array) != simdjson::SUCCESS) {
-    refuse("has no list '" + std::string(column) + "' of JSON objects with role and content");
+std::string Record::columns_there() const {
+  if (format_ == RecordFormat::kText) return "no columns, but lines of text";
+  return format_ == RecordFormat::kCsv ? list_of_names(*parsed_->columns)
+                                       : list_of_keys(parsed_->object);
+}
+
+void Record::refuse_missing(std::string_view column) const {
+  std::string problem = "has no '" + std::string(column) + "'; it has " + columns_there();
+  if (format_ == RecordFormat::kText) refuse(problem);
+  if (is_json(format_) && parsed_->object.size() == 1 &&
+      parsed_->object.begin().value().is_array()) {
+    const std::string key(parsed_->object.begin().key());
+    problem += "; if the records are in this list, `jq '.\"" + key +
+               "\"' FILE > records.json` takes them out of it";
   }
-  std::vector<Turn> turns;
-  for (const simdjson::dom::element element : array) {
-    Turn turn;
-    if (element.at_key("role").get(turn.role) != simdjson::SUCCESS ||
-        element.at_key("content").get(turn.content) != simdjson::SUCCESS) {
-      refuse("has a turn in '" + std::string(column) + "' without the texts role and content");
-    }
-    if (const auto key = parsed_->repeated_key(element.get_object().value())) {
-      refuse("has a turn in '" + std::string(column) + "' with '" + *key + "' twice");
-    }
-    turns.push_back(turn);
+  refuse(problem + "; data.columns says which column is which");
+}
+
+std::vector<Turn> Record::turns(const ColumnsSpec& columns, TurnCounts& counts) const {
+  if (!is_json(format_)) refuse("is no JSON or Parquet, which alone hold lists of turns");
+  try {
+    return read_turns(parsed_->object, columns, counts, parsed_->joined);
+  } catch (const MissingColumn& missing) {
+    refuse_missing(missing.column);
+  } catch (const MalformedChat& error) {
+    refuse(error.what());
   }
-  return turns;
 }
 
 }  // namespace fsdp

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "contract/data/csv_fields.h"
+#include "contract/files/known_contents.h"
 #include "contract/text/config_error.h"
 #include "contract/text/foreign_json.h"
 
@@ -49,6 +50,51 @@ size_t object_length(std::string_view text) {
   return length;
 }
 
+// Refuses columns that are separated by something else than commas.
+void check_separator(const std::filesystem::path& file, const RawRecord& header) {
+  std::string columns = header.bytes.substr(0, header.bytes.find_last_not_of("\r\n") + 1);
+  const size_t found = columns.find_first_of(";\t|");
+  if (found == std::string::npos || columns.find(',') != std::string::npos) return;
+  const char separator = columns[found];
+  for (size_t at = 0; (at = columns.find(separator, at)) != std::string::npos; at += 2) {
+    columns.replace(at, 1, ", ");
+  }
+  const std::string shown = separator == '\t' ? "\\t" : std::string(1, separator);
+  refuse_line(file, header.line,
+              "has its columns separated by '" + shown + "', not by commas: " + columns +
+                  "; `python3 -c \"import pandas; pandas.read_csv('FILE', sep='" + shown +
+                  "').to_csv('OTHER.csv', index=False)\"` writes it with commas");
+}
+
+// The name under which an object has a list as its first value: `{"data": [`; empty: not so.
+std::string_view list_at_begin(std::string_view object) {
+  const auto skip = [&](char expected) {
+    object.remove_prefix(std::min(object.find_first_not_of(kWhiteSpace), object.size()));
+    if (!object.starts_with(expected)) return false;
+    object.remove_prefix(1);
+    return true;
+  };
+  if (!skip('{') || !skip('"')) return "";
+  const std::string_view name = object.substr(0, object.find('"'));
+  object.remove_prefix(std::min(name.size() + 1, object.size()));
+  return skip(':') && skip('[') ? name : "";
+}
+
+// Refuses a file that begins with an object of several lines.
+void check_first_line(const std::filesystem::path& file, std::string_view text) {
+  const size_t end = text.find('\n');
+  if (end == std::string_view::npos || !text.starts_with('{')) return;
+  if (object_length(text.substr(0, end)) != std::string_view::npos) return;
+  std::string problem =
+      "an object that does not end in its line; needed: one object a line, or a JSON array of "
+      "objects. `jq -c . FILE > OTHER.jsonl` writes each object on one line";
+  if (const std::string_view list = list_at_begin(text); !list.empty()) {
+    problem += "; if the records stand in its list '" + std::string(list) + "', `jq '.\"" +
+               std::string(list) + "\"' FILE > OTHER.json` writes these";
+  }
+  refuse_line(file, 1, problem);
+}
+
 const std::string kTooLong = "a record of more than " + std::to_string(kMostRecordBytes) + " bytes";
 
 }  // namespace
@@ -62,7 +108,9 @@ RecordFile::RecordFile(const std::filesystem::path& path, std::string_view text)
 
 void RecordFile::begin() {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  load(kByteOrderMark.size());
+  load(kKnownContentsBytes);
+  refuse_packed(path(), rest());
+  refuse_other_encoding(path(), rest());
   if (rest().starts_with(kByteOrderMark)) taken_ = kByteOrderMark.size();
   find_in_rest([](std::string_view text) { return text.find_first_not_of(kWhiteSpace); });
   format_ = format_of(path(), rest());
@@ -71,12 +119,16 @@ void RecordFile::begin() {
     if (!next_of_csv(header)) {
       refuse_file(path(), "is empty; needed: a line with its columns' names");
     }
+    check_separator(path(), header);
     const std::string problem = split_csv_record(header.bytes, header_);
     if (!problem.empty()) refuse_line(path(), header.line, problem);
     check_columns(path(), header.line, header_);
   } else if (format_ == RecordFormat::kJsonArray) {
     skip_white_space();
     take(1);
+  } else if (format_ == RecordFormat::kJsonLines) {
+    const size_t begin = std::min(rest().find_first_not_of(kWhiteSpace), rest().size());
+    check_first_line(path(), rest().substr(begin));
   } else if (format_ == RecordFormat::kParquet) {
     opened_as_ = state_of(path(), file_.descriptor());
     rows_ = open_parquet_rows(file_);

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "contract/data/parquet_rows.h"
+#include "contract/data/turn_counts.h"
 #include "contract/files/file_state.h"
 #include "contract/files/input_file.h"
 #include "contract/record/digest.h"
+#include "contract/spec/data_spec.h"
 
 // Files of records: CSV (RFC 4180, with a header), a JSON array of objects, JSON lines, lines of
 // text, Parquet. All are UTF-8.
@@ -82,7 +84,7 @@ class RecordFile {
 };
 
 struct Turn {
-  std::string_view role;
+  std::string_view role;  // as the file calls it
   std::string_view content;
 };
 
@@ -99,14 +101,17 @@ class Record {
   std::string_view text(std::string_view column) const;
   // The same, empty when the column is missing or null.
   std::string_view text_or_empty(std::string_view column) const;
-  // A list of objects with role and content; of JSON only.
-  std::vector<Turn> turns(std::string_view column) const;
+  // The list of turns, at least one; of JSON only. A turn is {role, content}, or {from, value} as
+  // ShareGPT has it. Adds keys of turns that are not read to `counts`.
+  std::vector<Turn> turns(const ColumnsSpec& columns, TurnCounts& counts) const;
 
   [[noreturn]] void refuse(const std::string& problem) const;
 
  private:
   struct Parsed;
 
+  [[noreturn]] void refuse_missing(std::string_view column) const;
+  std::string columns_there() const;
   void parse_csv(std::string_view bytes);
 
   std::string path_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "contract/data/npy.h"
+#include "contract/data/token_bytes.h"
 
 namespace fsdp {
 namespace {
@@ -64,21 +65,16 @@ class ArrayRows : public DocumentFile {
 template <typename Item>
 class FlatTokens : public DocumentFile {
  public:
-  FlatTokens(const path& file, int64_t sequence_length, int64_t vocab_size)
+  FlatTokens(const path& file, int64_t sequence_length, int64_t vocab_size, bool is_chosen)
       : file_(file), sequence_length_(sequence_length), vocab_size_(vocab_size) {
+    require_bare_tokens(file_, kDtype, is_chosen);
     const uint64_t bytes = file_.size_bytes();
     if (bytes % sizeof(Item) != 0) {
       refuse_file(file, "holds " + std::to_string(bytes) + " bytes, which are no whole tokens of " +
                             std::to_string(sizeof(Item)) + " bytes; it is cut short, or no .bin");
     }
     token_count_ = static_cast<int64_t>(bytes / sizeof(Item));
-    Item largest = 0;
-    file_.read_blocks(0, bytes, [&](std::span<const std::byte> block) {
-      for (size_t i = 0; i < block.size() / sizeof(Item); ++i) {
-        largest = std::max(largest, item(block, i));
-      }
-    });
-    check_tokens(file, "", 0, largest, vocab_size);
+    check_all_tokens(is_chosen);
   }
 
   int64_t count() const override {
@@ -98,6 +94,35 @@ class FlatTokens : public DocumentFile {
   }
 
  private:
+  static constexpr TokenDtype kDtype =
+      sizeof(Item) == sizeof(uint16_t) ? TokenDtype::kUint16 : TokenDtype::kUint32;
+
+  void check_all_tokens(bool is_chosen) const {
+    constexpr size_t kPlaces = sizeof(uint64_t) / sizeof(Item);
+    LargestTokens largest{.count = token_count_};
+    int64_t beyond = 0;
+    file_.read_blocks(0, file_.size_bytes(), [&](std::span<const std::byte> block) {
+      for (size_t i = 0; i < block.size() / sizeof(Item); ++i) {
+        const Item token = item(block, i);
+        uint32_t& largest_there = largest.at[i % kPlaces];
+        largest_there = std::max<uint32_t>(largest_there, token);
+        beyond += token >= vocab_size_ ? 1 : 0;
+      }
+    });
+    if (!is_chosen) {
+      const std::string problem = wider_tokens(largest, kDtype);
+      if (!problem.empty()) refuse_file(file_.path(), problem);
+    }
+    if (kDtype == TokenDtype::kUint32 && beyond > token_count_ / 2) {
+      refuse_file(file_.path(),
+                  "holds " + std::to_string(beyond) + " of " + std::to_string(token_count_) +
+                      " tokens beyond the model's vocabulary of " + std::to_string(vocab_size_) +
+                      ", as a file of uint16 that is read as uint32; if it is one, "
+                      "set data.token_dtype: uint16");
+    }
+    check_tokens(file_.path(), "", 0, std::ranges::max(largest.at), vocab_size_);
+  }
+
   static Item item(std::span<const std::byte> items, size_t index) {
     Item value;
     std::memcpy(&value, items.data() + index * sizeof(Item), sizeof(Item));
@@ -113,15 +138,20 @@ class FlatTokens : public DocumentFile {
 }  // namespace
 
 std::unique_ptr<DocumentFile> open_token_file(const path& file, int64_t sequence_length,
-                                              int64_t vocab_size) {
+                                              int64_t vocab_size,
+                                              const std::optional<TokenDtype>& dtype) {
   constexpr int64_t kMostOfUint16 = 65'536;
   if (file.extension() != ".bin") {
     return std::make_unique<ArrayRows>(file, sequence_length, vocab_size);
   }
-  if (vocab_size > kMostOfUint16) {
-    return std::make_unique<FlatTokens<uint32_t>>(file, sequence_length, vocab_size);
+  const TokenDtype by_vocabulary =
+      vocab_size > kMostOfUint16 ? TokenDtype::kUint32 : TokenDtype::kUint16;
+  if (dtype.value_or(by_vocabulary) == TokenDtype::kUint32) {
+    return std::make_unique<FlatTokens<uint32_t>>(file, sequence_length, vocab_size,
+                                                  dtype.has_value());
   }
-  return std::make_unique<FlatTokens<uint16_t>>(file, sequence_length, vocab_size);
+  return std::make_unique<FlatTokens<uint16_t>>(file, sequence_length, vocab_size,
+                                                dtype.has_value());
 }
 
 }  // namespace fsdp

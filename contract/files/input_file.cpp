@@ -23,6 +23,14 @@ namespace {
 
 constexpr std::string_view kGitLfs = "version https://git-lfs.github.com/spec/";
 
+// `name` with 0 for each digit: parts of one set of files, such as shards, have one.
+std::string without_numbers(std::string name) {
+  for (char& c : name) {
+    if (c >= '0' && c <= '9') c = '0';
+  }
+  return name;
+}
+
 // Of a path that leads nowhere: a name like the one that is missing, else how far it leads.
 std::string what_is_there(const std::filesystem::path& path) {
   std::error_code unknown;
@@ -37,6 +45,13 @@ std::string what_is_there(const std::filesystem::path& path) {
     if (entry.path().extension() == missing.extension()) names.push_back(entry.path().filename());
   }
   const std::string nearest = nearest_name(missing.filename().string(), names);
+  const auto is_other_part = [&](const std::string& name) {
+    return without_numbers(name) == without_numbers(missing.filename());
+  };
+  if (const auto part = std::ranges::find_if(names, is_other_part); part != names.end()) {
+    return "; files of this name with other numbers are there, such as " + *part +
+           ", but this one is missing";
+  }
   if (!nearest.empty()) {
     return "; did you mean '" + (missing.parent_path() / nearest).string() + "'?";
   }

@@ -32,7 +32,8 @@ auto with_key(const std::string& key, Read read) {
 // Returns the number of documents.
 int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_size) {
   if (!needs_tokenizer(spec.data.kind)) {
-    return open_token_file(file, spec.data.sequence_length, vocab_size)->count();
+    return open_token_file(file, spec.data.sequence_length, vocab_size, spec.data.token_dtype)
+        ->count();
   }
   return count_documents(data_source(spec, file));
 }

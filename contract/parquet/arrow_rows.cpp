@@ -72,6 +72,18 @@ ordered_json json_of(const arrow::Array& array, int64_t i) {
       return json_of_list<arrow::ListArray>(array, i);
     case arrow::Type::LARGE_LIST:
       return json_of_list<arrow::LargeListArray>(array, i);
+    case arrow::Type::FIXED_SIZE_LIST:
+      return json_of_list<arrow::FixedSizeListArray>(array, i);
+    case arrow::Type::LIST_VIEW:
+      return json_of_list<arrow::ListViewArray>(array, i);
+    case arrow::Type::LARGE_LIST_VIEW:
+      return json_of_list<arrow::LargeListViewArray>(array, i);
+    case arrow::Type::STRING_VIEW:
+      return json_of_text<arrow::StringViewArray>(array, i);
+    case arrow::Type::BINARY_VIEW:
+      return json_of_text<arrow::BinaryViewArray>(array, i);
+    case arrow::Type::EXTENSION:
+      return json_of(*static_cast<const arrow::ExtensionArray&>(array).storage(), i);
     case arrow::Type::DICTIONARY: {
       const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
       return json_of(*coded.dictionary(), coded.GetValueIndex(i));

@@ -15,6 +15,7 @@ namespace fsdp {
 enum class DataKind { kTokens, kChess, kText, kInstructions, kMessages, kWikihow };
 enum class RowFill { kPad, kPadToLongest, kPack };
 enum class ChatFormat { kLlama2, kLlama3, kChatml, kMistral };
+enum class TokenDtype { kUint16, kUint32 };
 
 constexpr auto enum_names(DataKind) {
   return std::array{"tokens"sv, "chess"sv, "text"sv, "instructions"sv, "messages"sv, "wikihow"sv};
@@ -23,6 +24,7 @@ constexpr auto enum_names(RowFill) { return std::array{"pad"sv, "pad_to_longest"
 constexpr auto enum_names(ChatFormat) {
   return std::array{"llama2"sv, "llama3"sv, "chatml"sv, "mistral"sv};
 }
+constexpr auto enum_names(TokenDtype) { return std::array{"uint16"sv, "uint32"sv}; }
 
 // The prompt of `data.kind: instructions`; the defaults are Stanford Alpaca's.
 struct TemplateSpec {
@@ -48,6 +50,41 @@ struct TemplateSpec {
   }
 };
 
+// The names that the columns of records have in the file.
+struct ColumnsSpec {
+  std::string text = "text";
+  std::string instruction = "instruction";
+  std::string input = "input";
+  std::string output = "output";
+  std::string headline = "headline";
+  std::string moves = "Moves";
+  std::string termination = "Termination";
+  std::string result = "Result";
+  std::string messages;
+  std::string role;
+  std::string content;
+
+  bool operator==(const ColumnsSpec&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("text", self.text, "Of kinds text and wikihow: the text.", any_value());
+    visit("instruction", self.instruction, "Of kind instructions: the instruction.", any_value());
+    visit("input", self.input, "Of kind instructions: its input, which may be missing.",
+          any_value());
+    visit("output", self.output, "Of kind instructions: the answer.", any_value());
+    visit("headline", self.headline, "Of kind wikihow: the summary.", any_value());
+    visit("moves", self.moves, "Of kind chess: the moves.", any_value());
+    visit("termination", self.termination, "Of kind chess: how the game ended.", any_value());
+    visit("result", self.result, "Of kind chess: the result.", any_value());
+    visit("messages", self.messages,
+          "Of kind messages: the list of turns; absent: messages, else conversations.",
+          any_value());
+    visit("role", self.role, "Who says a turn; absent: role, else from.", any_value());
+    visit("content", self.content, "What a turn says; absent: content, else value.", any_value());
+  }
+};
+
 struct DataSpec {
   DataKind kind = DataKind::kChess;
   std::filesystem::path train;
@@ -60,6 +97,8 @@ struct DataSpec {
   std::string prefix = "summarize: ";
   int64_t input_length = 512;
   int64_t target_length = 150;
+  ColumnsSpec columns;
+  std::optional<TokenDtype> token_dtype;
 
   bool operator==(const DataSpec&) const = default;
 
@@ -93,6 +132,13 @@ struct DataSpec {
           from_to(1, 1e6));
     visit("target_length", self.target_length, "Most tokens of kind wikihow's summaries.",
           from_to(1, 1e6));
+    visit("columns", self.columns,
+          "The names of the records' columns, where they are others: {instruction: prompt, output: "
+          "completion}.",
+          any_value());
+    visit("token_dtype", self.token_dtype,
+          "Of a .bin of kind tokens; absent: uint16, or uint32 if the vocabulary is above 65,536.",
+          any_value());
   }
 };
 

@@ -9,6 +9,7 @@
 #include "contract/files/input_file.h"
 #include "contract/tokenizers/byte_level.h"
 #include "contract/tokenizers/json_part.h"
+#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
 namespace {
@@ -133,6 +134,16 @@ std::vector<path> settings_files(const path& folder) {
     if (input_exists(folder / name)) files.push_back(folder / name);
   }
   return files;
+}
+
+bool has_chat_template(const path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) return false;
+  if (input_exists(folder / "chat_template.jinja")) return true;
+  const path config = folder / kConfig;
+  if (!input_exists(config)) return false;
+  const nlohmann::json document = read_json_object(config);
+  return document.contains("chat_template") && !document.at("chat_template").is_null();
 }
 
 FolderSettings read_folder_settings(const path& folder) {

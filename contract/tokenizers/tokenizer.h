@@ -46,4 +46,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 // The files that open_tokenizer reads, which are part of a run's identity.
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path);
 
+// True if `path` is a folder with a chat template of the model, which data.format does not read.
+bool has_chat_template(const std::filesystem::path& path);
+
 }  // namespace fsdp

@@ -196,6 +196,7 @@ void prepare_data(const std::vector<RunToLaunch>& runs, const std::filesystem::p
   try {
     for (const PreparedData& data : prepare_data_of(specs, results, digest)) {
       if (data.was_made) progress.say("tokenized " + summary_of(data));
+      if (!data.was_made && data.has_untrained_documents()) progress.say(summary_of(data));
     }
   } catch (const ConfigError&) {
     throw;

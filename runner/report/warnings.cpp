@@ -216,9 +216,9 @@ constexpr Check kChecks[] = {
      "these again with --rerun; if it stays, one of them computes something else: look at "
      "`fsdp-run diff` of the two"},
     {"nothing_trained", nothing_trained,
-     "no token was trained on, so that a loss of 0 means nothing: {}; documents are cut before "
-     "what "
-     "is trained on begins: raise data.sequence_length (data.target_length)"},
+     "no token was trained on, so that a loss of 0 means nothing: {}; `fsdp-run prepare` counts "
+     "what is trained on. If documents are cut before that begins, raise data.sequence_length or "
+     "data.target_length"},
     {"skipped_steps", skipped_steps,
      "steps changed no parameter, because their loss or a gradient was not finite: {}; losses are "
      "of fewer updates, and such steps take less time; in fp16 the first few are usual, while the "

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "contract/families/family.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "runner/progress/prepare_bar.h"
 
 namespace fsdp {
@@ -20,6 +23,12 @@ struct Wanted {
   DataSource source;
   std::set<int64_t> sequence_lengths;
 };
+
+// True if a document that is longer than a sequence is cut at data.sequence_length.
+bool are_cut(const RunSpec& spec) {
+  if (spec.data.kind == DataKind::kText) return false;  // they go on in another row
+  return family_of(model_config(spec)).structure != ModelStructure::kEncoderDecoder;
+}
 
 // By the names of their prepared files.
 std::map<std::string, Wanted> wanted_of(const std::vector<RunSpec>& specs,
@@ -33,13 +42,36 @@ std::map<std::string, Wanted> wanted_of(const std::vector<RunSpec>& specs,
       const DataSource source = data_source(spec, file);
       Wanted& wanted = all[prepared_name(source, digest_of)];
       wanted.source = source;
-      wanted.sequence_lengths.insert(spec.data.sequence_length);
+      if (are_cut(spec)) wanted.sequence_lengths.insert(spec.data.sequence_length);
     }
   }
   return all;
 }
 
+// The format of chats for which the tokenizer has a template of its own; empty: none.
+std::string format_beside_template(const DataSource& source) {
+  if (source.data.kind != DataKind::kMessages || !has_chat_template(source.tokenizer)) return "";
+  return std::string(name_of(source.data.format.value()));
+}
+
+void require_trained(const PreparedData& data) {
+  const auto documents = static_cast<int64_t>(data.header.documents);
+  for (const PreparedData::Cut& cut : data.cuts) {
+    if (documents == 0 || cut.lost.untrained_documents < documents) continue;
+    throw ConfigError(
+        data.source.string(), "data.sequence_length",
+        fmt::format("{} leaves nothing to train on: each of {} documents is cut before what is "
+                    "trained on begins, or has nothing of it; needed: longer sequences",
+                    cut.sequence_length, documents));
+  }
+}
+
 }  // namespace
+
+bool PreparedData::has_untrained_documents() const {
+  return header.untrained_documents > 0 ||
+         std::ranges::any_of(cuts, [](const Cut& cut) { return cut.lost.untrained_documents > 0; });
+}
 
 std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, const path& results,
                                           const FileDigestOf& digest_of) {
@@ -51,16 +83,21 @@ std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, con
                       .file = folder / name,
                       .header = {},
                       .was_made = false,
-                      .cut_documents = {}};
+                      .turns = {},
+                      .format = {},
+                      .cuts = {}};
     const PrepareOptions options{
         .threads = 0, .on_progress = [&](int64_t read, int64_t bytes) { bar.show(read, bytes); }};
     const PreparedFile prepared =
         prepared_file(wanted.source, folder, name, options, &data.was_made);
     data.header = prepared.header();
+    data.turns = prepared.turns();
+    data.format = format_beside_template(wanted.source);
     for (const int64_t length : wanted.sequence_lengths) {
-      if (wanted.source.data.kind == DataKind::kText) break;  // they go on in another row
-      data.cut_documents.emplace_back(length, prepared.longer_than(length + 1));
+      data.cuts.push_back(
+          {length, prepared.longer_than(length + 1), prepared.cut_behind(length + 1)});
     }
+    require_trained(data);
     all.push_back(std::move(data));
   }
   return all;
@@ -70,8 +107,24 @@ std::string summary_of(const PreparedData& data) {
   std::string text = fmt::format("{}: {} documents, {} tokens, of which {} are trained on",
                                  data.source.filename().string(), data.header.documents,
                                  data.header.tokens, data.header.trained_tokens);
-  for (const auto& [length, count] : data.cut_documents) {
-    if (count > 0) text += fmt::format("; {} are cut at sequence_length {}", count, length);
+  if (!data.turns.empty()) text += "; turns: " + data.turns;
+  if (!data.format.empty()) {
+    text += "; written by data.format " + data.format +
+            ", not by the chat_template of the tokenizer's folder, which is not read";
+  }
+  if (data.cuts.empty() && data.header.untrained_documents > 0) {
+    text += fmt::format("; nothing is trained on in {}", data.header.untrained_documents);
+  }
+  for (const PreparedData::Cut& cut : data.cuts) {
+    if (cut.documents > 0) {
+      text +=
+          fmt::format("; {} are cut at sequence_length {}, which loses {} of the trained tokens",
+                      cut.documents, cut.sequence_length, cut.lost.trained_tokens_lost);
+    }
+    if (cut.lost.untrained_documents > 0) {
+      text += fmt::format("; nothing is trained on in {} at sequence_length {}",
+                          cut.lost.untrained_documents, cut.sequence_length);
+    }
   }
   return text;
 }

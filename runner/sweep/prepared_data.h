@@ -15,12 +15,23 @@ struct PreparedData {
   std::filesystem::path file;
   PreparedHeader header;
   bool was_made = false;  // now
-  // Per length of sequences that runs ask for: documents that are longer, and cut.
-  std::vector<std::pair<int64_t, int64_t>> cut_documents;
+  std::string turns;      // of chats, as TurnCounts::text()
+  std::string format;     // of chats, if the tokenizer's folder has a template of its own
+  // The loss at one length of sequences that runs ask for.
+  struct Cut {
+    int64_t sequence_length = 0;
+    int64_t documents = 0;  // that are longer, and cut
+    PreparedFile::Cut lost;
+  };
+  std::vector<Cut> cuts;
+
+  // True if a document has no token that is trained on.
+  bool has_untrained_documents() const;
 };
 
 // Makes the prepared files of all training and validation sets of these runs that lack in the
-// results, each once, and shows how far that is. Throws ConfigError for data that is wrong.
+// results, each once, and shows how far that is. Throws ConfigError for data that is wrong, and if
+// nothing of it is left to train on.
 std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs,
                                           const std::filesystem::path& results,
                                           const FileDigestOf& digest_of);

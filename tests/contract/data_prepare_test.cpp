@@ -3,6 +3,8 @@
 
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <random>
 #include <set>
 #include <span>
 
@@ -19,6 +21,7 @@ namespace fsdp {
 namespace {
 
 using Catch::Contains;
+using Catch::StartsWith;
 using std::filesystem::path;
 
 std::string lines_of_json(int64_t count) {
@@ -81,6 +84,34 @@ TEST_CASE("a prepared file is the same whatever the number of threads, and holds
   for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "four")) {
     CHECK((entry.path() == made_in(folder.path() / "four", source) ||
            entry.path().filename() == ".lock"));
+  }
+}
+
+TEST_CASE("turns are counted the same in whatever order, and with however many roles") {
+  const auto counts_of = [](const std::vector<int>& numbers) {
+    TurnCounts all;
+    TurnCounts part;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      part.add_turn("role " + std::to_string(100 + numbers[i]));
+      part.add_turn(numbers[i] % 2 == 0 ? "GPT" : "assistant");
+      part.add_unread_key(std::to_string(100 + numbers[i]));
+      if (i % 7 != 0) continue;
+      all.add(part);
+      part = TurnCounts();
+    }
+    all.add(part);
+    return all.text();
+  };
+  std::vector<int> numbers(100);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const std::string in_order = counts_of(numbers);
+  CHECK_THAT(in_order, StartsWith("50 GPT (trained on), 50 assistant (trained on), 1 role 100") &&
+                           Contains(", 1 role 119, 80 of other names; not read: 1 100, "));
+  CHECK(in_order.size() < sizeof(PreparedHeader::turns));
+  std::mt19937 engine(5);
+  for (int i = 0; i < 10; ++i) {
+    std::ranges::shuffle(numbers, engine);
+    CHECK(counts_of(numbers) == in_order);
   }
 }
 
@@ -351,6 +382,79 @@ TEST_CASE("flat tokens are windows that share one token, of two bytes or four") 
   CHECK_THAT(refusal([&] { open_token_file(folder.write("c.bin", "abc"), 2, 10); }),
              Contains("no whole tokens of 2 bytes"));
   CHECK(open_token_file(folder.write("d.bin", ""), 2, 10)->count() == 0);
+}
+
+template <typename Item>
+std::string tokens_up_to(int64_t count, Item most) {
+  std::vector<Item> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<Item>(1 + i * 7919 % most));
+  return bytes_of(tokens);
+}
+
+TEST_CASE("tokens of another width than they are read with are refused by what was seen") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& name, const std::string& bytes, int64_t vocab_size,
+                           std::optional<TokenDtype> dtype = {}) {
+    const path file = folder.write(name, bytes);
+    return refusal([&] { open_token_file(file, 4, vocab_size, dtype); });
+  };
+  const std::string narrow = tokens_up_to<uint16_t>(1000, 32'000);
+  const std::string wide = tokens_up_to<uint32_t>(1000, 32'000);
+  const std::string wider = tokens_up_to<uint32_t>(1000, 128'000);
+  const std::string widest = tokens_up_to<int64_t>(1000, 32'000);
+  CHECK_THAT(message("a.bin", wide, 32'001),
+             Contains("every second token is 0, as in a file of uint32; if it is one, set "
+                      "data.token_dtype: uint32. If that is right, set data.token_dtype: uint16"));
+  CHECK_THAT(message("a.bin", wider, 65'536), Contains("every second token is at most 1, as in"));
+  CHECK_THAT(message("a.bin", widest, 32'001),
+             Contains("every second token is 0, as in a file of int64"));
+  CHECK_THAT(message("a.bin", widest, 128'256), Contains("as in a file of int64"));
+  CHECK_THAT(message("a.bin", narrow, 128'256),
+             Contains("of 500 tokens beyond the model's vocabulary of 128256") &&
+                 Contains("set data.token_dtype: uint16"));
+  const auto opens = [&](const std::string& bytes, int64_t vocab_size,
+                         std::optional<TokenDtype> dtype) {
+    return open_token_file(folder.write("a.bin", bytes), 4, vocab_size, dtype)->count();
+  };
+  CHECK(opens(narrow, 32'001, {}) == 249);
+  CHECK(opens(narrow, 128'256, TokenDtype::kUint16) == 249);
+  CHECK(opens(wide, 32'001, TokenDtype::kUint32) == 249);
+  CHECK(opens(wide, 32'001, TokenDtype::kUint16) == 499);
+  CHECK(opens(wider, 128'001, {}) == 249);
+  CHECK(opens(bytes_of<uint16_t>({5, 0, 20, 0}), 32, {}) == 0);
+  CHECK(opens(bytes_of(std::vector<uint16_t>(1000, 0)), 32, {}) == 249);
+}
+
+TEST_CASE("files of tokens with a header or an index of others are named as what they are") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& bytes, std::optional<TokenDtype> dtype = {}) {
+    const path file = folder.write("a.bin", bytes);
+    return refusal([&] { open_token_file(file, 4, 50'257, dtype); });
+  };
+  std::vector<uint32_t> header(256, 0);
+  header[0] = 20240520;
+  header[1] = GENERATE(1, 7);
+  const std::string dtype = header[1] == 7 ? "uint32" : "uint16";
+  CHECK_THAT(
+      message(bytes_of(header) + tokens_up_to<uint16_t>(100, 50'000), TokenDtype::kUint16),
+      Contains("begins with the header of llm.c; `tail -c +1025 FILE > OTHER.bin` leaves its "
+               "tokens, with data.token_dtype: " +
+               dtype));
+  CHECK_THAT(message(npy_of(1, 5, {1, 2, 3, 4, 5})), Contains("is a .npy array"));
+  CHECK_THAT(message("PK\3\4" + std::string(100, 'x')), Contains("is a zip archive"));
+
+  const std::string narrow = tokens_up_to<uint16_t>(1000, 32'000);
+  const auto write_index = [&](char code) {
+    folder.write("a.idx", std::string("MMIDIDX\0\0\1\0\0\0\0\0\0\0", 17) + code);
+  };
+  write_index(4);
+  CHECK_THAT(message(narrow), Contains("is of Megatron-LM, with tokens of int32 (a.idx), but would "
+                                       "be read as uint16; set data.token_dtype: uint32"));
+  write_index(5);
+  CHECK_THAT(message(narrow),
+             Contains("tokens of int64") && Contains("write its tokens as uint16"));
+  write_index(8);
+  CHECK(open_token_file(folder.write("a.bin", narrow), 4, 50'257)->count() == 249);
 }
 
 }  // namespace

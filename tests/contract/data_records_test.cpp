@@ -87,8 +87,9 @@ TEST_CASE("a record or a header with a name twice is refused with its line") {
   REQUIRE(records.next(raw));
   Record record(records);
   record.parse(raw);
-  CHECK_THAT(refusal([&] { record.turns("messages"); }),
-             Contains("turns.jsonl:1: has a turn in 'messages' with 'role' twice"));
+  TurnCounts counts;
+  CHECK_THAT(refusal([&] { record.turns({}, counts); }),
+             Contains("turns.jsonl:1: turn 1 has 'role' twice"));
 }
 
 TEST_CASE("a file that does not hold records is refused with its line") {
@@ -125,6 +126,72 @@ TEST_CASE("a file that does not hold records is refused with its line") {
              Contains("a.json:2: text behind the end"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   CHECK_THAT(message("a.jsonl", "{\"text\":" + deep + "}"), Contains("a.jsonl:1: is not JSON"));
+}
+
+TEST_CASE("a file that is something else than records in UTF-8 is named, with a remedy") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& name, const std::string& text) {
+    return refusal([&] { texts_of(folder.write(name, text), "text"); });
+  };
+  using namespace std::string_literals;
+  CHECK_THAT(message("a.jsonl.gz", "\x1f\x8b\x08\0\0\0\0\0"s),
+             Contains("a.jsonl.gz: is compressed by gzip; `gunzip --keep FILE`"));
+  CHECK_THAT(message("a.json", "\x28\xb5\x2f\xfd\0\0\0\0"s),
+             Contains("compressed by Zstandard; `zstd --decompress FILE`"));
+  CHECK_THAT(message("a.txt", "BZh91AY&SY"), Contains("is compressed by bzip2"));
+  CHECK(texts_of(folder.write("b.txt", "BZhang plays"), "text") == Texts{"BZhang plays"});
+  CHECK_THAT(message("a.csv", "PK\x03\x04\x14\0\0\0"s), Contains("is a zip archive"));
+  CHECK_THAT(message("a.csv", "\xff\xfet\0e\0x\0"s),
+             Contains("is text in UTF-16; `iconv -f UTF-16 -t UTF-8 FILE > OTHER`"));
+  CHECK_THAT(message("a.txt", "t\0e\0x\0t\0"s), Contains("iconv -f UTF-16LE"));
+  CHECK_THAT(message("a.jsonl", "\0{\0\"\0t\0e"s), Contains("iconv -f UTF-16BE"));
+  CHECK_THAT(message("a.csv", "id|\"text\"\n1|a\n"),
+             Contains(R"(by '|', not by commas: id, "text";)"));
+  CHECK_THAT(message("a.csv", "id;text\n1;\"a\",\"b\"\n"),
+             Contains("a.csv:1: has its columns separated by ';', not by commas: id, text; "));
+  CHECK_THAT(message("a.tsv", "id\ttext\n1\ta\n"),
+             Contains("separated by '\\t', not by commas: id, text; `python3"));
+  CHECK_THAT(message("a.json", "{\n  \"data\": [\n    {\"text\": \"a\"}\n  ]\n}\n"),
+             Contains("a.json:1: an object that does not end in its line") &&
+                 Contains("in its list 'data', `jq '.\"data\"' FILE > OTHER.json`"));
+  CHECK_THAT(message("a.jsonl", "\n{\n  \"text\": \"a\"\n}\n"),
+             Contains("`jq -c . FILE > OTHER.jsonl` writes each object on one line"));
+  CHECK_THAT(message("a.json", "{\"data\": [{\"text\": \"a\"}]}\n"),
+             Contains("has no 'text'; it has 'data' (a list); if the records are in this list, "
+                      "`jq '.\"data\"' FILE"));
+}
+
+TEST_CASE("JSON that Python writes and others do not read is refused by what it holds") {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& line) {
+    return refusal([&] { texts_of(folder.write("a.jsonl", line + "\n"), "text"); });
+  };
+  CHECK_THAT(message(R"({"text": "NaN", "score": NaN})"),
+             Contains("it holds NaN, which JSON does not know; write null"));
+  CHECK_THAT(message(R"({"text": "a", "score": -Infinity})"), Contains("it holds Infinity, which"));
+  CHECK_THAT(message(R"({"text": "a \\ud83d \ud83d"})"),
+             Contains(R"(holds \ud83d, half of a surrogate pair)"));
+  CHECK_THAT(message(R"({"text": "\uDE00"})"), Contains(R"(holds \uDE00, half of)"));
+  CHECK_THAT(message(R"({"text": "a" "b": 1})"), Contains("a bracket, comma, colon or quote"));
+  CHECK_THAT(message(R"({"text": "a)"), Contains("does not end"));
+  CHECK_THAT(message("{\"text\": \"a\tb\"}"), Contains("a control character"));
+  CHECK_THAT(message(R"({"text": 01})"), Contains("is not JSON: "));
+  CHECK(texts_of(folder.write("b.jsonl", R"({"text": "\ud83d\ude00 NaN \\ud83d"})"), "text") ==
+        Texts{"\xF0\x9F\x98\x80 NaN \\ud83d"});
+}
+
+TEST_CASE("a shard that is missing is not taken for one beside it") {
+  const TemporaryFolder folder;
+  folder.write("train-00001-of-00002.jsonl", "");
+  folder.write("games.csv", "");
+  const auto message = [&](const std::string& name) {
+    return refusal([&] { RecordFile(folder.path() / name); });
+  };
+  const std::string of_shard = message("train-00002-of-00002.jsonl");
+  CHECK_THAT(of_shard, Contains("train-00002-of-00002.jsonl: cannot be read") &&
+                           Contains("such as train-00001-of-00002.jsonl, but this one is missing"));
+  CHECK(of_shard.find("did you mean") == std::string::npos);
+  CHECK_THAT(message("gmes.csv"), Contains("did you mean"));
 }
 
 TEST_CASE("a record that goes on without end is refused with its line") {

@@ -18,7 +18,9 @@ model:
   source: llama
 data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false,
        rows: pack, template: {with_input: "{input}\n{instruction}", without_input: "{instruction}"},
-       format: chatml, prefix: "tldr ", input_length: 100, target_length: 30}
+       format: chatml, prefix: "tldr ", input_length: 100, target_length: 30, token_dtype: uint32,
+       columns: {text: t, instruction: i, input: n, output: o, headline: h, moves: m,
+                 termination: e, result: r, messages: c, role: w, content: s}}
 strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wrap: none,
            prefetch: 3, limit_all_gathers: false, offload: optimizer, accumulate: unsharded}
 batch: {size_per_rank: 2, total: 16}

@@ -8,6 +8,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINED_ON = 1 << 31
+HEADER_BYTES = 664
 
 
 def pytest_addoption(parser):
@@ -39,8 +40,8 @@ def read_prepared(file: pathlib.Path) -> Prepared:
     contents = file.read_bytes()
     assert contents[:8] == b"FSDPTOKS"
     _, documents, count, trained, _, _, padding_id = numpy.frombuffer(contents[8:64], "<u8").tolist()
-    begin = 144 + 4 * (count + count % 2)
-    flagged = numpy.frombuffer(contents[144:144 + 4 * count], "<u4").astype(numpy.int64)
+    begin = HEADER_BYTES + 4 * (count + count % 2)
+    flagged = numpy.frombuffer(contents[HEADER_BYTES:HEADER_BYTES + 4 * count], "<u4").astype(numpy.int64)
     offsets = numpy.frombuffer(contents[begin:], "<u8")
     assert len(offsets) == documents + 1
     is_trained = flagged >= TRAINED_ON

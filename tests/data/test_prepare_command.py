@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import yaml
-from conftest import ROOT, read_prepared
+from conftest import HEADER_BYTES, ROOT, read_prepared
 
 TOKENIZER = ROOT / "experiments/data/chess/tokenizer.model"
 
@@ -114,6 +114,6 @@ def test_a_prepared_file_whose_tokens_are_zeroed_is_made_again(runner, tmp_path)
     start(runner, file, tmp_path / "results").communicate()
     made, = (tmp_path / "results/prepared").glob("*.tokens")
     whole = made.read_bytes()
-    made.write_bytes(whole[:200] + bytes(200) + whole[400:])
+    made.write_bytes(whole[:HEADER_BYTES + 80] + bytes(80) + whole[HEADER_BYTES + 160:])
     out, _ = start(runner, file, tmp_path / "results").communicate()
     assert "made " in out and made.read_bytes() == whole

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 import sentencepiece
 from conftest import ROOT
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 ALPACA = {
@@ -137,6 +137,54 @@ def test_summaries(prepare, pieces, tmp_path):
         assert labels == [-100] * len(source) + target
 
 
+RENAMED = [
+    ("instructions", ["instruction", "input", "output"], {"instruction": "prompt", "output": "completion",
+                                                          "input": "context"}),
+    ("text", ["text"], {"text": "body"}),
+    ("wikihow", ["headline", "text"], {"headline": "title", "text": "article"}),
+    ("chess", ["Moves", "Termination", "Result"], {"moves": "pgn", "termination": "end", "result": "score"}),
+]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+@pytest.mark.parametrize(("kind", "columns", "names"), RENAMED)
+def test_columns_of_other_names_make_the_same_tokens(try_prepare, prepare, pieces, tmp_path, kind, columns, names, name):
+    _, tokenizer = pieces
+    rows = [dict(zip(columns, texts(i, len(columns)))) for i in range(5)]
+
+    def write(rows):
+        if name == "a.csv":
+            with (tmp_path / name).open("w", newline="") as out:
+                writer = csv.DictWriter(out, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+        else:
+            written(tmp_path / name, rows)
+
+    data = {"kind": kind, "train": str(tmp_path / name), "tokenizer": str(tokenizer)}
+    write(rows)
+    usual = prepare(data)
+    renamed = {column: names[column.lower()] for column in columns}
+    write([{renamed[column]: value for column, value in row.items()} for row in rows])
+    assert prepare(data | {"columns": names}) == usual
+    done, _ = try_prepare(data)
+    there = ", ".join(f"'{column}'" for column in renamed.values())
+    assert done.returncode == 2 and f"it has {there}; data.columns says which column is which" in done.stderr
+
+
+def test_lists_of_a_fixed_size_are_read_from_parquet(prepare, corpus, tmp_path):
+    folder = chat_folder(tmp_path, corpus, "chatml")
+    turns = [[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+             [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]]
+    data = {"kind": "messages", "format": "chatml", "tokenizer": folder}
+    usual = prepare(data | {"train": written(tmp_path / "a.jsonl", [{"messages": each} for each in turns])})
+    turn = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.string())])
+    for kind in [pyarrow.list_(turn, 2), pyarrow.large_list(turn)]:
+        column = pyarrow.array(turns, kind)
+        pyarrow.parquet.write_table(pyarrow.table({"messages": column}), tmp_path / "a.parquet")
+        assert prepare(data | {"train": str(tmp_path / "a.parquet")}) == usual
+
+
 # --- chats ---
 
 TEMPLATES = {
@@ -173,20 +221,30 @@ SPECIAL = {"llama2": ["<s>", "</s>"], "mistral": ["<s>", "</s>"],
            "chatml": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]}
 
 
-@pytest.fixture(params=list(TEMPLATES))
+def tokenizer_token(tokenizer, text):
+    """The added token of this text, with all that it says."""
+    return next(token for token in tokenizer.get_added_tokens_decoder().values() if token.content == text)
+
+
+@pytest.fixture(params=[(form, strips) for form in TEMPLATES for strips in (False, True)],
+                ids=lambda param: param[0] + ("-strips" if param[1] else ""))
 def chat_tokenizer(request, tmp_path, corpus):
-    """A byte-level BPE with the format's special tokens, as a folder, and transformers' view of it."""
-    special = SPECIAL[request.param]
+    """A byte-level BPE with the format's special tokens, as a folder, and transformers' view of it. Where `strips`, each
+    special token takes the white space around it."""
+    form, strips = request.param
+    special = SPECIAL[form]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        vocab_size=1500, special_tokens=[AddedToken(text, lstrip=strips, rstrip=strips) for text in special],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     folder = tmp_path / "tokenizer"
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[1])
-    fast.chat_template = TEMPLATES[request.param]
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=tokenizer_token(tokenizer, special[0]),
+                                   eos_token=tokenizer_token(tokenizer, special[1]))
+    fast.chat_template = TEMPLATES[form]
     fast.save_pretrained(folder)
-    return request.param, fast, folder
+    return form, fast, folder
 
 
 @pytest.mark.parametrize("name", ["chats.jsonl", "chats.parquet"])
@@ -213,3 +271,124 @@ def test_chats(prepare, chat_tokenizer, tmp_path, name):
         assert tokens == expected["input_ids"]
         mask = expected["assistant_masks"]
         assert labels == [token if trained else -100 for token, trained in zip(tokens, mask)]
+
+
+ANSWERS = [[{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": "Four."}],
+           [{"role": "system", "content": "Be short."}, {"role": "user", "content": "And three?"},
+            {"role": "assistant", "content": "Seven."}]]
+
+
+def chat_folder(tmp_path, corpus, form):
+    """As chat_tokenizer, for one format."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
+        vocab_size=1500, special_tokens=SPECIAL[form], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[form][-1])
+    fast.save_pretrained(tmp_path / "tokenizer")
+    return str(tmp_path / "tokenizer")
+
+
+def written(file, records):
+    if file.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), file)
+    else:
+        file.write_text("\n".join(map(json.dumps, records)))
+    return str(file)
+
+
+@pytest.mark.parametrize("name", ["chats.jsonl", "chats.parquet"])
+@pytest.mark.parametrize("answer", ["gpt", "model", "bot", "Assistant"])
+def test_chats_of_other_shapes_train_on_the_same_answers(prepare, corpus, tmp_path, answer, name):
+    folder = chat_folder(tmp_path, corpus, "chatml")
+
+    def prepared(records, **more):
+        return prepare({"kind": "messages", "format": "chatml", "tokenizer": folder,
+                        "train": written(tmp_path / name, records)} | more)
+
+    usual = prepared([{"messages": turns} for turns in ANSWERS])
+    assert sum(label != -100 for label in usual.labels[0]) > 1
+    roles = {"assistant": answer, "user": "human", "system": "system"}
+    others = [
+        [{"messages": None, "conversations": turns} for turns in ANSWERS],
+        [{"conversations": [{"from": roles[turn["role"]], "value": turn["content"]} for turn in turns]}
+         for turns in ANSWERS],
+        [{"messages": [{"role": roles[turn["role"]], "content": turn["content"], "name": ""} for turn in turns],
+          "tools": None} for turns in ANSWERS],
+        [{"messages": [{"role": turn["role"], "content": [{"type": "text", "text": turn["content"][:3]},
+                                                          {"type": "text", "text": turn["content"][3:]}]}
+                       for turn in turns]} for turns in ANSWERS]]
+    for records in others:
+        assert prepared(records) == usual
+    renamed = [{"chat": [{"speaker": roles[turn["role"]], "says": turn["content"]} for turn in turns]}
+               for turns in ANSWERS]
+    assert prepared(renamed, columns={"messages": "chat", "role": "speaker", "content": "says"}) == usual
+
+
+def chats_that(try_prepare, tmp_path, corpus, chats, keep=False, **data):
+    folder = str(tmp_path / "tokenizer") if keep else chat_folder(tmp_path, corpus, "chatml")
+    done, prepared = try_prepare({"kind": "messages", "format": "chatml", "tokenizer": folder,
+                                  "train": written(tmp_path / "chats.jsonl", chats)} | data)
+    return done, prepared
+
+
+def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_prepare, tmp_path, corpus):
+    chats = [{"messages": turns} for turns in ANSWERS]
+    chats.append({"messages": [{"role": "user", "content": "x", "name": "Ann"}, {"role": "critic", "content": "y"}]})
+    done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
+    assert ("turns: 2 assistant (trained on), 3 user, 1 critic, 1 system; not read: 1 name; "
+            "nothing is trained on in 1 at sequence_length 256") in done.stdout
+
+
+def test_a_chat_template_that_is_not_read_is_named(try_prepare, tmp_path, corpus):
+    chats = [{"messages": turns} for turns in ANSWERS]
+    said = "written by data.format chatml, not by the chat_template of the tokenizer's folder, which is not read"
+    done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
+    assert said not in done.stdout
+    (tmp_path / "tokenizer/chat_template.jinja").write_text("{{ messages }}")
+    assert said in chats_that(try_prepare, tmp_path, corpus, chats, keep=True)[0].stdout
+    (tmp_path / "tokenizer/chat_template.jinja").unlink()
+    config = json.loads((tmp_path / "tokenizer/tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer/tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "{{ messages }}"}))
+    assert said in chats_that(try_prepare, tmp_path, corpus, chats, keep=True)[0].stdout
+
+
+def test_a_file_without_answers_is_refused_with_its_roles(try_prepare, tmp_path, corpus):
+    done, prepared = chats_that(try_prepare, tmp_path, corpus,
+                                [{"messages": [{"role": "user", "content": "x"}, {"role": "critic", "content": "y"}]}])
+    assert done.returncode == 2 and prepared is None
+    assert "has no answer to train on; its turns: 1 critic, 1 user; needed: turns of the role assistant" in done.stderr
+
+
+def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_prepare, tmp_path, corpus):
+    chats = [{"messages": turns} for turns in ANSWERS]
+    done, prepared = chats_that(try_prepare, tmp_path, corpus, chats)
+    shorter, longer = sorted(labels.index(next(label for label in labels if label != -100))
+                             for labels in prepared.labels)
+    lost = sum(label != -100 for labels in prepared.labels for label in labels[shorter + 1:])
+    done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=shorter)
+    assert done.returncode == 0 and shorter < longer
+    assert (f"2 are cut at sequence_length {shorter}, which loses {lost} of the trained tokens; "
+            f"nothing is trained on in 1 at sequence_length {shorter}") in done.stdout
+    done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=4)
+    assert done.returncode == 2
+    assert "'data.sequence_length': 4 leaves nothing to train on: each of 2 documents is cut" in done.stderr
+
+
+@pytest.mark.parametrize(("record", "problem"), [
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
+     "turn 1 has a part of type 'image_url'; only parts of type text are read"),
+    ({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [{}]}]},
+     "turn 2 has 'tool_calls', which no data.format writes"),
+    ({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function"}]},
+     "has 'tools', definitions of tools, which no data.format writes"),
+    ({"messages": [{"role": "user", "content": None}]}, "turn 1 has 'content' that is null; needed: text"),
+    ({"messages": [{"role": "user", "text": "x"}]}, "turn 1 has no 'content'; it has 'role', 'text'; data.columns"),
+    ({"messages": "x"}, "has 'messages' that is text; needed: a list of turns"),
+    ({"messages": []}, "has no turn in 'messages'"),
+    ({"messages": ["x"]}, "turn 1 is text, not an object"),
+    ({"dialogue": [], "id": 1}, "has no 'messages'; it has 'dialogue' (a list), 'id'; data.columns"),
+])
+def test_what_a_chat_has_and_is_not_read_is_named(try_prepare, tmp_path, corpus, record, problem):
+    done, _ = chats_that(try_prepare, tmp_path, corpus, [record])
+    assert done.returncode == 2 and "chats.jsonl:1: " in done.stderr and problem in done.stderr

@@ -32,7 +32,7 @@ std::shared_ptr<const DocumentFile> open_documents(const RunSpec& spec, const pa
                                                    int64_t vocab_size, const path& run_folder,
                                                    const FileDigestOf& digest_of) {
   if (!needs_tokenizer(spec.data.kind)) {
-    return open_token_file(file, spec.data.sequence_length, vocab_size);
+    return open_token_file(file, spec.data.sequence_length, vocab_size, spec.data.token_dtype);
   }
   auto prepared =
       std::make_shared<PreparedFile>(open_prepared(data_source(spec, file), run_folder, digest_of));

@@ -10,7 +10,7 @@ from tests.hostile.case import Case
 from tests.hostile.kinds import texts
 
 PREPARED = "results/prepared"
-HEADER_BYTES = 144
+HEADER_BYTES = 664
 
 
 def attack(case: Case) -> None:

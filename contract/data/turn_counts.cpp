@@ -1,0 +1,98 @@
+#include "contract/data/turn_counts.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+#include "contract/files/input_file.h"
+#include "contract/text/utf8.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kMostNames = 20;  // of a kind
+constexpr size_t kMostOfRole = 30;
+constexpr size_t kMostOfText = 500;
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+}  // namespace
+
+std::string_view known_role(std::string_view role) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRoles{{
+      {"system", "system"},
+      {"user", "user"},
+      {"human", "user"},
+      {"assistant", "assistant"},
+      {"gpt", "assistant"},
+      {"chatgpt", "assistant"},
+      {"model", "assistant"},
+      {"bot", "assistant"},
+      {"ai", "assistant"},
+  }};
+  const std::string lower = lower_case(role);
+  const auto found = std::ranges::find(kRoles, lower, [](const auto& each) { return each.first; });
+  return found == kRoles.end() ? role : found->second;
+}
+
+void TurnCounts::Names::add(std::string_view name, int64_t count) {
+  counts_[name.empty() ? "''" : shortened(name, kMostOfRole)] += count;
+  if (counts_.size() <= kMostNames) return;
+  const auto last = std::prev(counts_.end());
+  dropped_ += last->second;
+  counts_.erase(last);
+}
+
+void TurnCounts::Names::add(const Names& other) {
+  for (const auto& [name, count] : other.counts_) add(name, count);
+  dropped_ += other.dropped_;
+}
+
+std::vector<std::pair<std::string, int64_t>> TurnCounts::Names::sorted() const {
+  std::vector<std::pair<std::string, int64_t>> all(counts_.begin(), counts_.end());
+  std::ranges::stable_sort(all, std::greater(), &std::pair<std::string, int64_t>::second);
+  if (dropped_ > 0) all.emplace_back("of other names", dropped_);
+  return all;
+}
+
+void TurnCounts::add_turn(std::string_view role) {
+  (known_role(role) == "assistant" ? answers_ : others_).add(role, 1);
+}
+
+void TurnCounts::add(const TurnCounts& other) {
+  answers_.add(other.answers_);
+  others_.add(other.others_);
+  unread_keys_.add(other.unread_keys_);
+}
+
+std::string TurnCounts::text() const {
+  std::string text;
+  for (const auto& [role, count] : answers_.sorted()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role + " (trained on)";
+  }
+  for (const auto& [role, count] : others_.sorted()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role;
+  }
+  std::string separator = "; not read: ";
+  for (const auto& [key, count] : unread_keys_.sorted()) {
+    text += std::exchange(separator, ", ") + std::to_string(count) + ' ' + key;
+  }
+  return shortened(text, kMostOfText);
+}
+
+void require_answers(const std::filesystem::path& file, const TurnCounts& turns) {
+  if (turns.empty() || turns.has_answers()) return;
+  refuse_file(file, "has no answer to train on; its turns: " + turns.text() +
+                        "; needed: turns of the role assistant (gpt, chatgpt, model, bot and ai "
+                        "are read as it, human as user)");
+}
+
+}  // namespace fsdp

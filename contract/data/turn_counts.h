@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fsdp {
+
+// Returns the role that chat formats know: "assistant" for gpt, chatgpt, model, bot and ai, "user"
+// for human. Returns `role` itself if it is not known.
+std::string_view known_role(std::string_view role);
+
+// Counts the turns of chats by their role in the file.
+class TurnCounts {
+ public:
+  void add_turn(std::string_view role);
+  // Counts a key of a turn that no format writes.
+  void add_unread_key(std::string_view key) { unread_keys_.add(key, 1); }
+  void add(const TurnCounts& other);
+
+  bool empty() const { return answers_.empty() && others_.empty(); }
+  bool has_answers() const { return !answers_.empty(); }
+  // "2 gpt (trained on), 3 user, 1 critic; not read: 2 name"; empty without turns.
+  std::string text() const;
+
+ private:
+  // Counts by name. Keeps the first names in alphabetical order, so that the counts do not depend
+  // on the order in which names are added.
+  class Names {
+   public:
+    void add(std::string_view name, int64_t count);
+    void add(const Names& other);
+    bool empty() const { return counts_.empty(); }
+    // The most frequent first, and the number of what has other names.
+    std::vector<std::pair<std::string, int64_t>> sorted() const;
+
+   private:
+    std::map<std::string, int64_t> counts_;
+    int64_t dropped_ = 0;
+  };
+
+  Names answers_;
+  Names others_;
+  Names unread_keys_;
+};
+
+// Throws ConfigError (place: the file) if it has turns, and none of them is trained on.
+void require_answers(const std::filesystem::path& file, const TurnCounts& turns);
+
+}  // namespace fsdp
