@@ -28,6 +28,7 @@ PREFIX = "play: "
 VARIANTS = {
     "t5": dict(feed_forward_proj="relu"),
     "t5_1.1": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "t5_1.1_without_head": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
 }
 
 
@@ -45,10 +46,9 @@ def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
         if variant == "t5_1.1":
             model.lm_head.weight = torch.nn.Parameter(torch.randn(1024, 48) * 0.3)
     model.save_pretrained(folder)
-    file = folder / "config.json"
-    # transformers 5 writes true for 1.1 too, whose published files have false.
-    file.write_text(json.dumps(json.loads(file.read_text()) | {
-        "tie_word_embeddings": VARIANTS[variant].get("tie_word_embeddings", True)}))
+    written = json.loads((folder / "config.json").read_text())
+    assert written["tie_word_embeddings"]  # by transformers 5 for 1.1 too
+    assert written["scale_decoder_outputs"] == (variant == "t5")
     return folder
 
 
