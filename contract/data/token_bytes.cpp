@@ -95,8 +95,8 @@ std::string wider_tokens(const LargestTokens& largest, TokenDtype read_as) {
   if (first <= kLargestUpperHalf || second > most) return "";
   const std::string seen =
       "every second token is " + (second == 0 ? "0" : "at most " + std::to_string(second)) + ", ";
-  const std::string if_not =
-      ". If that is right, set data.token_dtype: " + std::string(name_of(read_as));
+  const std::string chosen(name_of(read_as));
+  const std::string if_not = ". If its tokens are " + chosen + ", set data.token_dtype: " + chosen;
   if (!is_narrow || (at[2] == 0 && at[3] == 0)) {
     return seen +
            "as in a file of int64; `python3 -c \"import numpy; numpy.fromfile('FILE', "

@@ -402,9 +402,10 @@ TEST_CASE("tokens of another width than they are read with are refused by what w
   const std::string wide = tokens_up_to<uint32_t>(1000, 32'000);
   const std::string wider = tokens_up_to<uint32_t>(1000, 128'000);
   const std::string widest = tokens_up_to<int64_t>(1000, 32'000);
-  CHECK_THAT(message("a.bin", wide, 32'001),
-             Contains("every second token is 0, as in a file of uint32; if it is one, set "
-                      "data.token_dtype: uint32. If that is right, set data.token_dtype: uint16"));
+  CHECK_THAT(
+      message("a.bin", wide, 32'001),
+      Contains("every second token is 0, as in a file of uint32; if it is one, set "
+               "data.token_dtype: uint32. If its tokens are uint16, set data.token_dtype: uint16"));
   CHECK_THAT(message("a.bin", wider, 65'536), Contains("every second token is at most 1, as in"));
   CHECK_THAT(message("a.bin", widest, 32'001),
              Contains("every second token is 0, as in a file of int64"));
