@@ -28,7 +28,7 @@ std::string limit_of(const SeriesRows& rows) {
   return limits.size() == 1 ? *limits.begin() : "";
 }
 
-// "B ran out of memory in 4 of 5 repeats", of rows of which some runs finished.
+// "B ran out of memory in 4 of 5 repeats", of rows of which other runs did not.
 std::string at_times_text(const SeriesRows& rows) {
   std::vector<std::string> texts;
   for (const Series* series : rows) {
@@ -51,15 +51,16 @@ std::string share_of(size_t fitting, size_t known, bool are_all) {
 // Of rows that are no values of a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB".
 // A row that neither finished nor ran out of memory may fit, and is not counted.
 std::string count_that_fit(const SeriesRows& rows) {
-  SeriesRows at_times;
+  SeriesRows without_room, at_times;
   std::map<std::string, SeriesRows> by_status;
   for (const Series* series : rows) {
     if (fits(*series)) continue;
-    SeriesRows& alike = series->finished_count > 0 ? at_times : by_status[series->status_text()];
+    const size_t count = out_of_memory_count(*series);
+    SeriesRows& alike = count == 0                     ? by_status[series->status_text()]
+                        : count == series->runs.size() ? without_room
+                                                       : at_times;
     alike.push_back(series);
   }
-  const auto no_room = by_status.extract(std::string(name_of(RunStatus::kOutOfMemory)));
-  const SeriesRows without_room = no_room ? no_room.mapped() : SeriesRows();
   const size_t fitting = rows_that_fit(rows).size();
   std::string text =
       share_of(fitting, fitting + without_room.size() + at_times.size(), by_status.empty());

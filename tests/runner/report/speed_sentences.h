@@ -290,7 +290,12 @@ inline void SpeedSentences::check_fits(const std::string& text) {
     if (reader.is_at_end()) return;
     reader.expect("; ");
   }
-  if (reader.take("yes")) {
+  const auto known = static_cast<size_t>(std::ranges::count_if(others, [&](size_t row) {
+    return count(row, RunStatus::kFinished) + count(row, RunStatus::kOutOfMemory) > 0;
+  }));
+  if (reader.take("not known")) {
+    require(known == 0, "some are known: " + text);
+  } else if (reader.take("yes")) {
     require(others.size() == 1 && fitting.size() == 1, "one does not fit: " + text);
   } else if (reader.take("all ")) {
     require(reader.take_number() == static_cast<double>(others.size()) &&
@@ -299,7 +304,9 @@ inline void SpeedSentences::check_fits(const std::string& text) {
   } else {
     require(reader.take_number() == static_cast<double>(fitting.size()), "others fit: " + text);
     reader.expect(" of ");
-    require(reader.take_number() == static_cast<double>(others.size()), "more rows: " + text);
+    require(reader.take_number() == static_cast<double>(known), "more rows: " + text);
+    require(reader.take(" that finished or did not fit") == (known < others.size()),
+            "others are not known: " + text);
   }
   while (reader.take("; ")) {
     if (reader.sees("least memory: ") || reader.sees("each takes ") ||
