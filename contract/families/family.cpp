@@ -95,7 +95,6 @@ ModelConfig read_model_config(const HuggingFaceConfig& file) {
   }
   // AutoModel takes the class that model_type names.
   file.require_value("model_type", family->model_type);
-  file.require_value("quantization_config", nullptr);
   file.require_value("per_layer_config", nullptr);
   file.require_value("tie_encoder_decoder", false);
   const ModelConfig config = family->read_config(file);

@@ -91,7 +91,7 @@ CONFIGS = {
         LLAMA | dict(rope_scaling={"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}),
         "\"longrope\" is not supported"),
     "llama, gptq": Published(
-        LLAMA | dict(quantization_config={"bits": 4, "quant_method": "gptq"}), "'quantization_config'"),
+        LLAMA | dict(quantization_config={"bits": 4, "quant_method": "gptq"}), "has a quantization_config"),
     "llama, half rotary": Published(
         LLAMA | dict(rope_parameters={"rope_type": "default", "partial_rotary_factor": 0.5}),
         "'rope_parameters.partial_rotary_factor': 0.5 is not supported; allowed: 1.0"),
@@ -126,7 +126,7 @@ CONFIGS = {
     "mistral, yarn": Published(
         MISTRAL | dict(rope_scaling={"type": "yarn", "factor": 8.0}), "\"yarn\" is not supported"),
     "mistral, fp8": Published(
-        MISTRAL | dict(quantization_config={"quant_method": "fp8"}), "'quantization_config'"),
+        MISTRAL | dict(quantization_config={"quant_method": "fp8"}), "has a quantization_config"),
     "mistral, dropout": Published(MISTRAL | dict(attention_dropout=0.1), "'attention_dropout'"),
     "mistral, gelu": Published(MISTRAL | dict(hidden_act="gelu"), "'hidden_act'"),
     # --- Qwen ---
@@ -187,7 +187,7 @@ CONFIGS = {
     "t5, a gate beside relu": Published(T5 | dict(is_gated_act=True), "'is_gated_act'"),
     "mt5": Published(T5_11 | dict(architectures=["MT5ForConditionalGeneration"], model_type="mt5"),
                      "'architectures'"),
-    "t5, 8 bits": Published(T5 | dict(quantization_config={"load_in_8bit": True}), "'quantization_config'"),
+    "t5, 8 bits": Published(T5 | dict(quantization_config={"load_in_8bit": True}), "has a quantization_config"),
 }
 
 
