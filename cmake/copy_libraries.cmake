@@ -8,12 +8,10 @@ file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} RESOLVED_DEPENDENCIES_VAR l
 foreach(library ${libraries})
   cmake_path(GET library FILENAME name)
   file(MAKE_DIRECTORY ${folder})
-  file(COPY_FILE ${library} ${folder}/${name}.new)
-  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${folder}/${name}.new ${folder}/${name}
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${library} ${folder}/${name}
     RESULT_VARIABLE differs OUTPUT_QUIET ERROR_QUIET)
   if(differs)
+    file(COPY_FILE ${library} ${folder}/${name}.new)
     file(RENAME ${folder}/${name}.new ${folder}/${name})
-  else()
-    file(REMOVE ${folder}/${name}.new)
   endif()
 endforeach()

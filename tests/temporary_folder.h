@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "runner/store/scratch_folder.h"
 
@@ -25,5 +27,15 @@ class TemporaryFolder : public ScratchFolder {
     return text;
   }
 };
+
+// The names of what is in `folder`, sorted.
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
 
 }  // namespace fsdp

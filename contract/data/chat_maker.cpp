@@ -33,10 +33,7 @@ class ChatMaker : public DocumentMaker {
 
   void append(const Record& record, Document& out) override {
     turns_ = record.turns(data_.columns, counts_);
-    for (Turn& turn : turns_) {
-      counts_.add_turn(turn.role);
-      turn.role = known_role(turn.role);
-    }
+    for (Turn& turn : turns_) turn.role = counts_.add_turn(turn.role);
     record_ = &record;
     out_ = &out;
     append_turns(turns_);

@@ -110,8 +110,9 @@ std::optional<std::string> repeated_key(const simdjson::dom::object& object) {
 
 std::string list_of_keys(const simdjson::dom::object& object) {
   std::string list;
-  for (const auto& [key, value] : object)
+  for (const auto& [key, value] : object) {
     append_name(list, key, value.is_array() ? " (a list)" : "");
+  }
   return list.empty() ? "no columns" : list;
 }
 

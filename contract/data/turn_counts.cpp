@@ -63,8 +63,10 @@ std::vector<std::pair<std::string, int64_t>> TurnCounts::Names::sorted() const {
   return all;
 }
 
-void TurnCounts::add_turn(std::string_view role) {
-  (known_role(role) == "assistant" ? answers_ : others_).add(role, 1);
+std::string_view TurnCounts::add_turn(std::string_view role) {
+  const std::string_view known = known_role(role);
+  (known == "assistant" ? answers_ : others_).add(role, 1);
+  return known;
 }
 
 void TurnCounts::add(const TurnCounts& other) {

@@ -17,7 +17,8 @@ std::string_view known_role(std::string_view role);
 // Counts the turns of chats by their role in the file.
 class TurnCounts {
  public:
-  void add_turn(std::string_view role);
+  // Returns known_role(role).
+  std::string_view add_turn(std::string_view role);
   // Counts a key of a turn that no format writes.
   void add_unread_key(std::string_view key) { unread_keys_.add(key, 1); }
   void add(const TurnCounts& other);

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
 #include "contract/text/fields.h"
 
@@ -51,12 +52,6 @@ std::optional<double> gib_of_size(std::string_view text) {
   if (unit != "gb" && unit != "gib") return std::nullopt;
   const double gib = unit == "gb" ? size * 1e9 / 0x1p30 : size;
   return gib > 0 && gib <= kMostGib ? std::optional(gib) : std::nullopt;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 DeviceTable read_table() {

@@ -14,8 +14,6 @@ ModelConfig read_llama(const HuggingFaceConfig& file) {
   return config;
 }
 
-nlohmann::ordered_json write_llama(const ModelConfig& config) { return decoder_config(config); }
-
 void check_llama(const ModelConfig& config) {
   check_decoder(config);
   if (config.hidden_size % config.num_attention_heads != 0) {  // LlamaConfig refuses it
@@ -85,7 +83,7 @@ ModelFamily llama_family() {
           .own_keys = {"attention_bias", "mlp_bias", "initializer_range", "max_position_embeddings",
                        "num_key_value_heads", "padding_idx", "rope_scaling", "rope_theta"},
           .read_config = read_llama,
-          .write_config = write_llama,
+          .write_config = decoder_config,
           .check = check_llama,
           .modules = llama_modules,
           .may_be_left = may_be_left_by_decoder,

@@ -51,13 +51,7 @@ ModelConfig read_qwen3(const HuggingFaceConfig& file) {
                           .max_position_embeddings = 32768});
 }
 
-nlohmann::ordered_json write_qwen2(const ModelConfig& config) {
-  nlohmann::ordered_json object = decoder_config(config);
-  object["use_sliding_window"] = false;
-  return object;
-}
-
-nlohmann::ordered_json write_qwen3(const ModelConfig& config) {
+nlohmann::ordered_json write_qwen(const ModelConfig& config) {
   nlohmann::ordered_json object = decoder_config(config);
   object["use_sliding_window"] = false;
   return object;
@@ -128,7 +122,7 @@ ModelFamily qwen2_family() {
           .own_keys = {"initializer_range", "max_position_embeddings", "num_key_value_heads",
                        "padding_idx", "rope_scaling", "rope_theta"},
           .read_config = read_qwen2,
-          .write_config = write_qwen2,
+          .write_config = write_qwen,
           .check = check_decoder,
           .modules = qwen2_modules,
           .may_be_left = may_be_left_by_decoder,
@@ -142,7 +136,7 @@ ModelFamily qwen3_family() {
           .own_keys = {"attention_bias", "initializer_range", "max_position_embeddings",
                        "num_key_value_heads", "padding_idx", "rope_scaling", "rope_theta"},
           .read_config = read_qwen3,
-          .write_config = write_qwen3,
+          .write_config = write_qwen,
           .check = check_decoder,
           .modules = qwen3_modules,
           .may_be_left = may_be_left_by_decoder,

@@ -52,10 +52,6 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
   return files;
 }
 
-}  // namespace
-
-namespace {
-
 // Names what a folder without config.json is, where people take it for a model's.
 void refuse_what_is_no_model(const path& folder) {
   if (input_exists(folder / "config.json")) return;

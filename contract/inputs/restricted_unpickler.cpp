@@ -33,8 +33,8 @@ constexpr std::array kStorageTypes{
 
 constexpr size_t kLongestText = 1000;
 constexpr size_t kDeepestStack = 1 << 16;
-// What a pickle of tensors makes takes 5 times as many bytes as the pickle has, or 10 times if they
-// are numbers of one storage.
+// The values of a pickle of tensors take 5 times as many bytes as the pickle. They take 10 times as
+// many if the tensors are numbers of one storage.
 constexpr size_t kMostBytesOfByte = 8;
 constexpr size_t kMoreBytes = 12 << 20;
 constexpr size_t kBytesOfTensor = 160;  // in a map, without what its name and shape hold

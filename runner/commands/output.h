@@ -19,8 +19,8 @@ struct Output {
   std::optional<Format> asked;
   std::filesystem::path file;  // empty: stdout
 
-  // As asked for, or as the file's name ends: lab.html; text of .txt and of no extension. Throws
-  // ConfigError (place: --output) if the name ends like a file of another format.
+  // Returns the format that was asked for, else that of the file's extension: lab.html. Files with
+  // .txt or no extension hold text. Throws ConfigError (place: --output) for another extension.
   Format format() const;
 };
 

@@ -50,8 +50,8 @@ struct ExpandOptions {
   // Runs are started by Slurm: what there is for a profile, and for a run, is what its own section
   // `slurm` asks for, whatever this host has.
   bool on_cluster = false;
-  // Runs are planned for a GPU that need not be there: they are on cuda, and `auto` is the first
-  // profile that requires GPUs. The GPU does not decide what is trained.
+  // Runs are planned for a GPU that this host may lack: they are on cuda, and `auto` is the first
+  // profile that requires GPUs. Every GPU gets the same model.
   bool for_any_gpu = false;
   // Names on a hub become the files that they have in its cache, where it has them.
   bool from_hub_cache = true;

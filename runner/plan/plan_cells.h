@@ -27,7 +27,7 @@ std::vector<std::string> heading_of(const PlanReport& report);
 // Returns why rows do not fit, the rows' notes and the assumptions, each once.
 std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows);
 
-// True if the plan's step time is played back from what was measured on the devices.
+// True if the plan's step time comes from a calibration of the devices.
 bool is_calibrated(const RunPlan& plan);
 
 // "does not fit"; "?": not known.

@@ -33,10 +33,9 @@ constexpr auto enum_names(PlanFormat) {
   return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
 }
 
-// First what is planned, then a row a run. Below the table what fills the memory of those
-// that do not fit, with a remedy. json: an array of objects, with all that a plan says. html: a
-// page with charts, of timelines too. A terminal's table has at most `width` columns; 0: any
-// number.
+// Returns a heading, a row for each run, and notes. The notes say why runs do not fit, with a
+// remedy. json: an array of objects with all figures of the plans. html: a page with charts and
+// timelines. A terminal's table has at most `width` columns; 0: any number.
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width);
 
 }  // namespace fsdp

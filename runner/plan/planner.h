@@ -19,8 +19,9 @@ class Planner {
   Planner(const std::filesystem::path& trainer, std::filesystem::path results,
           std::chrono::seconds patience = std::chrono::minutes(5));
 
-  // Asks the trainer once about equal runs. Throws ConfigError, with what the trainer says, where the run cannot be planned, and
-  // std::runtime_error when the trainer has ended or does not answer in time.
+  // Asks the trainer once about equal runs. Throws ConfigError, with what the trainer says, where
+  // the run cannot be planned, and std::runtime_error when the trainer has ended or does not answer
+  // in time.
   RunPlan plan(const RunSpec& spec, const PlannedDevice& device, bool timeline = false);
 
  private:

@@ -28,7 +28,7 @@ std::string limit_of(const SeriesRows& rows) {
   return limits.size() == 1 ? *limits.begin() : "";
 }
 
-// "B ran out of memory in 4 of 5 repeats", of rows of which other runs did not.
+// "B ran out of memory in 4 of 5 repeats". Other runs of each row did not.
 std::string at_times_text(const SeriesRows& rows) {
   std::vector<std::string> texts;
   for (const Series* series : rows) {

@@ -22,7 +22,7 @@ bool says_job_is_gone(std::string_view complaint);
 bool says_out_of_memory(std::string_view complaint);
 // A node of the job or of the step is gone: in a line of srun or slurmstepd.
 bool says_node_failed(std::string_view complaint);
-// Why a run ended whose memory limit Slurm has seen to, where runs of the job may have been beside it.
+// The reason of a run that ended for its job's memory limit while other runs of the job shared it.
 inline constexpr std::string_view kSharedLimitReached =
     "the job's memory limit (slurm.mem) was reached, which runs beside each other share: "
     "slurm.max_parallel 1 runs one at a time";

@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-// What a run with this specification uses: the kinds of GPUs, or "cpu"; and the memory limit of
-// this process's cgroup, if there is one.
+// Returns the devices of a run with this specification: the kinds of GPUs, or "cpu". The memory
+// limit of this process's cgroup is added if there is one.
 std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
 
 // An attempt that ran out of memory.
@@ -17,8 +17,8 @@ struct RanOut {
   bool is_said_by_rank = false;  // not by the kernel, which killed one
 };
 
-// True if a run with this specification would run out of memory on `device_kind` as well: on the
-// same device, for a limit that is no larger, or for one that is not the cgroup's.
+// True if a run with this specification would run out of memory on `device_kind` as well. The
+// device must be the same. The limit must be no larger, or not be the cgroup's.
 bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before);
 
 // True if both kinds are of one device, under whatever memory limit.

@@ -195,7 +195,7 @@ void RunPlanner::use_what_is_known(Series& series, Step& step) const {
   step.reason = known_not_to_fit(*known, run.family_key);
 }
 
-// Of the family's runs that would run out of memory here as well, that of the smallest value.
+// Returns the family's run of the smallest value that would run out of memory here as well.
 std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(
     const Store::PlannedRun& run) const {
   for (KnownOutOfMemory& known : store_.known_out_of_memory(run.family)) {
@@ -204,7 +204,7 @@ std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(
   return std::nullopt;
 }
 
-// Whether what an attempt at `run` ran out of on `device_kind` is all that there is here.
+// True if `run`, whose attempt ran out of memory on `device_kind`, would do so here as well.
 bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
                                const std::string& device_kind) const {
   const bool is_said_by_rank =

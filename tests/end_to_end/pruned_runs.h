@@ -11,6 +11,7 @@
 
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
+#include "tests/temporary_folder.h"
 
 // Runs and checkpoints for the tests of fsdp-run prune.
 namespace fsdp {
@@ -21,15 +22,6 @@ inline std::vector<RunRecord> runs(const Workplace& workplace) {
 
 inline std::filesystem::path folder_of(const Workplace& workplace, int64_t run) {
   return workplace.results() / runs(workplace).at(static_cast<size_t>(run - 1)).folder;
-}
-
-inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 inline int64_t count(const Workplace& workplace, const std::string& table) {

@@ -72,8 +72,9 @@ Activation embedding(Pass& pass, const at::Tensor& token_ids_N, const ParameterP
   Kernels& kernels = pass.kernels;
   return pass.tape.record(kernels.embedding(weight->value, token_ids_N),
                           [&kernels, token_ids_N, weight, padding_idx](const at::Tensor& dy_ND) {
-                            if (padding_idx)
+                            if (padding_idx) {
                               dy_ND.masked_fill_(token_ids_N.eq(*padding_idx).unsqueeze(1), 0);
+                            }
                             kernels.embedding_backward(dy_ND, token_ids_N, weight->gradient);
                           });
 }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "contract/text/config_error.h"
+#include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/written_checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -42,15 +43,6 @@ inline void check_checkpoint(const std::filesystem::path& folder,
       }
     }
   }
-}
-
-inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::ranges::sort(names);
-  return names;
 }
 
 }  // namespace fsdp
