@@ -166,6 +166,21 @@ def test_a_report_of_runs_that_read_parquet_needs_nothing_more(folder):
     assert preset(folder, ["report", "chess.yaml"], "fsdp-run-program") == "set-up release ()"
 
 
+CHATS = "set-up release (cpu chats)"
+
+
+@pytest.mark.parametrize("arguments", [["chess.yaml"], ["check", "chess.yaml"], ["prepare", "chess.yaml"]])
+def test_chats_without_a_format_need_jinja2(folder, arguments):
+    (folder / "chess.yaml").write_text(EXPERIMENT + "base: {data: {kind: messages}}\n")
+    assert preset(folder, arguments, ALL) == CHATS
+    assert preset(folder, [*arguments, "--set", "data.kind=messages"], ALL) == CHATS
+
+
+def test_chats_with_a_format_need_nothing_more(folder):
+    (folder / "chess.yaml").write_text(EXPERIMENT + "base: {data: {kind: messages, format: llama3}}\n")
+    assert preset(folder, ["chess.yaml"], ALL) == "set-up release (cpu)"
+
+
 def test_every_command_is_known_to_start_runs_or_not():
     listed = subprocess.run(
         [SOURCE / "build/release/fsdp-run", "--help"], check=True, text=True, stdout=subprocess.PIPE

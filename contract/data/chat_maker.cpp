@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "contract/data/chat_renderer.h"
+#include "contract/data/chat_turns.h"
 #include "contract/data/document_maker.h"
 #include "contract/text/config_error.h"
 
@@ -55,32 +57,23 @@ class ChatMaker : public DocumentMaker {
     out_->push_back(token.id | (is_trained_on ? kTrainedOn : 0));
   }
 
-  // Adds the tokens of a text between two special tokens: its begin is untrained, its end trained.
-  // The special tokens are encoded with the text, as they may take white space from it.
+  // Adds the tokens of a text between two special tokens. These are encoded with the text, as they
+  // may take white space from it.
   struct Between {
-    const SpecialToken* after;
-    std::string_view untrained;
-    std::string_view trained{};
+    const SpecialToken* after;  // null: the text begins the document
+    std::string_view text;
+    std::span<const TextRange> trained{};  // of the text
     const SpecialToken* before = nullptr;  // null: the text ends the document
   };
-  void add_text(const Between& text) {
-    const std::string untrained(text.untrained);
-    if (text.trained.empty()) {
-      encode(text.after, untrained, text.before, ids_);
-      append_tokens(ids_, 0, *out_);
-      return;
-    }
-    encode(text.after, untrained, nullptr, before_);
-    encode(text.after, untrained + std::string(text.trained), text.before, ids_);
-    size_t untrained_count = common_count(before_, ids_);
-    if (untrained_count < before_.size()) {  // where they meet, other tokens than apart
-      encode(nullptr, text.trained, text.before, alone_);
-      const bool is_whole =
-          std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));
-      if (is_whole) untrained_count = ids_.size() - alone_.size();
-    }
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      out_->push_back(static_cast<uint32_t>(ids_[i]) | (i < untrained_count ? 0 : kTrainedOn));
+  void add_text(const Between& between) {
+    encode(between.after, between.text, between.before, ids_);
+    const size_t first = out_->size();
+    append_tokens(ids_, 0, *out_);
+    for (const TextRange& range : between.trained) {
+      const size_t end = first + token_at(between, range.end, /*is_end=*/true);
+      for (size_t i = first + token_at(between, range.begin, /*is_end=*/false); i < end; ++i) {
+        (*out_)[i] |= kTrainedOn;
+      }
     }
   }
 
@@ -99,8 +92,20 @@ class ChatMaker : public DocumentMaker {
     if (after != nullptr && !ids.empty()) ids.erase(ids.begin());
   }
 
-  static size_t common_count(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
-    return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  // The first of the tokens ids_ of a text that has any of what stands behind `place`, or for an
+  // end the first that has nothing of what stands before it.
+  size_t token_at(const Between& between, size_t place, bool is_end) {
+    if (place == between.text.size()) return ids_.size();
+    encode(between.after, between.text.substr(0, place), nullptr, before_);
+    const auto common =
+        static_cast<size_t>(std::ranges::mismatch(before_, ids_).in1 - before_.begin());
+    if (common == before_.size()) return common;
+    // Where they meet, there are other tokens than apart.
+    encode(nullptr, between.text.substr(place), between.before, alone_);
+    const bool is_whole =
+        std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));
+    if (is_whole) return ids_.size() - alone_.size();
+    return std::min(common + (is_end ? 1 : 0), ids_.size());
   }
 
   const DataSpec& data_;
@@ -146,12 +151,14 @@ class InstructionChatMaker : public ChatMaker {
         const bool begins = is_llama_ || i == 0;
         before_prompt = begins ? begin_ : end_;
         if (begins) add(begin_);
-        if (i + 1 == turns.size()) add_text({.after = &before_prompt, .untrained = prompt});
+        if (i + 1 == turns.size()) add_text({.after = &before_prompt, .text = prompt});
       } else {
         const std::string answer =
             is_llama_ ? ' ' + std::string(stripped(turn.content)) + ' ' : std::string(turn.content);
+        const std::string text = prompt + answer;
+        const TextRange trained{prompt.size(), text.size()};
         add_text(
-            {.after = &before_prompt, .untrained = prompt, .trained = answer, .before = &end_});
+            {.after = &before_prompt, .text = text, .trained = {&trained, 1}, .before = &end_});
         add(end_, /*is_trained_on=*/true);
       }
     }
@@ -189,21 +196,22 @@ class HeaderChatMaker : public ChatMaker {
       const std::string role(turn.role);
       add(header_);
       if (is_llama_) {
-        add_text({.after = &header_, .untrained = role, .before = &*header_end_});
+        add_text({.after = &header_, .text = role, .before = &*header_end_});
         add(*header_end_);
       }
       const SpecialToken& after = is_llama_ ? *header_end_ : header_;
-      std::string head = is_llama_ ? "\n\n" : role + '\n';
-      const std::string content(is_llama_ ? stripped(turn.content) : turn.content);
-      if (!is_trained_on) head += content;
+      const std::string head = is_llama_ ? "\n\n" : role + '\n';
+      const std::string text =
+          head + std::string(is_llama_ ? stripped(turn.content) : turn.content);
+      const TextRange answer{head.size(), text.size()};
       add_text({.after = &after,
-                .untrained = head,
-                .trained = is_trained_on ? content : "",
+                .text = text,
+                .trained = {&answer, is_trained_on ? size_t{1} : 0},
                 .before = &end_});
       add(end_, is_trained_on);
       if (is_llama_) continue;
       const bool is_last = i + 1 == turns.size();
-      add_text({.after = &end_, .untrained = "\n", .before = is_last ? nullptr : &header_});
+      add_text({.after = &end_, .text = "\n", .before = is_last ? nullptr : &header_});
     }
   }
 
@@ -215,10 +223,95 @@ class HeaderChatMaker : public ChatMaker {
   std::optional<SpecialToken> header_end_;
 };
 
+// As the tokenizer's own template writes a chat. What is trained on is what the template says, else
+// each answer with the special token behind it.
+class TemplateChatMaker : public ChatMaker {
+ public:
+  TemplateChatMaker(const DataSpec& data, const Tokenizer& tokenizer,
+                    const ChatTemplate& chat_template)
+      : ChatMaker(data, tokenizer), tokenizer_(tokenizer), renderer_(chat_template) {}
+
+ protected:
+  void append_turns(std::span<const Turn> turns) override {
+    try {
+      chat_ = renderer_.render(turns);
+    } catch (const MalformedChat& error) {
+      refuse(error.what());
+    }
+    const std::vector<PlacedToken> tokens = tokenizer_.added_tokens_in(chat_.text);
+    if (!chat_.is_exact) take_ends(tokens);
+    std::optional<SpecialToken> after;
+    size_t done = 0;
+    for (const PlacedToken& token : tokens) {
+      const SpecialToken before{std::string(token.text), static_cast<uint32_t>(token.id)};
+      const size_t begin = place_of(token);
+      append_part({done, begin}, after, &before);
+      done = end_of(token);
+      add(before, !trained_in({begin, done}).empty());
+      after = before;
+    }
+    append_part({done, chat_.text.size()}, after, nullptr);
+  }
+
+ private:
+  size_t place_of(const PlacedToken& token) const {
+    return static_cast<size_t>(token.text.data() - chat_.text.data());
+  }
+
+  size_t end_of(const PlacedToken& token) const { return place_of(token) + token.text.size(); }
+
+  // Lets each answer end with the special token behind it, if there is but white space between.
+  void take_ends(const std::vector<PlacedToken>& tokens) {
+    for (TextRange& answer : chat_.trained) {
+      const auto next = std::ranges::find_if(
+          tokens, [&](const PlacedToken& token) { return end_of(token) > answer.end; });
+      if (next == tokens.end() || !next->is_special) continue;
+      const size_t begin = std::max(answer.end, place_of(*next));
+      const auto between = std::string_view(chat_.text).substr(answer.end, begin - answer.end);
+      if (stripped(between).empty()) answer.end = end_of(*next);
+    }
+  }
+
+  // What is trained on in `part`, by its own bytes.
+  std::vector<TextRange> trained_in(const TextRange& part) const {
+    std::vector<TextRange> found;
+    for (const TextRange& range : chat_.trained) {
+      const size_t begin = std::max(range.begin, part.begin);
+      const size_t end = std::min(range.end, part.end);
+      if (begin < end) found.push_back({begin - part.begin, end - part.begin});
+    }
+    return found;
+  }
+
+  void append_part(const TextRange& part, const std::optional<SpecialToken>& after,
+                   const SpecialToken* before) {
+    if (part.begin == part.end) return;
+    const std::vector<TextRange> trained = trained_in(part);
+    add_text({.after = after ? &*after : nullptr,
+              .text = std::string_view(chat_.text).substr(part.begin, part.end - part.begin),
+              .trained = trained,
+              .before = before});
+  }
+
+  const Tokenizer& tokenizer_;
+  ChatRenderer renderer_;
+  RenderedChat chat_;
+};
+
 }  // namespace
 
-std::unique_ptr<DocumentMaker> make_chat_maker(const DataSpec& data, const Tokenizer& tokenizer) {
-  switch (data.format.value()) {
+std::unique_ptr<DocumentMaker> make_chat_maker(const DocumentParts& parts) {
+  const auto& [data, tokenizer, chat_template] = parts;
+  if (!data.format) {
+    if (chat_template) {
+      return std::make_unique<TemplateChatMaker>(data, tokenizer, *chat_template);
+    }
+    throw ConfigError("", "data.format",
+                      "is missing; data.kind messages needs the format of the model's chats: "
+                      "llama2, llama3, chatml, mistral, or a tokenizer's folder that has a "
+                      "chat template");
+  }
+  switch (*data.format) {
     case ChatFormat::kLlama2:
     case ChatFormat::kMistral:
       return std::make_unique<InstructionChatMaker>(data, tokenizer);

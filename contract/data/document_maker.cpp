@@ -181,8 +181,8 @@ int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,
                         std::string(name_of(data.kind)) + " needs");
 }
 
-std::unique_ptr<DocumentMaker> make_document_maker(const DataSpec& data,
-                                                   const Tokenizer& tokenizer) {
+std::unique_ptr<DocumentMaker> make_document_maker(const DocumentParts& parts) {
+  const auto& [data, tokenizer, chat_template] = parts;
   switch (data.kind) {
     case DataKind::kChess:
       return std::make_unique<GameMaker>(data, tokenizer);
@@ -191,7 +191,7 @@ std::unique_ptr<DocumentMaker> make_document_maker(const DataSpec& data,
     case DataKind::kInstructions:
       return std::make_unique<InstructionMaker>(data, tokenizer);
     case DataKind::kMessages:
-      return make_chat_maker(data, tokenizer);
+      return make_chat_maker(parts);
     case DataKind::kWikihow:
       return std::make_unique<SummaryMaker>(data, tokenizer);
     case DataKind::kTokens:

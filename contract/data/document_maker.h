@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "contract/data/document.h"
 #include "contract/data/records.h"
 #include "contract/data/turn_counts.h"
 #include "contract/spec/data_spec.h"
+#include "contract/tokenizers/chat_template.h"
 #include "contract/tokenizers/tokenizer.h"
 
 // How the kinds of data make documents of records.
@@ -21,13 +23,20 @@ class DocumentMaker {
   virtual TurnCounts turns() const { return {}; }
 };
 
-// For one thread; `data` and `tokenizer` outlive it. Throws ConfigError (place: empty, key:
-// data.tokenizer) when the tokenizer lacks a token that the kind needs.
-std::unique_ptr<DocumentMaker> make_document_maker(const DataSpec& data,
-                                                   const Tokenizer& tokenizer);
+// What turns records to documents. `chat_template` writes chats that have no data.format.
+struct DocumentParts {
+  const DataSpec& data;
+  const Tokenizer& tokenizer;
+  const std::optional<ChatTemplate>& chat_template;
+};
+
+// For one thread; `parts` outlive it. Throws ConfigError (place: empty, key: data.tokenizer) when
+// the tokenizer lacks a token that the kind needs, and (key: data.format) for chats without a
+// format and a template.
+std::unique_ptr<DocumentMaker> make_document_maker(const DocumentParts& parts);
 
 // The same for data.kind messages.
-std::unique_ptr<DocumentMaker> make_chat_maker(const DataSpec& data, const Tokenizer& tokenizer);
+std::unique_ptr<DocumentMaker> make_chat_maker(const DocumentParts& parts);
 
 // The id that `token` has. Throws ConfigError (key: data.tokenizer) when it has none.
 int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,

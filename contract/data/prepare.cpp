@@ -35,6 +35,10 @@ std::string settings_of(const DataSpec& data) {
   return settings.text();
 }
 
+bool is_written_by_template(const DataSpec& data) {
+  return data.kind == DataKind::kMessages && !data.format;
+}
+
 // A lock of all prepared files of a folder.
 class PreparedLock {
  public:
@@ -82,6 +86,7 @@ class NoTokens : public Tokenizer {
   void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override {
     if (text.size() < kLongestToken) other_.encode_with_special(text, ids);
   }
+  std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
   std::optional<int32_t> id_of(std::string_view token) const override {
     return other_.id_of(token);
   }
@@ -113,12 +118,14 @@ std::map<path, std::string> digests_since(const std::vector<path>& files,
 
 // `file` has the name that follows from what its tokens are made of, or is not made.
 void make_prepared(const DataSource& source, const path& file, const PrepareOptions& options) {
-  const std::vector<path> of_tokenizer = tokenizer_files(source.tokenizer);
+  const std::vector<path> of_tokenizer = tokenizer_files(source);
   const std::vector<FileState> states = states_of(of_tokenizer);
   const auto tokenizer = open_tokenizer(source.tokenizer);
+  const std::optional<ChatTemplate> chat_template = chat_template_of(source);
   const std::map<path, std::string> digests = digests_since(of_tokenizer, states);
   PreparedWriter writer(file, padding_id_of(*tokenizer));
-  const WrittenDocuments written = write_documents(source, *tokenizer, writer, options);
+  const WrittenDocuments written =
+      write_documents(source.file, {source.data, *tokenizer, chat_template}, writer, options);
   const std::string name = prepared_name(source, [&](const path& each) {
     const auto found = digests.find(each);
     return found == digests.end() ? written.data_digest : found->second;
@@ -136,10 +143,23 @@ void make_prepared(const DataSource& source, const path& file, const PrepareOpti
 
 }  // namespace
 
+std::vector<path> tokenizer_files(const DataSource& source) {
+  std::vector<path> files = tokenizer_files(source.tokenizer);
+  if (is_written_by_template(source.data)) {
+    for (path& file : chat_template_files(source.tokenizer)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::optional<ChatTemplate> chat_template_of(const DataSource& source) {
+  if (!is_written_by_template(source.data)) return std::nullopt;
+  return read_chat_template(source.tokenizer);
+}
+
 std::string prepared_name(const DataSource& source, const FileDigestOf& digest_of) {
   std::string text = std::to_string(kPreparedVersion) + '\n' + settings_of(source.data) + '\n' +
                      source.file.extension().string() + '\n' + digest_of(source.file);
-  for (const path& file : tokenizer_files(source.tokenizer)) {
+  for (const path& file : tokenizer_files(source)) {
     text += '\n' + file.filename().string() + ' ' + digest_of(file);
   }
   return text_digest(text).substr(0, 16) + ".tokens";
@@ -170,9 +190,10 @@ PreparedFile prepared_file(const DataSource& source, const path& folder, const s
 int64_t count_documents(const DataSource& source) {
   const auto tokenizer = open_tokenizer(source.tokenizer);
   const NoTokens none(*tokenizer);
+  const std::optional<ChatTemplate> chat_template = chat_template_of(source);
   RecordFile file(source.file);
   Record record(file);
-  const auto maker = make_document_maker(source.data, none);
+  const auto maker = make_document_maker({source.data, none, chat_template});
   RawRecord raw;
   Document document;
   int64_t count = 0;

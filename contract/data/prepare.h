@@ -9,6 +9,7 @@
 
 #include "contract/data/prepared_file.h"
 #include "contract/spec/data_spec.h"
+#include "contract/tokenizers/chat_template.h"
 
 // Makes prepared files.
 namespace fsdp {
@@ -21,6 +22,12 @@ struct DataSource {
   std::filesystem::path tokenizer;
   DataSpec data;
 };
+
+// The files of its tokenizer that decide the source's tokens, which are part of a run's identity.
+std::vector<std::filesystem::path> tokenizer_files(const DataSource& source);
+
+// The template that writes the source's chats; nullopt if they have a format, or are none.
+std::optional<ChatTemplate> chat_template_of(const DataSource& source);
 
 // "<16 digits>.tokens", from the contents of the source's files and the settings that decide its
 // tokens.

@@ -6,8 +6,6 @@
 #include <mutex>
 #include <thread>
 
-#include "contract/data/document_maker.h"
-
 namespace fsdp {
 namespace {
 
@@ -16,8 +14,8 @@ constexpr std::chrono::milliseconds kReportEvery{100};
 
 class Pipeline {
  public:
-  Pipeline(const DataSource& source, const Tokenizer& tokenizer, PreparedWriter& writer)
-      : data_(source.data), tokenizer_(tokenizer), writer_(writer), file_(source.file) {}
+  Pipeline(const std::filesystem::path& file, const DocumentParts& parts, PreparedWriter& writer)
+      : parts_(parts), writer_(writer), file_(file) {}
 
   WrittenDocuments run(const PrepareOptions& options) {
     const int processors = static_cast<int>(std::thread::hardware_concurrency());
@@ -50,7 +48,7 @@ class Pipeline {
     std::vector<Document> documents;
     try {
       Record record(file_);
-      const auto maker = make_document_maker(data_, tokenizer_);
+      const auto maker = make_document_maker(parts_);
       while (take(batch)) {
         documents.resize(batch.records.size());
         size_t made = 0;
@@ -120,8 +118,7 @@ class Pipeline {
     is_at_end_ = true;
   }
 
-  const DataSpec& data_;
-  const Tokenizer& tokenizer_;
+  const DocumentParts parts_;
   PreparedWriter& writer_;
 
   std::mutex reading_;  // of the next four
@@ -140,9 +137,9 @@ class Pipeline {
 
 }  // namespace
 
-WrittenDocuments write_documents(const DataSource& source, const Tokenizer& tokenizer,
+WrittenDocuments write_documents(const std::filesystem::path& file, const DocumentParts& parts,
                                  PreparedWriter& writer, const PrepareOptions& options) {
-  return Pipeline(source, tokenizer, writer).run(options);
+  return Pipeline(file, parts, writer).run(options);
 }
 
 }  // namespace fsdp

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "contract/data/document_maker.h"
 #include "contract/data/prepare.h"
 #include "contract/data/turn_counts.h"
-#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
 
@@ -11,9 +11,9 @@ struct WrittenDocuments {
   TurnCounts turns;
 };
 
-// Writes the documents of the source's records in their order. Threads take batches of records in
+// Writes the documents of the records of `file` in their order. Threads take batches of records in
 // turn; what each holds is bounded. Throws what the first record that is wrong throws.
-WrittenDocuments write_documents(const DataSource& source, const Tokenizer& tokenizer,
+WrittenDocuments write_documents(const std::filesystem::path& file, const DocumentParts& parts,
                                  PreparedWriter& writer, const PrepareOptions& options);
 
 }  // namespace fsdp

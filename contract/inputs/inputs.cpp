@@ -106,8 +106,8 @@ std::vector<NamedInput> input_files(const RunSpec& spec) {
   }
   inputs.push_back({"data.train", training_file(spec.data)});
   if (needs_tokenizer(spec.data.kind)) {
-    const path tokenizer = tokenizer_of(spec);
-    add("data.tokenizer", [&] { return tokenizer_files(tokenizer); });
+    const DataSource source = data_source(spec, training_file(spec.data));
+    add("data.tokenizer", [&] { return tokenizer_files(source); });
   }
   if (!spec.evaluation.data.empty()) {
     inputs.push_back({"evaluation.data", validation_file(spec.evaluation.data)});

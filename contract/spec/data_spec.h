@@ -126,7 +126,10 @@ struct DataSpec {
           "attention across them.",
           any_value());
     visit("template", self.prompt, "The prompt of kind instructions.", any_value());
-    visit("format", self.format, "How kind messages writes a chat for the model.", any_value());
+    visit("format", self.format,
+          "How kind messages writes a chat for the model; absent: by the chat template of the "
+          "tokenizer's folder.",
+          any_value());
     visit("prefix", self.prefix, "What kind wikihow puts before an article.", any_value());
     visit("input_length", self.input_length, "Most tokens of kind wikihow's articles.",
           from_to(1, 1e6));

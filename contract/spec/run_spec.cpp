@@ -128,11 +128,6 @@ void check_data_keys(const RunSpec& spec) {
   if (data.kind == DataKind::kChess) return;
   const std::string kind = "data.kind " + std::string(name_of(data.kind));
   if (data.train.empty()) refuse("data.train", "is missing; " + kind + " needs a file");
-  if (data.kind == DataKind::kMessages && !data.format) {
-    refuse("data.format", "is missing; " + kind +
-                              " needs the format of the model's chats: llama2, llama3, chatml, "
-                              "mistral");
-  }
   if (data.kind != DataKind::kTokens && data.tokenizer.empty() && spec.model.source.empty()) {
     refuse("data.tokenizer", "is missing; " + kind +
                                  " needs a tokenizer: its file or folder, or a model.source that "

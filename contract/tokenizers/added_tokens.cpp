@@ -51,7 +51,7 @@ const AddedToken* AddedTokens::longest_at(std::string_view text) const {
 
 void AddedTokens::split(std::string_view text, bool with_special,
                         const std::function<void(std::string_view)>& on_text,
-                        const std::function<void(int32_t)>& on_token) const {
+                        const std::function<void(const PlacedToken&)>& on_token) const {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     const AddedToken* const token =
@@ -68,10 +68,18 @@ void AddedTokens::split(std::string_view text, bool with_special,
     if (token->takes_left) begin = done + without_space_at_end(text.substr(done, begin - done));
     if (token->takes_right) end += space_at_begin(text.substr(end));
     if (begin > done) on_text(text.substr(done, begin - done));
-    on_token(token->id);
+    on_token({text.substr(begin, end - begin), token->id, token->is_special});
     done = at = end;
   }
   if (done < text.size()) on_text(text.substr(done));
+}
+
+std::vector<PlacedToken> AddedTokens::tokens_in(std::string_view text) const {
+  std::vector<PlacedToken> placed;
+  split(
+      text, true, [](std::string_view) {},
+      [&](const PlacedToken& token) { placed.push_back(token); });
+  return placed;
 }
 
 }  // namespace fsdp

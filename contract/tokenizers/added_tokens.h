@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "contract/tokenizers/tokenizer.h"
+
 namespace fsdp {
 
 // A token that is found in text before anything else is done with it.
@@ -33,7 +35,9 @@ class AddedTokens {
   // Without `with_special`, special tokens are text.
   void split(std::string_view text, bool with_special,
              const std::function<void(std::string_view)>& on_text,
-             const std::function<void(int32_t)>& on_token) const;
+             const std::function<void(const PlacedToken&)>& on_token) const;
+  // All tokens in the text, in their order.
+  std::vector<PlacedToken> tokens_in(std::string_view text) const;
 
  private:
   struct Node {

@@ -79,6 +79,10 @@ void BpeTokenizer::encode_with_special(std::string_view text, std::vector<int32_
   encode(text, true, ids);
 }
 
+std::vector<PlacedToken> BpeTokenizer::added_tokens_in(std::string_view text) const {
+  return found_in_text_.tokens_in(text);
+}
+
 std::optional<int32_t> BpeTokenizer::id_of(std::string_view token) const {
   if (const auto added = added_ids_.find(token); added != added_ids_.end()) return added->second;
   const std::optional<std::string> bytes =
@@ -108,8 +112,8 @@ void BpeTokenizer::encode(std::string_view text, bool with_special,
   auto scratch = take_scratch();
   scratch->pattern.begin(text.size());
   Call call{.with_special = with_special, .scratch = *scratch, .ids = ids};
-  const auto add_token = [&](int32_t id) {
-    ids.push_back(id);
+  const auto add_token = [&](const PlacedToken& token) {
+    ids.push_back(token.id);
     call.at_begin = false;
   };
   try {

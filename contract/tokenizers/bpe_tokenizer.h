@@ -58,6 +58,7 @@ class BpeTokenizer : public Tokenizer {
   int64_t vocab_size() const override { return vocab_size_; }
   void encode(std::string_view text, std::vector<int32_t>& ids) const override;
   void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override;
+  std::vector<PlacedToken> added_tokens_in(std::string_view text) const override;
   std::optional<int32_t> id_of(std::string_view token) const override;
   const Ends& ends() const override { return parts_.ends; }
 

@@ -1,6 +1,7 @@
 #include "contract/tokenizers/hugging_face_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "contract/files/input_file.h"
 #include "contract/tokenizers/byte_level.h"
+#include "contract/tokenizers/chat_template.h"
 #include "contract/tokenizers/json_part.h"
 #include "contract/tokenizers/tokenizer.h"
 
@@ -19,6 +21,7 @@ using std::filesystem::path;
 constexpr const char* kConfig = "tokenizer_config.json";
 constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
 constexpr const char* kAddedTokens = "added_tokens.json";
+constexpr const char* kChatTemplate = "chat_template.jinja";
 constexpr size_t kWhereModelIsTold = 1 << 20;
 constexpr int32_t kMostSentinels = 10'000;  // T5 has 100
 
@@ -115,6 +118,23 @@ bool is_unigram(const path& file) {
          begin.substr(type, 32).find("\"Unigram\"") != std::string_view::npos;
 }
 
+// The tokens that a chat template may name.
+constexpr std::array kTemplateTokens{"bos_token", "eos_token", "unk_token", "sep_token",
+                                     "pad_token", "cls_token", "mask_token"};
+
+// `part` is a text, or lists templates with names, of which the one named default is meant.
+std::optional<std::string> default_template(const JsonPart& part) {
+  if (part.is_null()) return std::nullopt;
+  if (part.value().is_string()) return part.text();
+  std::string names;
+  for (const JsonPart& each : part.elements()) {
+    const std::string name = each.at("name").text();
+    if (name == "default") return each.at("template").text();
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  part.refuse("has the templates " + names + ", and none is named default; needed: one template");
+}
+
 }  // namespace
 
 path tokenizer_file_of_folder(const path& folder) {
@@ -136,14 +156,37 @@ std::vector<path> settings_files(const path& folder) {
   return files;
 }
 
-bool has_chat_template(const path& folder) {
+std::vector<path> chat_template_files(const path& folder) {
+  if (!input_exists(folder / kChatTemplate)) return {};
+  return {folder / kChatTemplate};
+}
+
+std::optional<ChatTemplate> read_chat_template(const path& folder) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return false;
-  if (input_exists(folder / "chat_template.jinja")) return true;
-  const path config = folder / kConfig;
-  if (!input_exists(config)) return false;
-  const nlohmann::json document = read_json_object(config);
-  return document.contains("chat_template") && !document.at("chat_template").is_null();
+  if (!std::filesystem::is_directory(folder, ignored)) return std::nullopt;
+  ChatTemplate read;
+  for (const path& file : chat_template_files(folder)) {
+    read.file = file;
+    read.text = read_input_file(file);
+  }
+  // Where both name a token, tokenizer_config.json holds.
+  for (const char* const name : {kConfig, kSpecialTokensMap}) {
+    const path file = folder / name;
+    if (!input_exists(file)) continue;
+    const nlohmann::json document = read_json_object(file);
+    const JsonPart root(file, document);
+    if (name == kConfig && read.file.empty()) {
+      if (auto text = default_template(root.at("chat_template"))) {
+        read.file = file;
+        read.text = std::move(*text);
+      }
+    }
+    for (const char* const token : kTemplateTokens) {
+      if (auto text = token_text(root.at(token))) read.variables.emplace(token, std::move(*text));
+    }
+  }
+  if (read.file.empty()) return std::nullopt;
+  return read;
 }
 
 FolderSettings read_folder_settings(const path& folder) {

@@ -46,6 +46,10 @@ class SentencePieceTokenizer : public Tokenizer {
     encode(text, true, ids);
   }
 
+  std::vector<PlacedToken> added_tokens_in(std::string_view text) const override {
+    return found_in_text_.tokens_in(text);
+  }
+
   std::optional<int32_t> id_of(std::string_view token) const override {
     if (const auto added = added_ids_.find(token); added != added_ids_.end()) return added->second;
     const int id = processor_.PieceToId(token);
@@ -114,8 +118,8 @@ class SentencePieceTokenizer : public Tokenizer {
           append(prepends ? processor_ : without_prefix(), part, ids);
           is_first = false;
         },
-        [&](int32_t id) {
-          ids.push_back(id);
+        [&](const PlacedToken& token) {
+          ids.push_back(token.id);
           is_first = false;
         });
   }

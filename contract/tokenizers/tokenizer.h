@@ -9,6 +9,13 @@
 
 namespace fsdp {
 
+// An added token in a text, with the white space that it takes.
+struct PlacedToken {
+  std::string_view text;
+  int32_t id = 0;
+  bool is_special = false;
+};
+
 // Text to token ids, equal to those of Hugging Face's tokenizers. Any number of threads may use one
 // tokenizer at a time.
 class Tokenizer {
@@ -33,6 +40,9 @@ class Tokenizer {
   // Appends the ids that transformers' encode(text, add_special_tokens=False) gives: special tokens
   // in the text become their ids.
   virtual void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const = 0;
+  // Those of the added tokens in `text` at which encode_with_special() takes it apart before
+  // anything else is done with it, in their order.
+  virtual std::vector<PlacedToken> added_tokens_in(std::string_view text) const = 0;
   // The id of a whole piece of the vocabulary, or of an added token.
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual const Ends& ends() const = 0;
@@ -43,10 +53,7 @@ class Tokenizer {
 // split pattern of the file cannot be matched with a text.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
-// The files that open_tokenizer reads, which are part of a run's identity.
+// The files that open_tokenizer reads.
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path);
-
-// True if `path` is a folder with a chat template of the model, which data.format does not read.
-bool has_chat_template(const std::filesystem::path& path);
 
 }  // namespace fsdp

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <memory>
 
+#include "contract/record/program.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
-#include "runner/launch/program.h"
 
 namespace fsdp {
 namespace {

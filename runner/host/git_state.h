@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/launch/program.h"
+#include "contract/record/program.h"
 
 namespace fsdp {
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "runner/launch/program.h"
+#include "contract/record/program.h"
 
 namespace fsdp {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "contract/plan/run_plan.h"
-#include "runner/launch/program.h"
+#include "contract/record/program.h"
 
 namespace fsdp {
 

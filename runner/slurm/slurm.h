@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/launch/program.h"
+#include "contract/record/program.h"
 #include "runner/launch/queue.h"
 
 namespace fsdp {

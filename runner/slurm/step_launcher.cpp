@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "contract/record/host_memory.h"
+#include "contract/record/program.h"
 #include "contract/text/config_error.h"
-#include "runner/launch/program.h"
 #include "runner/launch/rank_variables.h"
 #include "runner/slurm/complaints.h"
 #include "runner/slurm/options.h"

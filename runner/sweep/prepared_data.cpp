@@ -11,7 +11,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "contract/tokenizers/chat_template.h"
 #include "runner/progress/prepare_bar.h"
 
 namespace fsdp {
@@ -50,8 +50,9 @@ std::map<std::string, Wanted> wanted_of(const std::vector<RunSpec>& specs,
 
 // The format of chats for which the tokenizer has a template of its own; empty: none.
 std::string format_beside_template(const DataSource& source) {
-  if (source.data.kind != DataKind::kMessages || !has_chat_template(source.tokenizer)) return "";
-  return std::string(name_of(source.data.format.value()));
+  const auto& format = source.data.format;
+  if (!format || !read_chat_template(source.tokenizer)) return "";
+  return std::string(name_of(*format));
 }
 
 void require_trained(const PreparedData& data) {
@@ -109,8 +110,10 @@ std::string summary_of(const PreparedData& data) {
                                  data.header.tokens, data.header.trained_tokens);
   if (!data.turns.empty()) text += "; turns: " + data.turns;
   if (!data.format.empty()) {
-    text += "; written by data.format " + data.format +
-            ", not by the chat_template of the tokenizer's folder, which is not read";
+    text +=
+        "; written by data.format " + data.format +
+        ", not by the chat template of the tokenizer's folder, which writes them if data.format "
+        "is left out";
   }
   if (data.cuts.empty() && data.header.untrained_documents > 0) {
     text += fmt::format("; nothing is trained on in {}", data.header.untrained_documents);

@@ -325,8 +325,8 @@ def test_chats_of_other_shapes_train_on_the_same_answers(prepare, corpus, tmp_pa
     assert prepared(renamed, columns={"messages": "chat", "role": "speaker", "content": "says"}) == usual
 
 
-def chats_that(try_prepare, tmp_path, corpus, chats, keep=False, **data):
-    folder = str(tmp_path / "tokenizer") if keep else chat_folder(tmp_path, corpus, "chatml")
+def chats_that(try_prepare, tmp_path, corpus, chats, **data):
+    folder = chat_folder(tmp_path, corpus, "chatml")
     done, prepared = try_prepare({"kind": "messages", "format": "chatml", "tokenizer": folder,
                                   "train": written(tmp_path / "chats.jsonl", chats)} | data)
     return done, prepared
@@ -338,19 +338,6 @@ def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_prepa
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
     assert ("turns: 2 assistant (trained on), 3 user, 1 critic, 1 system; not read: 1 name; "
             "nothing is trained on in 1 at sequence_length 256") in done.stdout
-
-
-def test_a_chat_template_that_is_not_read_is_named(try_prepare, tmp_path, corpus):
-    chats = [{"messages": turns} for turns in ANSWERS]
-    said = "written by data.format chatml, not by the chat_template of the tokenizer's folder, which is not read"
-    done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
-    assert said not in done.stdout
-    (tmp_path / "tokenizer/chat_template.jinja").write_text("{{ messages }}")
-    assert said in chats_that(try_prepare, tmp_path, corpus, chats, keep=True)[0].stdout
-    (tmp_path / "tokenizer/chat_template.jinja").unlink()
-    config = json.loads((tmp_path / "tokenizer/tokenizer_config.json").read_text())
-    (tmp_path / "tokenizer/tokenizer_config.json").write_text(json.dumps(config | {"chat_template": "{{ messages }}"}))
-    assert said in chats_that(try_prepare, tmp_path, corpus, chats, keep=True)[0].stdout
 
 
 def test_a_file_without_answers_is_refused_with_its_roles(try_prepare, tmp_path, corpus):

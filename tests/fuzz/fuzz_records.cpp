@@ -23,6 +23,7 @@ class ByteTokenizer : public Tokenizer {
       encode(text, ids);
     }
   }
+  std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
   std::optional<int32_t> id_of(std::string_view) const override { return std::nullopt; }
   const Ends& ends() const override { return ends_; }
 
@@ -34,6 +35,7 @@ class ByteTokenizer : public Tokenizer {
 
 // Of every kind of data that is made of records, with each format of chats.
 std::vector<std::unique_ptr<DocumentMaker>> all_makers(const Tokenizer& tokenizer) {
+  static const std::optional<ChatTemplate> kNoTemplate;
   static std::deque<DataSpec> kinds;
   for (const DataKind kind :
        {DataKind::kChess, DataKind::kText, DataKind::kInstructions, DataKind::kWikihow}) {
@@ -45,7 +47,9 @@ std::vector<std::unique_ptr<DocumentMaker>> all_makers(const Tokenizer& tokenize
     kinds.back().format = format;
   }
   std::vector<std::unique_ptr<DocumentMaker>> makers;
-  for (const DataSpec& kind : kinds) makers.push_back(make_document_maker(kind, tokenizer));
+  for (const DataSpec& kind : kinds) {
+    makers.push_back(make_document_maker({kind, tokenizer, kNoTemplate}));
+  }
   return makers;
 }
 

@@ -1,12 +1,12 @@
 #include "trainer/train/resume.h"
 
+#include "contract/data/prepare.h"
 #include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
 #include "contract/record/digest.h"
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
-#include "contract/tokenizers/tokenizer.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/comm/verdict.h"
 
@@ -147,7 +147,7 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests) 
   if (wants_checkpoints(spec) || spec.resume.is_given()) {
     digest = digests.digest_of(training_file(spec.data));
     if (needs_tokenizer(spec.data.kind)) {
-      for (const path& file : tokenizer_files(tokenizer_of(spec))) {
+      for (const path& file : tokenizer_files(data_source(spec, training_file(spec.data)))) {
         digest = text_digest(digest + digests.digest_of(file));
       }
     }

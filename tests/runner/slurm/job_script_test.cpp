@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runner/launch/program.h"
+#include "contract/record/program.h"
 #include "runner/slurm/script.h"
 #include "tests/runner/slurm/fake_slurm.h"
 

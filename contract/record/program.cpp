@@ -1,8 +1,6 @@
-#include "runner/launch/program.h"
+#include "contract/record/program.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -191,10 +189,11 @@ std::string Conversation::ask(std::string_view line, std::chrono::milliseconds p
     sent += static_cast<size_t>(count);
   }
   size_t end = 0;
-  while ((end = heard_.find('\n')) == std::string::npos) {
+  for (size_t looked = 0; (end = heard_.find('\n', looked)) == std::string::npos;) {
+    looked = heard_.size();
     if (!is_readable(from_, deadline)) {
-      throw std::runtime_error(
-          fmt::format("{} has not answered in {} s", name_, patience / std::chrono::seconds(1)));
+      throw std::runtime_error(name_ + " has not answered in " +
+                               std::to_string(patience / std::chrono::seconds(1)) + " s");
     }
     if (!read_some(from_, heard_)) {
       std::rewind(errors_.get());
@@ -223,8 +222,11 @@ ProgramResult run_program(const std::vector<std::string>& words,
   ProgramResult result = StartedProgram(words, environment).wait(started + time_limit);
   const auto time =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started).count();
-  log(LogLevel::kInfo, "program",
-      fmt::format("{} (exit status {}, {} ms)", fmt::join(words, " "), result.exit_status, time));
+  std::string said;
+  for (const std::string& word : words) said += word + ' ';
+  said +=
+      "(exit status " + std::to_string(result.exit_status) + ", " + std::to_string(time) + " ms)";
+  log(LogLevel::kInfo, "program", said);
   return result;
 }
 

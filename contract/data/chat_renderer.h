@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "contract/data/records.h"
+#include "contract/record/program.h"
+#include "contract/tokenizers/chat_template.h"
+
+namespace fsdp {
+
+struct TextRange {
+  size_t begin = 0, end = 0;  // bytes
+};
+
+// A chat as a template writes it.
+struct RenderedChat {
+  std::string text;
+  std::vector<TextRange> trained;  // in their order; they do not overlap
+  bool is_exact = false;           // the template says itself what is trained on
+};
+
+// Writes chats by a template. A process of Python with jinja2 does it (render_chats.py), which
+// starts with the first chat and ends with this object. One thread uses it.
+class ChatRenderer {
+ public:
+  explicit ChatRenderer(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
+
+  // Turns of the role assistant are trained on. Throws MalformedChat if the template refuses the
+  // chat, or takes too much time or memory. Throws ConfigError if the template cannot be read, and
+  // (key: data.format) if there is no Python with jinja2.
+  RenderedChat render(std::span<const Turn> turns);
+
+ private:
+  void start();
+
+  ChatTemplate template_;
+  std::unique_ptr<Conversation> python_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,279 @@
+"""Chats without a data.format: tokens and labels equal transformers' apply_chat_template of the tokenizer's own template.
+
+The templates have the shape of published ones. Which tokens are trained on is compared with the same template in which
+`{% generation %}` stands around each answer and the token that ends it."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from conftest import ROOT
+from test_prepared import chat_folder, texts, written
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+# GEN and END stand around what is trained on.
+SMOLLM2 = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+' }}{% endif %}{{'<|im_start|>' + message['role'] + '
+'}}{% if message['role'] == 'assistant' %}GEN{{ message['content'] + '<|im_end|>' }}END{% else %}{{ message['content'] +
+'<|im_end|>' }}{% endif %}{{ '
+' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
+' }}{% endif %}"""
+
+QWEN2_5 = """{%- if tools %}
+    {{- '<|im_start|>system\\n' }}{{- tools | tojson }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+    {%- else %}
+        {{- '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' }}
+    {%- endif %}
+{%- endif %}
+{%- for message in messages %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" and not message.tool_calls %}
+        {{- '<|im_start|>' + message.role + '\\n' }}GEN{{- message.content + '<|im_end|>' }}END{{- '\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}"""
+
+QWEN3 = """{%- set ns = namespace(last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.last_query_index == messages|length - 1 and message.role == "user" and message.content is string %}
+        {%- set ns.last_query_index = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- set content = message.content if message.content is string else '' %}
+    {%- if (message.role == "user") or (message.role == "system") %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set reasoning_content = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set reasoning_content = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set reasoning_content = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index and reasoning_content %}
+            {{- '<|im_start|>' + message.role + '\\n<think>\\n' }}GEN{{- reasoning_content.strip('\\n') +
+                '\\n</think>\\n\\n' + content.lstrip('\\n') + '<|im_end|>' }}END{{- '\\n' }}
+        {%- elif loop.index0 > ns.last_query_index %}
+            {{- '<|im_start|>' + message.role + '\\n<think>\\n\\n</think>\\n\\n' }}GEN{{- content.lstrip('\\n') +
+                '<|im_end|>' }}END{{- '\\n' }}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\\n' }}GEN{{- content + '<|im_end|>' }}END{{- '\\n' }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}"""
+
+LLAMA3_1 = """{{- bos_token }}
+{%- if not date_string is defined %}
+    {%- set date_string = "26 Jul 2024" %}
+{%- endif %}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
+{{- "Cutting Knowledge Date: December 2023\\n" }}
+{{- "Today Date: " + date_string + "\\n\\n" }}
+{{- system_message }}
+{{- "<|eot_id|>" }}
+{%- for message in messages %}
+    {%- if message.role == 'assistant' %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}GEN{{- message['content'] | trim +
+            '<|eot_id|>' }}END
+    {%- else %}
+        {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | trim + '<|eot_id|>' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}"""
+
+MISTRAL = """{%- if messages[0]["role"] == "system" %}
+    {%- set system_message = messages[0]["content"] %}
+    {%- set loop_messages = messages[1:] %}
+{%- else %}
+    {%- set loop_messages = messages %}
+{%- endif %}
+{%- set user_messages = loop_messages | selectattr("role", "equalto", "user") | list %}
+{{- bos_token }}
+{%- for message in loop_messages %}
+    {%- if (message["role"] == "user") != (loop.index0 % 2 == 0) %}
+        {{- raise_exception("After the optional system message, conversation roles must alternate user/assistant") }}
+    {%- endif %}
+    {%- if message["role"] == "user" %}
+        {%- if loop.last and system_message is defined %}
+            {{- "[INST] " + system_message + "\\n\\n" + message["content"] + "[/INST]" }}
+        {%- else %}
+            {{- "[INST] " + message["content"] + "[/INST]" }}
+        {%- endif %}
+    {%- elif message["role"] == "assistant" %}
+        {{- " " }}GEN{{- message["content"]|trim + eos_token }}END
+    {%- endif %}
+{%- endfor %}"""
+
+SHAPES = {  # the template, and its special tokens: the first begins a text, the last ends it
+    "smollm2": (SMOLLM2, ["<|im_start|>", "<|endoftext|>", "<|im_end|>"]),
+    "qwen2.5": (QWEN2_5, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
+    "qwen3": (QWEN3, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
+    "llama3.1": (LLAMA3_1, ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]),
+    "mistral": (MISTRAL, ["<s>", "[INST]", "[/INST]", "</s>"]),
+}
+
+
+def without_generation(template):
+    return template.replace("GEN", "").replace("END", "")
+
+
+def with_generation(template):
+    return template.replace("GEN", "{%- generation %}").replace("END", "{%- endgeneration %}")
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return [(ROOT / name).read_text() for name in ("README.md", "ARCHITECTURE.md")] + texts(9)
+
+
+def folder_of(path, corpus, template, special, in_config=False):
+    """A byte-level BPE with these special tokens and the template, as a folder, and transformers' view of it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
+        vocab_size=1500, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in ("<think>", "</think>")])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[-1])
+    fast.chat_template = template
+    fast.save_pretrained(path)
+    if in_config:
+        (path / "chat_template.jinja").unlink()
+        config = json.loads((path / "tokenizer_config.json").read_text())
+        (path / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": template}))
+    return fast
+
+
+def random_chats(seed, count, shape):
+    chosen = random.Random(seed)
+    chats = []
+    for i in range(count):
+        def text():
+            return chosen.choice(["", "\n", "  "]) + chosen.choice(texts(i)) + chosen.choice(["", "\n", "  "])
+
+        turns = [{"role": role, "content": text()} for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
+        if shape == "qwen3":
+            for turn in turns[1::2]:
+                turn["content"] = turn["content"].strip()
+                if chosen.random() < 0.4:
+                    turn["content"] = f"<think>\n{chosen.choice(texts(i)).strip()}\n</think>\n\n" + turn["content"]
+        if chosen.random() < 0.5:
+            turns.insert(0, {"role": "system", "content": text()})
+        if chosen.random() < 0.2:
+            turns.pop()
+        chats.append(turns)
+    return chats
+
+
+@pytest.mark.parametrize("marks", ["answers", "generation"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_chats_by_the_template_of_the_tokenizer(prepare, corpus, tmp_path, shape, marks):
+    template, special = SHAPES[shape]
+    reference = folder_of(tmp_path / "reference", corpus, with_generation(template), special)
+    own = with_generation(template) if marks == "generation" else without_generation(template)
+    fast = folder_of(tmp_path / "tokenizer", corpus, own, special, in_config=shape == "qwen2.5")
+    chats = random_chats(3, 80, shape)
+    file = tmp_path / ("chats.parquet" if shape == "mistral" else "chats.jsonl")
+    prepared = prepare({"kind": "messages", "train": written(file, [{"messages": turns} for turns in chats]),
+                        "tokenizer": str(tmp_path / "tokenizer")})
+    for turns, tokens, labels in zip(chats, prepared.tokens, prepared.labels, strict=True):
+        assert tokens == fast.apply_chat_template(turns)["input_ids"]
+        expected = reference.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
+        mask = expected["assistant_masks"]
+        assert any(mask) == any(turn["role"] == "assistant" for turn in turns)
+        assert labels == [token if trained else -100 for token, trained in zip(tokens, mask)], turns
+
+
+CHATS = [{"messages": [{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": "Four."}]}]
+
+
+def tried(try_prepare, tmp_path, corpus, template, chats=CHATS, **data):
+    folder = tmp_path / "tokenizer"
+    chat_folder(tmp_path, corpus, "chatml")
+    (folder / "chat_template.jinja").write_text(template)
+    return try_prepare({"kind": "messages", "tokenizer": str(folder), **data,
+                        "train": written(tmp_path / "chats.jsonl", chats)})
+
+
+def test_a_format_outranks_the_template_and_says_so(try_prepare, tmp_path, corpus):
+    done, by_format = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2), format="chatml")
+    assert ("written by data.format chatml, not by the chat template of the tokenizer's folder, which writes them if "
+            "data.format is left out") in done.stdout
+    done, by_template = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2))
+    assert "data.format" not in done.stdout and len(by_template.tokens[0]) > len(by_format.tokens[0])
+
+
+def test_a_changed_template_makes_other_tokens(try_prepare, tmp_path, corpus):
+    first = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2))[1]
+    second = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2).replace("SmolLM", "Smol"))[1]
+    assert first.tokens != second.tokens
+
+
+def test_chats_without_format_and_template_are_refused(try_prepare, tmp_path, corpus):
+    folder = chat_folder(tmp_path, corpus, "chatml")
+    done, _ = try_prepare({"kind": "messages", "tokenizer": folder, "train": written(tmp_path / "chats.jsonl", CHATS)})
+    assert done.returncode == 2 and "'data.format': is missing" in done.stderr
+    assert "llama2, llama3, chatml, mistral, or a tokenizer's folder that has a chat template" in done.stderr
+
+
+TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}"
+
+
+@pytest.mark.parametrize(("template", "problem"), [
+    ("{{ raise_exception('roles must alternate') }}", "chats.jsonl:1: 'messages': cannot be written"),
+    ("{{ raise_exception('roles must alternate') }}", "chat_template.jinja: roles must alternate"),
+    ("{% for m in messages %}{{ m.content[:3] }}{% endfor %}", "it writes other text if the begin and the end of an answer"),
+    ("{% for m in messages %}", "has a chat template that cannot be read: "),
+    ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "SecurityError"),
+    ("{{ messages.append(1) }}", "SecurityError"),
+    ("{{ cycler.__init__.__globals__.os.system('touch escaped') }}", "SecurityError"),
+    ("{{ 'a' * 10000000000 }}", "it takes more than 2 GiB of memory"),
+    ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "it takes more than 10 s"),
+    ("{% include '/etc/passwd' %}", "it fails with TypeError: no loader for this environment specified"),
+])
+def test_a_template_that_writes_no_chat_is_an_error(try_prepare, tmp_path, corpus, template, problem):
+    done, prepared = tried(try_prepare, tmp_path, corpus, template)
+    assert done.returncode == 2 and prepared is None
+    assert problem in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_answers_that_have_the_marks_of_answers(prepare, corpus, tmp_path):
+    """Private-use characters, such as the renderer puts around answers."""
+    fast = folder_of(tmp_path / "tokenizer", corpus, TURNS, SHAPES["qwen2.5"][1])
+    turns = [{"role": "user", "content": "\U000f0000"}, {"role": "assistant", "content": "a\U000f0000b\U000f0003"}]
+    prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),
+                        "train": written(tmp_path / "chats.jsonl", [{"messages": turns}])})
+    assert prepared.tokens == [fast.apply_chat_template(turns)["input_ids"]]
+    trained = [label for label in prepared.labels[0] if label != -100]
+    assert fast.decode(trained) == "a\U000f0000b\U000f0003<|im_end|>"
+
+
+def test_the_date_of_a_template_is_always_the_same(prepare, corpus, tmp_path):
+    fast = folder_of(tmp_path / "tokenizer", corpus, "{{ strftime_now('%d %b %Y') }}" + TURNS, SHAPES["qwen2.5"][1])
+    prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),
+                        "train": written(tmp_path / "chats.jsonl", CHATS)})
+    assert fast.decode(prepared.tokens[0]).startswith("26 Jul 2024<|im_start|>user")
