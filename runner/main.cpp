@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "contract/record/log.h"
+#include "contract/record/processor.h"
 #include "contract/record/standard_streams.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
@@ -159,6 +160,7 @@ int exit_status(std::vector<std::string> arguments) {
 
 int main(int argument_count, char** argument_values) {
   open_standard_streams();
+  choose_spin_count();  // of the trainers that it starts
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   StandardOutput output;

@@ -14,6 +14,7 @@
 #include "contract/record/exit_code.h"
 #include "contract/record/host_memory.h"
 #include "contract/record/log.h"
+#include "contract/record/processor.h"
 #include "contract/record/standard_streams.h"
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec.h"
@@ -133,6 +134,8 @@ void allow_many_open_files() {
 
 int main(int argc, char** argv) {
   fsdp::open_standard_streams();
+  // Started by hand, as fsdp-run has chosen. If it cannot, it goes on as it is.
+  if (fsdp::choose_spin_count()) execv("/proc/self/exe", argv);
   allow_many_open_files();
   CLI::App app{
       "Trains one run, as one of its ranks. Rank, world size and rendezvous come from the\n"

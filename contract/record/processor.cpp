@@ -5,11 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 
 #include "contract/record/cgroups.h"
 
 namespace fsdp {
+namespace {
+
+// libgomp's own 300,000 let one busy process take a core from two threads for milliseconds at each
+// of thousands of waits a step; docs/performance.md has the measurement.
+constexpr const char* kSpinCount = "1000";
+
+}  // namespace
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
@@ -26,6 +34,11 @@ int available_cores() {
                         ? CPU_COUNT(&mask)
                         : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(1, static_cast<int>(std::min<double>(cores, std::floor(cgroup_cores()))));
+}
+
+bool choose_spin_count() {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return false;
+  return std::getenv("GOMP_SPINCOUNT") == nullptr && setenv("GOMP_SPINCOUNT", kSpinCount, 0) == 0;
 }
 
 }  // namespace fsdp

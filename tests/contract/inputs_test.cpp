@@ -331,13 +331,13 @@ TEST_CASE("each kind of data names what it needs") {
   spec.data.kind = DataKind::kMessages;
   CHECK_THAT(needs(spec), Contains("'data.train': is missing; data.kind messages needs a file"));
   spec.data.train = "/a.jsonl";
-  CHECK_THAT(needs(spec), Contains("'data.format': is missing"));
-  spec.data.format = ChatFormat::kLlama3;
   CHECK_THAT(needs(spec), Contains("'data.tokenizer': is missing"));
   CHECK_THAT(message("data.format: alpaca"), Contains("allowed: llama2, llama3, chatml, mistral"));
   spec.data.tokenizer = tokenizer_of(RunSpec());
   const TemporaryFolder folder;
   spec.data.train = folder.write("a.jsonl", R"({"messages":[{"role":"user","content":"a"}]})");
+  CHECK_THAT(refusal([&] { check_inputs(resolved(spec)); }), Contains("'data.format': is missing"));
+  spec.data.format = ChatFormat::kLlama3;
   CHECK_THAT(refusal([&] { check_inputs(resolved(spec)); }),
              Contains("'data.tokenizer': has no token for <|start_header_id|>"));
 }

@@ -4,13 +4,8 @@ The templates have the shape of published ones. Which tokens are trained on is c
 `{% generation %}` stands around each answer and the token that ends it."""
 
 import json
-import os
 import random
-import shutil
-import subprocess
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 from conftest import ROOT
 from test_prepared import chat_folder, texts, written
@@ -243,7 +238,7 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end
 
 
 @pytest.mark.parametrize(("template", "problem"), [
-    ("{{ raise_exception('roles must alternate') }}", "chats.jsonl:1: 'messages': cannot be written"),
+    ("{{ raise_exception('roles must alternate') }}", "chats.jsonl:1: cannot be written by the chat template of"),
     ("{{ raise_exception('roles must alternate') }}", "chat_template.jinja: roles must alternate"),
     ("{% for m in messages %}{{ m.content[:3] }}{% endfor %}", "it writes other text if the begin and the end of an answer"),
     ("{% for m in messages %}", "has a chat template that cannot be read: "),
@@ -269,7 +264,7 @@ def test_answers_that_have_the_marks_of_answers(prepare, corpus, tmp_path):
                         "train": written(tmp_path / "chats.jsonl", [{"messages": turns}])})
     assert prepared.tokens == [fast.apply_chat_template(turns)["input_ids"]]
     trained = [label for label in prepared.labels[0] if label != -100]
-    assert fast.decode(trained) == "a\U000f0000b\U000f0003<|im_end|>"
+    assert fast.decode(trained) == " a\U000f0000b\U000f0003<|im_end|>"
 
 
 def test_the_date_of_a_template_is_always_the_same(prepare, corpus, tmp_path):

@@ -293,3 +293,39 @@ TEST_CASE("the trainer says what it was built with, and the doctor reads it") {
   CHECK_THAT(ended.output, Matches("[^]*fsdp-train,\\s+for\\s+the\\s+CPU\n[^]*") &&
                                Matches("[^]*ok       PyTorch        2\\.1[01]\\.[0-9]+\n[^]*"));
 }
+
+namespace {
+
+// What libgomp says of GOMP_SPINCOUNT each time that it is loaded.
+std::vector<std::string> spin_counts(const std::string& said) {
+  const std::string name = "GOMP_SPINCOUNT = '";
+  std::vector<std::string> counts;
+  for (size_t at = said.find(name); at != std::string::npos; at = said.find(name, at + 1)) {
+    const size_t begin = at + name.size();
+    counts.push_back(said.substr(begin, said.find('\'', begin) - begin));
+  }
+  return counts;
+}
+
+const Variables kVerboseOpenMp = {{"OMP_DISPLAY_ENV", "verbose"}};
+
+}  // namespace
+
+TEST_CASE("threads that wait do not spin for long, unless the user says so") {
+  const auto of = [](Variables environment) {
+    environment.insert(kVerboseOpenMp.begin(), kVerboseOpenMp.end());
+    const LoneRun folder;
+    return spin_counts(
+        Program(folder / ".", {FSDP_TRAIN_PROGRAM, "--version"}, environment).wait().errors);
+  };
+  CHECK(of({}).back() == "1000");
+  CHECK(of({{"GOMP_SPINCOUNT", "77"}}) == std::vector<std::string>{"77"});
+  CHECK(of({{"OMP_WAIT_POLICY", "passive"}}) == std::vector<std::string>{"0"});
+}
+
+TEST_CASE("a rank of fsdp-run is loaded once, with threads that do not spin for long") {
+  const Workplace workplace("  - {name: one}\n", kTinyRun, FSDP_TRAIN_PROGRAM);
+  CHECK(workplace.run({"experiment.yaml"}, kVerboseOpenMp).status == 0);
+  const auto log = attempt_folder(workplace, "one", 1) / "rank0.log";
+  CHECK(spin_counts(text_of(log)) == std::vector<std::string>{"1000"});
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""What the waiting policy of OpenMP's threads costs on an idle host, and on one where others work. Run by hand, on a
+host that is idle otherwise:
+
+    .venv/bin/python tests/benchmark/waiting_threads.py --trainer build/release/fsdp-train
+
+One rank trains with a thread for each core. Its step time is measured with the policy that the trainer chooses
+(`chosen`), and with libgomp's own (`libgomp`) or any other number of turns that a thread spins (--spins). Each is measured
+beside 0 and 1 processes that keep a core busy. The runs are interleaved; figures are medians of the runs' medians, and
+ratios are of runs side by side: `chosen` to `libgomp` on the idle host, and busy to idle for each.
+"""
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from measurement import MODELS, measure, write_inputs
+
+SPINS_OF_LIBGOMP = 300_000  # libgomp/env.c, where neither variable is set
+VARIABLE = "GOMP_SPINCOUNT"
+
+
+@contextlib.contextmanager
+def busy_cores(count: int):
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def step_time_ms(trainer: Path, spec: dict, spins: int | None, busy: int, warmup: int) -> float:
+    os.environ.pop(VARIABLE, None)
+    if spins is not None:
+        os.environ[VARIABLE] = str(spins)
+    with busy_cores(busy), tempfile.TemporaryDirectory() as folder:
+        run = measure(trainer, spec, Path(folder) / "run", threads=os.cpu_count())
+    return statistics.median(run.figures("step", "step_time_ms")[warmup:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", type=Path, required=True)
+    parser.add_argument("--model", choices=MODELS, default="26M")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--busy", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--spins", type=int, nargs="*", default=[], help="more policies")
+    parser.add_argument("--sequence-length", type=int, default=128)
+    arguments = parser.parse_args()
+    os.environ.pop("OMP_WAIT_POLICY", None)
+    policies = {"chosen": None, "libgomp": SPINS_OF_LIBGOMP, **{f"{spins} spins": spins for spins in arguments.spins}}
+    times = {(name, busy): [] for name in policies for busy in arguments.busy}
+    with tempfile.TemporaryDirectory() as folder:
+        spec = write_inputs(Path(folder), arguments.steps * 4, arguments.sequence_length, arguments.model)
+        spec |= {"batch": {"size_per_rank": 4}, "train": {"steps": arguments.steps},
+                 "strategy": {"kind": "single", "ranks": 1}, "threads_per_rank": os.cpu_count()}
+        for _ in range(arguments.rounds):
+            for busy in arguments.busy:
+                for name, spins in policies.items():
+                    time_ms = step_time_ms(arguments.trainer.resolve(), spec, spins, busy, arguments.warmup)
+                    times[name, busy].append(time_ms)
+    print(f"{arguments.model}, 4 x {arguments.sequence_length} tokens, {os.cpu_count()} threads, {arguments.rounds} rounds")
+    for name in policies:
+        for busy in arguments.busy:
+            measured = times[name, busy]
+            line = f"{name:12} beside {busy} busy: {statistics.median(measured):8.1f} ms ({min(measured):.1f} to {max(measured):.1f})"
+            if busy:
+                line += f", x{ratio(measured, times[name, 0]):.2f} of idle"
+            elif name != "libgomp":
+                line += f", x{ratio(measured, times['libgomp', busy]):.3f} of libgomp's"
+            print(line)
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    return statistics.median(our / their for our, their in zip(ours, theirs))
+
+
+if __name__ == "__main__":
+    main()
