@@ -124,12 +124,16 @@ SpecDraft Layers::spec_draft_of(const RunOrigin& origin, std::optional<int64_t> 
 
 std::string Layers::place(const RunOrigin& origin, std::string key) const {
   std::string last;
-  while (!key.empty() && last.empty()) {
+  const auto look_for = [&](const std::string& wanted) {
     visit(origin, {}, [&](const Overrides& layer) {
-      if (std::string place = layer.place(key); !place.empty()) last = std::move(place);
+      if (std::string place = layer.place(wanted); !place.empty()) last = std::move(place);
     });
-    const size_t dot = key.rfind('.');
-    key.resize(dot == std::string::npos ? 0 : dot);
+  };
+  look_for(key);
+  while (last.empty() && key.find('.') != std::string::npos) {
+    key.resize(key.rfind('.'));
+    look_for(key + ".kind");  // which most keys that are missing follow from
+    if (last.empty()) look_for(key);
   }
   return last.empty() ? file_->path.string() : last;
 }
