@@ -132,7 +132,7 @@ def test_the_columns_explained_are_those_shown(open_report, width):
 
     def seen(selector):
         return page.locator(selector).evaluate_all("""(all) => all.filter((one) => one.checkVisibility())
-            .map((one) => one.textContent.replaceAll("\n", " "))""")
+            .map((one) => one.textContent.replaceAll("\\n", " "))""")
     explained = "#comparison details dt"
     few = seen("#table thead th")
     assert seen(explained) == few
