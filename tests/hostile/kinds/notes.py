@@ -69,7 +69,7 @@ def make_files(case: Case) -> None:
     case.write("notes/cut.png", PNG[:5])
     folder = case.work / "notes"
     os.mkfifo(folder / "pipe.png")
-    os.truncate(case.write("notes/large.png", PNG), case.random.choice([20 << 20, 10 << 30]))
+    os.truncate(case.write("notes/large.png", PNG), case.random.choice([20 << 20, 33 << 20]))
     for name, target in (("link.png", "../secret.png"), ("up", ".."), ("zero.png", "/dev/zero"), ("loop.png", "loop.png"),
                          ("gone.png", "gone")):
         pathlib.Path(folder / name).symlink_to(target)
