@@ -76,7 +76,7 @@ std::string NotesImages::data_url(std::string_view url) {
   return fmt::format("data:{};base64,{}", type, base64(bytes));
 }
 
-// Where the links on the way to the image lead.
+// Follows links, so that none leads out of the folder.
 std::filesystem::path NotesImages::resolved(std::string_view url) const {
   std::error_code error;
   const std::filesystem::path named = folder_ / without_percents(url);

@@ -33,7 +33,7 @@ RULES = "point=plain-size_per_rank-4,step=1,out_of_memory=it does not fit;" \
     "point=checkpointed-size_per_rank-8,step=1,out_of_memory=it does not fit"
 
 
-# Of an SVG whose script would be complained of, and a table that is wider than a phone.
+# The test fails if the script of the SVG runs. The table is wider than a phone.
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="200" onload="alert(1)"><script>alert(2)</script></svg>'
 NOTES = f"""# What I saw
 

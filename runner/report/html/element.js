@@ -9,7 +9,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// A box that a wide table scrolls in, and then says so; reached by keyboard, since it scrolls by arrow keys.
+// A box that a wide table scrolls in, reached by keyboard, since it scrolls by arrow keys. It says when it scrolls.
 function scrollBox(label, table) {
   const hint = element("p", {class: "scrolls", hidden: ""}, "This table scrolls sideways →");
   const box = element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label}, hint, table);
@@ -19,7 +19,7 @@ function scrollBox(label, table) {
   return box;
 }
 
-// The parts of a sentence, in which `words` between backticks become code.
+// Returns the parts of a sentence. `Words` between backticks become code.
 function sentence(text) {
   return text.split(/(^|[\s("'])`([^`]+)`/)
     .map((part, index) => index % 3 === 2 ? element("code", {}, part) : part);

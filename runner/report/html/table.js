@@ -13,7 +13,7 @@ function compareValues(a, b, order) {
   return order === "descending" ? -difference : difference;
 }
 
-// When the column is seen, beside its cells what says what it is.
+// Says when a column and its explanation are shown.
 function classOfSight({shown_at_first: isShown = true, shown_if_narrow: isShownIfNarrow = true}) {
   return !isShown ? "on-request" : !isShownIfNarrow ? "if-wide" : "always";
 }
@@ -105,7 +105,7 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
 }
 
-// Shows every column of all tables and what it is, or the few that tell most.
+// Shows every column of all tables with its explanation, or the few that tell most.
 function columnSwitch(columns) {
   if (columns.every((column) => column.shown_at_first)) return [];
   const box = element("input", {type: "checkbox"});

@@ -13,7 +13,7 @@ namespace {
 const std::string kPng = "\x89PNG\r\n\x1a\nabc";
 const std::string kSvg = "<?xml version='1.0'?>\n<svg onload='alert(1)'/>";
 
-// Of notes in the folder's file notes.md.
+// The HTML of notes in the folder's file notes.md.
 std::string html_of(const TemporaryFolder& folder, const std::string& markdown) {
   return notes_html(markdown, folder / "notes.md");
 }
@@ -149,10 +149,11 @@ TEST_CASE("images of notes have a limit together, however often each is named") 
   std::filesystem::resize_file(folder / "large.png", kMostImageBytes + 1);
   const std::string refusal =
       "notes.md: 'large.png': makes the notes' images too large; allowed: 32 MiB together";
-  CHECK(refusal_of(folder, "![](large.png)") == refusal);
+  CHECK(refusal_of(folder, "![](large.png)").substr(0, 200) == refusal);
   std::filesystem::resize_file(folder / "large.png", kMostImageBytes / 2);
-  CHECK_THAT(refusal_of(folder, "![](large.png) ![](large.png)"), Catch::StartsWith("made"));
-  CHECK(refusal_of(folder, "![](large.png) ![](large.png) ![](large.png)") == refusal);
+  CHECK(refusal_of(folder, "![](large.png) ![](large.png)").starts_with("made"));
+  const std::string of_three = refusal_of(folder, "![](large.png) ![](large.png) ![](large.png)");
+  CHECK(of_three.substr(0, 200) == refusal);
 }
 
 TEST_CASE("a short text asks for no table of a billion cells") {
@@ -164,9 +165,9 @@ TEST_CASE("a short text asks for no table of a billion cells") {
   };
   for (const std::string end : {"\n", "\r", "\r\n"}) {
     const std::string head = repeated("|a", 2000) + end + repeated("|-", 2000) + end;
-    CHECK_THAT(refusal_of(folder, head + repeated("|a" + end, 2000)),
+    CHECK_THAT(refusal_of(folder, head + repeated("|a" + end, 2000)).substr(0, 200),
                Catch::StartsWith("notes.md: has ") && Catch::Contains("; allowed: 1000000"));
-    CHECK_THAT(refusal_of(folder, head + "|a" + end), Catch::StartsWith("made <table>"));
+    CHECK(refusal_of(folder, head + "|a" + end).starts_with("made <table>"));
   }
 }
 
