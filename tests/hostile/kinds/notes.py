@@ -54,6 +54,8 @@ def attack(case: Case) -> None:
         case.fail(f"a page with {page.count('<script')} scripts")
     if base64.b64encode(SECRET).decode() in page:
         case.fail("an image from outside the notes' folder is on the page")
+    if '<section class="reader">' not in page:  # of notes without any text
+        return
     begin, end = page.index('<section class="reader">'), page.index('<section id="comparison"')
     notes = page[begin:end].removeprefix('<section class="reader">').rstrip().removesuffix("</section>")
     reader = Reader()
@@ -108,7 +110,7 @@ def script(case: Case) -> str:
 
 
 def deep(case: Case) -> str:
-    text, count = case.random.choice(DEEP), case.random.choice([100, 20_000])
+    text, count = case.random.choice(DEEP), case.random.choice([100, 2_000])  # cmark-gfm takes time in the square of some
     case.note(f"{count} times {text!a}")
     return text * count
 
