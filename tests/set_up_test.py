@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 NOBODY = 65534
 # Of these the user has nothing; of libxxhash the library, as apt-get needs it itself.
 LIBRARIES = ["libsentencepiece0", "libsimdjson14", "libyaml-cpp0.7"]
-HEADERS = ["catch2", "libcli11-dev", "libcmark-dev", "libgloo-dev", "libpcre2-dev",
+HEADERS = ["catch2", "libcli11-dev", "libcmark-gfm-dev", "libcmark-gfm-extensions-dev", "libgloo-dev", "libpcre2-dev",
            "libsentencepiece-dev", "libsimdjson-dev", "libsqlite3-dev", "libutf8proc-dev",
            "libxxhash-dev", "libyaml-cpp-dev", "nettle-dev", "nlohmann-json3-dev", "node-d3"]
 

@@ -23,6 +23,7 @@
 #include "runner/commands/run_details.h"
 #include "runner/report/class_table.h"
 #include "runner/report/formats.h"
+#include "runner/report/notes_html.h"
 #include "runner/report/published_figures.h"
 #include "runner/report/variants.h"
 
@@ -144,7 +145,9 @@ void read_head(ReportArguments& arguments) {
   if (given != nullptr && arguments.format != Format::kHtml) {
     throw ConfigError(given, "", "is for a page; add --format html or --output FILE.html");
   }
-  if (!arguments.notes.empty()) head.markdown = read_text_file(arguments.notes);
+  if (!arguments.notes.empty()) {
+    head.notes = notes_html(read_text_file(arguments.notes), arguments.notes);
+  }
 }
 
 Answer of_class(ReportArguments& arguments, Store& store) {

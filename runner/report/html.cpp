@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "contract/text/json.h"
+#include "runner/report/brief_columns.h"
 #include "runner/report/formats.h"
 #include "runner/report/html_assets.h"
 #include "runner/report/html_page.h"
-#include "runner/report/notes_html.h"
 #include "runner/report/speeds.h"
 
 namespace fsdp {
@@ -52,13 +52,15 @@ JsonObject run_data(const ComparisonRow& run, const RunDetail& detail, const std
       .add("utilization", utilization);
 }
 
-JsonObject column_data(const Column& column, bool is_shown_at_first) {
+JsonObject column_data(const Column& column, const std::set<std::string>& shown_at_first,
+                       bool has_more) {
   return JsonObject()
       .add("name", column.name)
       .add("heading", column.heading)
       .add("documentation", column.documentation)
       .add("right", column.alignment == Alignment::kRight)
-      .add("shown_at_first", is_shown_at_first);
+      .add("shown_at_first", shown_at_first.contains(column.name))
+      .add("shown_if_narrow", !has_more || goes(column) == 0);
 }
 
 JsonObject answer_data(const Answer& answer) {
@@ -78,10 +80,10 @@ std::vector<std::string> best_columns(const ReportRow& row, const Block& block) 
 }
 
 JsonObject row_data(const ReportRow& row, const Block& block, const std::vector<Column>& columns) {
-  using Cell = std::vector<Value>;  // the value, and its text
+  using Cell = std::vector<Value>;  // the value, its text, and the one in brief
   std::vector<Cell> cells;
   for (const Column& column : columns) {
-    cells.push_back({column.value(row), text_of(column, row)});
+    cells.push_back({column.value(row), text_of(column, row), text_of(in_brief(column), row)});
   }
   return JsonObject()
       .add("cells", cells)
@@ -135,8 +137,11 @@ std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::vector<JsonObject> columns, blocks, runs, experiments, scaling;
   std::vector<std::string> warnings;
+  const bool has_more = std::ranges::any_of(prepared.columns, [&](const Column& column) {
+    return !prepared.shown_at_first.contains(column.name);
+  });
   for (const Column& column : prepared.columns) {
-    columns.push_back(column_data(column, prepared.shown_at_first.contains(column.name)));
+    columns.push_back(column_data(column, prepared.shown_at_first, has_more));
   }
   for (const Block& block : prepared.blocks) {
     blocks.push_back(block_data(block, prepared.columns));
@@ -182,7 +187,7 @@ std::string render_html(const PreparedReport& prepared) {
                     .sections = kReportSections,
                     .script = kReportScript,
                     .data = page_data(prepared),
-                    .notes = head.markdown.empty() ? "" : notes_html(head.markdown)});
+                    .notes = head.notes});
 }
 
 }  // namespace fsdp

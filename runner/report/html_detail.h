@@ -56,9 +56,9 @@ struct RunDetail {
 
 // What a reader wrote for the page.
 struct PageHead {
-  std::string title{};     // empty: the experiment's
-  std::string author{};    // with the course, or what else belongs to the name
-  std::string markdown{};  // notes
+  std::string title{};   // empty: the experiment's
+  std::string author{};  // with the course, or what else belongs to the name
+  std::string notes{};   // markup, as notes_html() makes it
 };
 
 struct HtmlDetail {

@@ -50,7 +50,8 @@ std::string warmup_remark(ReportRows rows) {
 
 bool shows(const PreparedReport& prepared, std::string_view name) {
   const auto column = std::ranges::find(prepared.columns, name, &Column::name);
-  return column != prepared.columns.end() && !column->heading.empty();
+  return column != prepared.columns.end() && !column->heading.empty() &&
+         prepared.shown_at_first.contains(column->name);
 }
 
 // What the columns are that are shown.
@@ -65,11 +66,10 @@ std::string columns_remark(const PreparedReport& prepared) {
     texts.push_back(fmt::format("tokens/s: at the median step of the slowest rank{}.",
                                 warmup_remark(prepared.rows)));
   }
-  if (per_rank) {
-    texts.push_back("Memory: each rank's peak over all steps.");
-  } else if (shows(prepared, "memory_allocated_bytes_max")) {
-    texts.push_back(prepared.is_brief ? "Memory: the peak of what the rank with most allocated."
-                                      : "Memory: each rank's peak over all steps, least-most.");
+  if (shows(prepared, "memory_allocated_bytes_max")) {
+    texts.push_back(per_rank            ? "Memory: each rank's peak over all steps."
+                    : prepared.is_brief ? "Memory: the peak of what the rank with most allocated."
+                                        : "Memory: each rank's peak over all steps, least-most.");
   }
   if (shows(prepared, "scaling_efficiency_percent")) {
     texts.push_back(

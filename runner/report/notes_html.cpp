@@ -1,11 +1,19 @@
 #include "runner/report/notes_html.h"
 
-#include <cmark.h>
+#include <cmark-gfm-core-extensions.h>
+#include <cmark-gfm.h>
+#include <fmt/format.h>
+#include <strings.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <vector>
+
+#include "contract/text/config_error.h"
+#include "runner/report/notes_images.h"
 
 namespace fsdp {
 namespace {
@@ -13,6 +21,9 @@ namespace {
 constexpr int kLevelsAbove = 2;
 constexpr int kDeepestLevel = 6;
 
+struct FreeParser {
+  void operator()(cmark_parser* parser) const { cmark_parser_free(parser); }
+};
 struct FreeNode {
   void operator()(cmark_node* node) const { cmark_node_free(node); }
 };
@@ -22,6 +33,34 @@ struct FreeIterator {
 struct FreeText {
   void operator()(char* text) const { std::free(text); }
 };
+
+// cmark gives every row of a table as many cells as its heading has, so a short text could take
+// all memory.
+void require_small_tables(std::string_view markdown, const std::filesystem::path& file) {
+  constexpr size_t kMostCells = 1'000'000;
+  size_t lines = 1, bars = 0, most_bars = 0;
+  for (const char c : markdown) {
+    const bool is_line_end = c == '\n' || c == '\r';
+    lines += is_line_end ? 1 : 0;
+    bars = is_line_end ? 0 : bars + (c == '|' ? 1 : 0);
+    most_bars = std::max(most_bars, bars);
+  }
+  if (lines * most_bars > kMostCells) {
+    throw ConfigError(file.string(), "",
+                      fmt::format("has {} lines, one with {} columns: a table could have {} cells; "
+                                  "allowed: {}",
+                                  lines, most_bars, lines * most_bars, kMostCells));
+  }
+}
+
+using Parser = std::unique_ptr<cmark_parser, FreeParser>;
+
+Parser parser_with_tables() {
+  cmark_gfm_core_extensions_ensure_registered();
+  Parser parser(cmark_parser_new(CMARK_OPT_VALIDATE_UTF8));
+  cmark_parser_attach_syntax_extension(parser.get(), cmark_find_syntax_extension("table"));
+  return parser;
+}
 
 std::vector<cmark_node*> nodes_of(cmark_node* document, cmark_node_type type) {
   std::vector<cmark_node*> nodes;
@@ -33,6 +72,20 @@ std::vector<cmark_node*> nodes_of(cmark_node* document, cmark_node_type type) {
   return nodes;
 }
 
+bool begins_with_any(const std::string& url, std::initializer_list<std::string_view> words) {
+  return std::ranges::any_of(words, [&](std::string_view word) {
+    return strncasecmp(url.c_str(), word.data(), word.size()) == 0;
+  });
+}
+
+bool is_of_web(const std::string& url) { return begins_with_any(url, {"http://", "https://"}); }
+
+// True if the notes hold the image themselves, in a format that cmark passes on.
+bool is_embedded(const std::string& url) {
+  return begins_with_any(
+      url, {"data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;"});
+}
+
 void make_link(cmark_node* image) {
   cmark_node* link = cmark_node_new(CMARK_NODE_LINK);
   cmark_node_set_url(link, cmark_node_get_url(image));
@@ -41,18 +94,61 @@ void make_link(cmark_node* image) {
   cmark_node_free(image);
 }
 
+void keep_text_only(cmark_node* link) {
+  while (cmark_node* child = cmark_node_first_child(link)) cmark_node_insert_before(link, child);
+  cmark_node_free(link);
+}
+
+// cmark refuses SVG as data, so it is given numbers in the place of images. No other text becomes
+// such a tag, as cmark writes "&lt;" for "<".
+constexpr std::string_view kNumberedImage = "<img src=\"image:";
+
+std::vector<std::string> number_images(cmark_node* document, const std::filesystem::path& file) {
+  NotesImages images(file);
+  std::vector<std::string> urls;
+  for (cmark_node* image : nodes_of(document, CMARK_NODE_IMAGE)) {
+    const std::string url = cmark_node_get_url(image);
+    if (is_of_web(url)) {
+      make_link(image);
+    } else if (!is_embedded(url)) {
+      cmark_node_set_url(image, fmt::format("image:{}", urls.size()).c_str());
+      urls.push_back(images.data_url(url));
+    }
+  }
+  return urls;
+}
+
+std::string with_images(std::string_view html, const std::vector<std::string>& urls) {
+  std::string text;
+  for (size_t at; (at = html.find(kNumberedImage)) != std::string_view::npos;) {
+    text.append(html.substr(0, at)).append("<img src=\"");
+    html.remove_prefix(at + kNumberedImage.size());
+    size_t number = 0;
+    const char* end = std::from_chars(html.data(), html.data() + html.size(), number).ptr;
+    text += urls.at(number);
+    html.remove_prefix(static_cast<size_t>(end - html.data()));
+  }
+  return text.append(html);
+}
+
 }  // namespace
 
-std::string notes_html(std::string_view markdown) {
-  const std::unique_ptr<cmark_node, FreeNode> document(
-      cmark_parse_document(markdown.data(), markdown.size(), CMARK_OPT_VALIDATE_UTF8));
+std::string notes_html(std::string_view markdown, const std::filesystem::path& file) {
+  require_small_tables(markdown, file);
+  const Parser parser = parser_with_tables();
+  cmark_parser_feed(parser.get(), markdown.data(), markdown.size());
+  const std::unique_ptr<cmark_node, FreeNode> document(cmark_parser_finish(parser.get()));
   for (cmark_node* heading : nodes_of(document.get(), CMARK_NODE_HEADING)) {
     const int level = cmark_node_get_heading_level(heading) + kLevelsAbove;
     cmark_node_set_heading_level(heading, std::min(level, kDeepestLevel));
   }
-  std::ranges::for_each(nodes_of(document.get(), CMARK_NODE_IMAGE), make_link);
-  const std::unique_ptr<char, FreeText> html(cmark_render_html(document.get(), CMARK_OPT_DEFAULT));
-  return html.get();
+  const std::vector<std::string> images = number_images(document.get(), file);
+  for (cmark_node* link : nodes_of(document.get(), CMARK_NODE_LINK)) {
+    if (!is_of_web(cmark_node_get_url(link))) keep_text_only(link);
+  }
+  const std::unique_ptr<char, FreeText> html(cmark_render_html(
+      document.get(), CMARK_OPT_DEFAULT, cmark_parser_get_syntax_extensions(parser.get())));
+  return with_images(html.get(), images);
 }
 
 }  // namespace fsdp

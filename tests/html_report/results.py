@@ -33,6 +33,18 @@ RULES = "point=plain-size_per_rank-4,step=1,out_of_memory=it does not fit;" \
     "point=checkpointed-size_per_rank-8,step=1,out_of_memory=it does not fit"
 
 
+# The test fails if the script of the SVG runs. The table is wider than a phone.
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="200" onload="alert(1)"><script>alert(2)</script></svg>'
+NOTES = f"""# What I saw
+
+FSDP is *slower*, see `4xDDP`: {HOSTILE}
+
+| strategy | why it is as fast as it is | loss |
+|:--|---|--:|
+| `{'wide_' * 20}` | it gathers | 2.5 |
+
+![the loss, falling](figures/loss.svg) [a paper](https://example.org) [a trap](javascript:alert(3))
+"""
 FILE_TEXT = f"# {HOSTILE}\nexperiment: trial\n"
 
 
@@ -44,6 +56,7 @@ class Results:
     many_ranks_page: Path  # a run of 64 ranks beside one of 2
     band_gibibytes: tuple[float, float]  # the least and the most that those 64 ranks took
     failures_page: Path  # of the runs that did not fit
+    notes_page: Path  # with a reader's notes
     absurd_page: Path  # of figures that nothing measures
     database: sqlite3.Connection
 
@@ -153,6 +166,9 @@ def run_program(runner, folder, arguments, **variables):
 
 def make_results(folder, runner, stub_trainer):
     (folder / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
+    (folder / "notes.md").write_text(NOTES)
+    (folder / "figures").mkdir()
+    (folder / "figures/loss.svg").write_text(SVG)
     run_program(runner, folder, ["experiment.yaml", "--trainer", stub_trainer, "--max-parallel", "4"],
                 STUB_RULES=RULES)
     database = sqlite3.connect(folder / "results/results.sqlite")
@@ -180,4 +196,5 @@ def make_results(folder, runner, stub_trainer):
         folder, write_page("report.html"), write_page("large.html", "--results", "many"),
         write_page("ranks.html", "--results", "ranks", "--where", "point ~ ranks"), band,
         write_page("failures.html", "--where", "status = out_of_memory"),
+        write_page("notes.html", "--notes", "notes.md"),
         write_page("absurd.html", "--results", "absurd"), database)

@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 from window import open_page
 
-WIDTHS = (1440, 1280, 800, 320)
+WIDTHS = (1440, 1280, 800, 390, 320)
 MARGINS = dict.fromkeys(("top", "bottom", "left", "right"), "1cm")
 
 

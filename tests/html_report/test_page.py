@@ -80,11 +80,11 @@ def test_figures_turn_dark_with_the_page_and_are_light_on_paper(page):
     assert page.evaluate(FIGURE_COLOURS)["axis"] == light_axis
 
 
-@pytest.mark.parametrize("name", ["page", "large_page", "many_ranks_page", "failures_page"])
+@pytest.mark.parametrize("name", ["page", "large_page", "many_ranks_page", "failures_page", "notes_page"])
 def test_at_every_width_nothing_is_cut_and_no_text_lies_on_another(open_report, results, name):
     page = open_report(getattr(results, name))
     open_everything(page)
-    for width in (1440, 1280, 800, 320):
+    for width in (1440, 1280, 800, 390, 320):
         page.set_viewport_size({"width": width, "height": 900})
         wait_until(page, """report.figures.every(({box}) =>
             box.firstChild.getAttribute("width") === String(Math.floor(box.clientWidth)))""")
@@ -95,6 +95,79 @@ def test_at_phone_width_tables_scroll_in_boxes_of_their_own(open_report):
     page = open_report(width=320, height=700)
     box = page.locator(".scroll").first
     assert box.evaluate("(box) => box.scrollWidth > box.clientWidth")
+
+
+@pytest.mark.parametrize("name", ["page", "failures_page", "notes_page"])
+def test_on_a_phone_point_memory_speed_and_loss_are_seen_without_scrolling(open_report, results, name):
+    page = open_report(getattr(results, name), width=390, height=844)
+    edges = page.evaluate("""() => {
+      const right = (element) => Math.ceil(element.getBoundingClientRect().right);
+      const table = document.getElementById("table");
+      const inside = right(table.closest(".scroll"));
+      return report.data.columns.flatMap(({name}, index) => [...table.rows].map((row) => row.cells[index])
+        .filter((cell) => cell.checkVisibility()).map((cell) => [name, right(cell) <= inside]));
+    }""")
+    for name in ("point", "memory_allocated_bytes_max", "tokens_per_second", "loss_last"):
+        seen = [is_inside for column, is_inside in edges if column == name]
+        assert len(seen) >= 3 and all(seen), name
+
+
+def test_a_table_says_that_it_scrolls_if_it_does(open_report, results):
+    page = open_report(results.notes_page, width=390, height=844)
+    open_everything(page)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        wait_until(page, """[...document.querySelectorAll(".scroll")].every((box) =>
+            box.querySelector(".scrolls").checkVisibility() === box.scrollWidth > box.clientWidth)""")
+        hints = page.locator(".scrolls").evaluate_all("(all) => all.map((hint) => hint.checkVisibility())")
+        assert (width, any(hints), all(hints)) == (width, True, False)
+    page.emulate_media(media="print")
+    assert page.locator(".scrolls:visible").count() == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_columns_explained_are_those_shown(open_report, width):
+    page = open_report(width=width)
+    open_everything(page)
+
+    def seen(selector):
+        return page.locator(selector).evaluate_all("""(all) => all.filter((one) => one.checkVisibility())
+            .map((one) => one.textContent.replaceAll("\\n", " "))""")
+    explained = "#comparison details dt"
+    few = seen("#table thead th")
+    assert seen(explained) == few
+    page.locator(".switch input").check()
+    assert len(seen("#table thead th")) > len(few)
+    assert seen(explained) == seen("#table thead th")
+    page.emulate_media(media="print")
+    assert seen(explained) == seen("#table thead th")
+
+
+def test_words_between_backticks_are_code(open_report, results):
+    page = open_report(results.page)
+    open_everything(page)
+    assert page.locator(".notes code", has_text="repeats: 5").count() == 1
+    texts = page.evaluate("""() => {
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      const found = [];
+      while (walker.nextNode()) {
+        if (walker.currentNode.parentElement.closest("pre, script") === null) found.push(walker.currentNode.data);
+      }
+      return found.concat([...document.querySelectorAll("[title]")].map((element) => element.title));
+    }""")
+    assert [text for text in texts if "`" in text] == []
+
+
+def test_notes_show_tables_and_images_and_run_nothing(open_report, results):
+    page = open_report(results.notes_page)
+    notes = page.locator(".reader")
+    assert notes.locator("h3").text_content() == "What I saw"
+    assert notes.locator("thead th").all_text_contents() == ["strategy", "why it is as fast as it is", "loss"]
+    assert notes.locator("td").last.evaluate("(cell) => getComputedStyle(cell).textAlign") == "right"
+    image = notes.get_by_alt_text("the loss, falling")
+    assert image.evaluate("(image) => [image.complete, image.naturalWidth]") == [True, 900]
+    assert notes.locator("a").evaluate_all("(all) => all.map((link) => link.href)") == ["https://example.org/"]
+    assert notes.locator("img").count() == 1 and page.locator("script").count() == 3
 
 
 # A4 with margins of 1 cm, at CSS's 96 pixels per inch.

@@ -3,7 +3,7 @@
 function definitions(pairs) {
   return element("dl", {}, ...pairs
     .filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, String(value))]));
+    .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, ...sentence(String(value)))]));
 }
 
 function attemptsTable(run) {
@@ -12,7 +12,7 @@ function attemptsTable(run) {
       utcTime(attempt.started_unix_ms),
       attempt.ended_unix_ms === null
         ? null : (attempt.ended_unix_ms - attempt.started_unix_ms) / 1000,
-      attempt.host, attempt.reason]));
+      attempt.host, element("span", {}, ...sentence(attempt.reason))]));
 }
 
 function ranksTable(run) {

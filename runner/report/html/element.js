@@ -9,9 +9,24 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// A box that a wide table scrolls in; reached by keyboard, since it scrolls by arrow keys.
+// A box that a wide table scrolls in, reached by keyboard, since it scrolls by arrow keys. It says when it scrolls.
 function scrollBox(label, table) {
-  return element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label}, table);
+  const hint = element("p", {class: "scrolls", hidden: ""}, "This table scrolls sideways →");
+  const box = element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label}, hint, table);
+  const tell = () => { hint.hidden = box.scrollWidth <= box.clientWidth; };
+  const observer = new ResizeObserver(() => requestAnimationFrame(tell));
+  [box, table].forEach((part) => observer.observe(part));
+  return box;
+}
+
+// Returns the parts of a sentence. `Words` between backticks become code.
+function sentence(text) {
+  return text.split(/(^|[\s("'])`([^`]+)`/)
+    .map((part, index) => index % 3 === 2 ? element("code", {}, part) : part);
+}
+
+function list(className, lines) {
+  return element("ul", {class: className}, ...lines.map((line) => element("li", {}, ...sentence(line))));
 }
 
 // A table of texts and numbers, one array a row; null is "-".

@@ -144,13 +144,12 @@ function showPage(report) {
   const rows = report.runs.map((run) => run.cells.map(cellOf));
   const shown = report.columns.map((column, index) => ({...column, index}))
     .filter(({index}) => rows.some((cells) => cells[index][0] !== null));
-  const list = (lines) => lines.length === 0 ? [] :
-    [element("ul", {class: "notes"}, ...lines.map((line) => element("li", {}, line)))];
   document.getElementById("comparison").append(
-    ...report.heading.map((line) => element("p", {}, line)),
+    ...report.heading.map((line) => element("p", {}, ...sentence(line))),
     ...comparisonTable(shown, {title: "", rows: rows.map((cells) =>
       ({cells: shown.map(({index}) => cells[index])}))}, "table"),
-    ...list(report.remarks), ...list(report.notes), columnDocumentation(shown));
+    ...[report.remarks, report.notes].filter((lines) => lines.length > 0).map((lines) => list("notes", lines)),
+    columnDocumentation(shown));
   const figures = showFigures(report.runs.filter((run) => run.plan));
   keepDrawn(figures);
   return {data: report, figures};

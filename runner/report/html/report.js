@@ -53,10 +53,10 @@ function measuredText(report, runs) {
 function showHead({question, author}) {
   document.getElementById("measured").before(...[question, author].filter((text) => text !== "")
     .map((text) => element("p", {class: "byline"}, text)));
-}
-
-function list(className, lines) {
-  return element("ul", {class: className}, ...lines.map((line) => element("li", {}, line)));
+  for (const table of document.querySelectorAll(".reader table")) {
+    table.before(element("div"));
+    table.previousSibling.replaceWith(scrollBox("Table of the notes", table));
+  }
 }
 
 function allFigures(report, runs) {
@@ -114,8 +114,8 @@ function notesOf(report) {
     `the first ${runs.length} of the ${runs_total} runs, in the order of the report.`];
 }
 
-function sayBelowTable(sentence) {
-  document.getElementById("comparison").append(element("p", {class: "remark"}, sentence));
+function sayBelowTable(remark) {
+  document.getElementById("comparison").append(element("p", {class: "remark"}, remark));
 }
 
 function showTable(report) {

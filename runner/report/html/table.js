@@ -13,26 +13,36 @@ function compareValues(a, b, order) {
   return order === "descending" ? -difference : difference;
 }
 
+// Says when a column and its explanation are shown.
+function classOfSight({shown_at_first: isShown = true, shown_if_narrow: isShownIfNarrow = true}) {
+  return !isShown ? "on-request" : !isShownIfNarrow ? "if-wide" : "always";
+}
+
 function cellClass(column) {
-  return (column.right ? "number" : "text") + (column.shown_at_first === false ? " on-request" : "");
+  return `${column.right ? "number" : "text"} ${classOfSight(column)}`;
 }
 
 function headingCell(column) {
   return element("th", {scope: "col", "aria-sort": "none", class: cellClass(column)},
-    element("button", {type: "button", title: column.documentation}, column.heading));
+    element("button", {type: "button", title: column.documentation.replaceAll("`", "")}, column.heading));
 }
 
-// cells: [value, text] of each column, as in the other formats; `best` names the columns in which
-// no row is better; `reason` says why a run ended as it did.
+function textOrBrief(text, brief = text) {
+  return brief === text ? [text]
+    : [element("span", {class: "in-full"}, text), element("span", {class: "in-brief"}, brief)];
+}
+
+// cells: [value, text, text where there is little room] of each column, as in the other formats; `best` names the
+// columns in which no row is better; `reason` says why a run ended as it did.
 function bodyRow(columns, {cells, best = [], reason = ""}) {
-  return element("tr", {}, ...cells.map(([value, text], index) => {
+  return element("tr", {}, ...cells.map(([value, text, brief], index) => {
     const column = columns[index];
     const isBest = best.includes(column.name);
     const attributes = {class: cellClass(column) + (isBest ? " best" : ""), "data-value": String(value ?? "")};
     if (column.name === "status") attributes.class += " status-" + value;
     return element(index === 0 ? "th" : "td",
-      index === 0 ? {...attributes, scope: "row"} : attributes, text,
-      ...(column.name === "status" && reason !== "" ? [element("span", {class: "reason"}, reason)] : []));
+      index === 0 ? {...attributes, scope: "row"} : attributes, ...textOrBrief(text, brief),
+      ...(column.name === "status" && reason !== "" ? [element("span", {class: "reason"}, ...sentence(reason))] : []));
   }));
 }
 
@@ -63,9 +73,9 @@ class TableBody {
 
 // What the rows have in common, and what can be said of them.
 function answerList({set_up, answers}) {
-  return [...(set_up === "" ? [] : [element("p", {class: "set-up"}, set_up)]),
+  return [...(set_up === "" ? [] : [element("p", {class: "set-up"}, ...sentence(set_up))]),
     ...(answers.length === 0 ? [] : [element("dl", {class: "answers"}, ...answers.flatMap(
-      ({question, text}) => [element("dt", {}, question), element("dd", {}, text)]))])];
+      ({question, text}) => [element("dt", {}, question), element("dd", {}, ...sentence(text))]))])];
 }
 
 // `above` stands between the title and the table.
@@ -95,14 +105,12 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
 }
 
-// Shows every column of all tables, or the few that tell most.
+// Shows every column of all tables with its explanation, or the few that tell most.
 function columnSwitch(columns) {
   if (columns.every((column) => column.shown_at_first)) return [];
   const box = element("input", {type: "checkbox"});
   box.addEventListener("change", () => {
-    for (const table of document.querySelectorAll(".comparison")) {
-      table.classList.toggle("all-columns", box.checked);
-    }
+    document.getElementById("comparison").classList.toggle("all-columns", box.checked);
   });
   return [element("label", {class: "switch"}, box, `All ${columns.length} columns`)];
 }
@@ -117,6 +125,6 @@ function comparisonTables({columns, blocks}) {
 
 function columnDocumentation(columns) {
   return folded("What the columns are", () => [element("dl", {}, ...columns.flatMap((column) => [
-    element("dt", {}, column.heading.replaceAll("\n", " ")),
-    element("dd", {}, column.documentation)]))]);
+    element("dt", {class: classOfSight(column)}, column.heading.replaceAll("\n", " ")),
+    element("dd", {class: classOfSight(column)}, ...sentence(column.documentation))]))]);
 }

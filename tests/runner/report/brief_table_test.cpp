@@ -110,6 +110,10 @@ TEST_CASE("what is said of columns is said of those that are shown") {
   report.view.columns = {"point", "loss_last"};
   CHECK_THAT(render(Format::kTable, report),
              !Catch::Contains("tokens/s: at") && !Catch::Contains("Ratios are"));
+  report = per_rank_report();
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("Memory: each rank's peak"));
+  report.view.columns = {"point", "rank", "steps"};
+  CHECK_THAT(render(Format::kTable, report), !Catch::Contains("Memory:"));
 }
 
 TEST_CASE("no line is longer than the terminal") {

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "runner/report/formats.h"
@@ -137,22 +139,12 @@ TEST_CASE("the program holds the page's files as they are") {
   CHECK_THAT(std::string(kFigureLicence), Catch::Contains("DISCLAIMED"));
 }
 
-TEST_CASE("a reader's notes are Markdown, and can neither run nor load anything") {
+TEST_CASE("a page has a title, an author and notes of its own") {
   Report report = report_with_markup();
-  report.html.head = {.title = "Lab 3 & more",
-                      .author = kMarkup,
-                      .markdown =
-                          "# What I saw\n\n*FSDP* is **slower**.\n\n"
-                          "![curve](https://example.org/a.png) <script>alert(1)</script>\n\n"
-                          "[here](javascript:alert(1))\n"};
+  report.html.head = {.title = "Lab 3 & more", .author = kMarkup, .notes = "<h3>What I saw</h3>\n"};
   const std::string page = render(Format::kHtml, report);
   CHECK_THAT(page, Catch::Contains("<title>Lab 3 &amp; more</title>") &&
-                       Catch::Contains("<h3>What I saw</h3>") &&
-                       Catch::Contains("<p><em>FSDP</em> is <strong>slower</strong>.</p>") &&
-                       Catch::Contains("<a href=\"https://example.org/a.png\">curve</a>"));
-  CHECK(count_of("<img", page) == 0);
-  CHECK(count_of("<script", page) == 3);
-  CHECK(count_of("javascript:", page) == 0);
+                       Catch::Contains("<section class=\"reader\">\n<h3>What I saw</h3>\n"));
   const auto head = data_of(page)["head"];
   CHECK(head["author"] == kMarkup);
   CHECK(head["question"] == kMarkup);
@@ -173,6 +165,47 @@ TEST_CASE("figures call runs by what their points do not share, whatever a datab
   report.rows[2].point = "x";  // not its series' name
   CHECK(name_of(0) == "batch=1");
   CHECK(name_of(2) == "x");
+}
+
+TEST_CASE("a narrow page keeps the columns that a narrow terminal keeps, with their short texts") {
+  const auto data = data_of(render(Format::kHtml, lab_report()));
+  std::map<std::string, nlohmann::json> cells;  // of the row with 4 ranks that differ
+  std::set<std::string> kept;
+  for (size_t i = 0; i < data["columns"].size(); ++i) {
+    const auto& column = data["columns"].at(i);
+    cells[column["name"]] = data["blocks"].at(0)["rows"].at(2)["cells"].at(i);
+    if (column["shown_at_first"] == true && column["shown_if_narrow"] == true) {
+      kept.insert(column["name"]);
+    }
+  }
+  CHECK(kept == std::set<std::string>{"point", "memory_allocated_bytes_max", "tokens_per_second",
+                                      "loss_last", "status"});
+  CHECK(cells["memory_allocated_bytes_max"].at(1) == "1.00-1.25");
+  CHECK(cells["memory_allocated_bytes_max"].at(2) == "1.25");
+  CHECK(cells["loss_last"].at(1) == "6.9315 -> 2.5000");
+  CHECK(cells["loss_last"].at(2) == "2.5000");
+}
+
+TEST_CASE("lines of a page say nothing of columns that are shown on request") {
+  const auto line = [](const Report& report) {
+    return data_of(render(Format::kHtml, report))["notes"].at(0).get<std::string>();
+  };
+  Report report = lab_report();
+  CHECK_THAT(line(report), Catch::Contains("tokens/s: at") && Catch::Contains("Memory: ") &&
+                               Catch::Contains("Loss: ") && !Catch::Contains("Step time:"));
+  report.view.wide = true;
+  CHECK_THAT(line(report), Catch::Contains("Step time:") && !Catch::Contains("tokens/s: at"));
+}
+
+TEST_CASE("columns that a reader chose are all shown on a narrow page") {
+  Report report = lab_report();
+  report.view.columns = {"point", "ranks", "tokens_per_second_ratio"};
+  const auto data = data_of(render(Format::kHtml, report));
+  CHECK(data["columns"].size() == 3);
+  for (const auto& column : data["columns"]) {
+    CHECK(column["shown_at_first"] == true);
+    CHECK(column["shown_if_narrow"] == true);
+  }
 }
 
 TEST_CASE("the best values of a page's table are those that noise cannot have made") {
