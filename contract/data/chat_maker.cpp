@@ -77,6 +77,8 @@ class ChatMaker : public DocumentMaker {
     }
   }
 
+  void count_answer_without_end() { counts_.add_answer_without_end(); }
+
   [[noreturn]] void refuse(const std::string& problem) const { record_->refuse(problem); }
 
  private:
@@ -260,15 +262,23 @@ class TemplateChatMaker : public ChatMaker {
 
   size_t end_of(const PlacedToken& token) const { return place_of(token) + token.text.size(); }
 
+  bool ends_turns(const PlacedToken& token) const {
+    return token.is_special || token.id == tokenizer_.ends().end;
+  }
+
   // Lets each answer end with the special token behind it, if there is but white space between.
   void take_ends(const std::vector<PlacedToken>& tokens) {
     for (TextRange& answer : chat_.trained) {
       const auto next = std::ranges::find_if(
           tokens, [&](const PlacedToken& token) { return end_of(token) > answer.end; });
-      if (next == tokens.end() || !next->is_special) continue;
-      const size_t begin = std::max(answer.end, place_of(*next));
-      const auto between = std::string_view(chat_.text).substr(answer.end, begin - answer.end);
-      if (stripped(between).empty()) answer.end = end_of(*next);
+      const size_t begin = next == tokens.end() ? chat_.text.size() : place_of(*next);
+      const auto between = std::string_view(chat_.text)
+                               .substr(answer.end, begin < answer.end ? 0 : begin - answer.end);
+      if (next != tokens.end() && ends_turns(*next) && stripped(between).empty()) {
+        answer.end = end_of(*next);
+      } else {
+        count_answer_without_end();
+      }
     }
   }
 

@@ -2,13 +2,16 @@
 jinja2 only. Each line of its input and of its output is an object of JSON.
 
 The first line has `template` and `variables`, such as bos_token. The answer is {}, {error}, or without jinja2
-{missing}. Each later line has `messages`, a list of {role, content, is_trained_on}. The answer is {text, trained, is_exact}, or {error}. `trained` lists [begin, end) in bytes of
-UTF-8: where `text` has what the model shall learn. If the template says so itself, by `{% generation %}` as
-transformers knows it, `is_exact` is true. Else the chat is written again with a mark on each side of what is trained
-on, and the places of the marks tell it; a template that writes anything else for a marked chat is an error.
+{missing}. Each later line has `messages`, a list of {role, content, is_trained_on}. The answer is {text, trained,
+is_exact}, or {error}. `trained` lists [begin, end) in bytes of UTF-8: where `text` has what the model shall learn.
 
-The environment is that of transformers' apply_chat_template, sandboxed, but a template's strftime_now is always the
-same day, so that equal data gives equal tokens. A chat may take SECONDS of a processor, and all of this BYTES of memory.
+If the template says so itself, by `{% generation %}` as transformers knows it, `is_exact` is true. Else the chat is
+written again with a pair of marks around what is trained on, and their places tell it. An answer begins behind the
+template's generation prompt, if that stands before it. A template that writes other text for a marked chat, or an answer
+twice or not at all, is an error.
+
+The environment is that of transformers' apply_chat_template, sandboxed. It has neither the day nor chance, so that equal
+data gives equal tokens. A chat may take SECONDS of a processor, and all of this BYTES of memory.
 """
 import json
 import re
@@ -17,16 +20,20 @@ import signal
 import sys
 from datetime import datetime
 
+NEEDED = (3, 1, 6)  # before it, the sandbox can be left
 try:
     import jinja2
     import jinja2.ext
     from jinja2.sandbox import ImmutableSandboxedEnvironment
+    if tuple(int(part) for part in re.findall(r"\d+", jinja2.__version__)[:3]) < NEEDED:
+        raise ImportError(f"jinja2 is {jinja2.__version__}; needed: 3.1.6, or later")
 except ImportError as error:
     print(json.dumps({"missing": f"{sys.executable} says: {error}"}))
     sys.exit(1)
 
 SECONDS = 10
 BYTES = 2 << 30
+MOST_TEXT = 64 << 20  # characters
 TODAY = datetime(2024, 7, 26)  # which Llama 3's template takes where there is no strftime_now
 MARKS = range(0xF0000, 0xFFFFE)  # private use: no text has a meaning for them
 OF_REASONING = re.compile("(</?think>)")  # by which templates take an answer apart
@@ -36,8 +43,12 @@ class Refused(Exception):
     """What a user is told of a chat."""
 
 
+class OutOfTime(BaseException):
+    """No Exception, as jinja2 goes on after those while it compiles."""
+
+
 class Generation(jinja2.ext.Extension):
-    """`{% generation %}`, whose text is written between marks while there is a list of them to take from."""
+    """`{% generation %}`, whose text is written between marks while there are Marks to take them from."""
 
     tags = {"generation"}
     marks = None
@@ -53,8 +64,8 @@ class Generation(jinja2.ext.Extension):
         text = caller()
         if self.marks is None or not text:
             return text
-        mark = next(self.marks)
-        return mark + text + mark
+        self.marks.begin_answer()
+        return self.marks.around(text)
 
 
 def refuse(message):
@@ -68,44 +79,72 @@ def environment():
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     made.globals["raise_exception"] = refuse
     made.globals["strftime_now"] = TODAY.strftime
+    del made.filters["random"], made.globals["lipsum"]
     return made
 
 
-def marked_inside(text, mark):
-    """`text` with marks next to its white space, as templates strip it."""
-    bare = text.strip()
-    begin = text.find(bare)
-    return text[:begin] + mark + bare + mark + text[begin + len(bare):]
+class Marks:
+    """Pairs of characters that a chat has not, each of which is written once: the n-th around the n-th part of an
+    answer."""
+
+    def __init__(self, chat):
+        there = re.findall(f"[{chr(MARKS[0])}-{chr(MARKS[-1])}]", chat)
+        self.first = max((ord(mark) + 1 for mark in there), default=MARKS.start)
+        self.pattern = re.compile(f"([{chr(self.first)}-{chr(MARKS[-1])}])")
+        self.answers = []  # of each pair, the number of its answer
+        self.answer = -1
+
+    def begin_answer(self):
+        self.answer += 1
+
+    def around(self, text):
+        begin = self.first + 2 * len(self.answers)
+        if begin + 1 not in MARKS:
+            raise Refused(f"it has more than {len(self.answers)} parts to mark: too many turns")
+        self.answers.append(self.answer)
+        return chr(begin) + text + chr(begin + 1)
+
+    def found_in(self, text):
+        """The text without marks, and of each answer the [begin, end) from its first pair to its last. None where a
+        mark is missing or stands twice, or they are not in their order."""
+        parts = self.pattern.split(text)
+        places = []
+        at = 0
+        for part, mark in zip(parts[::2], parts[1::2]):
+            at += len(part)
+            places.append((ord(mark) - self.first, at))
+        ranges = {}
+        last = -1
+        for (mark, begin), (other, end) in zip(places[::2], places[1::2]):
+            if mark % 2 or other != mark + 1 or mark <= last:
+                return None, {}
+            last = mark
+            answer = self.answers[mark // 2]
+            ranges[answer] = (ranges.get(answer, (begin,))[0], end)
+        if len(places) % 2:
+            return None, {}
+        return "".join(parts[::2]), ranges
 
 
-def marked_outside(text, mark):
-    return mark + text + mark
+def whole(text, marks):
+    return marks.around(text)
 
 
-def marked(messages, marks, place):
-    """The messages, each answer with a mark of its own around each of its parts."""
-    result = []
-    for message in messages:
-        if message["is_trained_on"] and message["content"].strip():
-            mark = next(marks)
-            parts = [part if OF_REASONING.fullmatch(part) or not part.strip() else place(part, mark)
-                     for part in OF_REASONING.split(message["content"])]
-            message = {**message, "content": "".join(parts)}
-        result.append(message)
-    return result
+def parts_outside(text, marks):
+    return "".join(part if OF_REASONING.fullmatch(part) or not part.strip() else marks.around(part)
+                   for part in OF_REASONING.split(text))
 
 
-def unmarked(text, marks):
-    """The text without marks, and for each mark the [begin, end) in bytes from its first place to its last."""
-    parts = re.split(f"([{chr(marks[0])}-{chr(marks[-1])}])", text)
-    places = {}
-    at = 0
-    for part, mark in zip(parts[::2], parts[1::2]):
-        at += len(part.encode())
-        places.setdefault(mark, []).append(at)
-    if any(len(each) % 2 for each in places.values()):
-        return None, []
-    return "".join(parts[::2]), [[each[0], each[-1]] for each in places.values()]
+def parts_inside(text, marks):
+    """As parts_outside, but with the marks next to the white space of each part, as templates strip it."""
+
+    def inside(part):
+        bare = part.strip()
+        begin = part.find(bare)
+        return part[:begin] + marks.around(bare) + part[begin + len(bare):]
+
+    return "".join(part if OF_REASONING.fullmatch(part) or not part.strip() else inside(part)
+                   for part in OF_REASONING.split(text))
 
 
 class Template:
@@ -114,64 +153,133 @@ class Template:
         self.generation = next(each for each in self.environment.extensions.values() if isinstance(each, Generation))
         self.template = self.environment.from_string(template)
         self.variables = variables
+        self.prompt = self.generation_prompt()
 
-    def render(self, messages):
+    def render(self, messages, add_generation_prompt=False):
         without_flags = [{"role": each["role"], "content": each["content"]} for each in messages]
-        return self.template.render(messages=without_flags, tools=None, documents=None, add_generation_prompt=False,
-                                    **self.variables)
+        text = self.template.render(messages=without_flags, tools=None, documents=None,
+                                    add_generation_prompt=add_generation_prompt, **self.variables)
+        if len(text) > MOST_TEXT:
+            raise Refused(f"it writes more than {MOST_TEXT} characters")
+        return text
+
+    def generation_prompt(self):
+        """What the template writes behind a chat that the model shall go on with."""
+        question = [{"role": "user", "content": "x"}]
+        try:
+            chat, asked = self.render(question), self.render(question, add_generation_prompt=True)
+        except Exception:  # it wants other chats
+            return ""
+        return asked[len(chat):] if asked.startswith(chat) else ""
 
     def write(self, messages):
         self.generation.marks = None
         text = self.render(messages)
-        marks = unused_marks(text, messages)
-        for render in self.ways_to_mark(messages, marks):
-            plain, trained = unmarked(render(), marks)
+        trained = self.ranges_of_generation(text, messages) if self.generation.was_met else self.ranges_of_answers(
+            text, messages)
+        return {"text": text, "trained": in_bytes(text, trained), "is_exact": self.generation.was_met}
+
+    def ranges_of_generation(self, text, messages):
+        self.generation.marks = marks = marks_for(text, messages)
+        plain, ranges = marks.found_in(self.render(messages))
+        if plain != text:
+            raise Refused("it changes what {% generation %} writes, so that it is not known what is trained on")
+        return sorted(ranges.values())
+
+    def ranges_of_answers(self, text, messages):
+        answers = [message for message in messages if message["is_trained_on"]]
+        has_empty = any(not message["content"].strip() for message in answers)
+        ways = [(whole, True)] * has_empty + [(whole, False), (parts_outside, False), (parts_inside, False)]
+        for place, marks_empty in ways:
+            marks = marks_for(text, messages)
+            plain, ranges = marks.found_in(self.render(marked(messages, marks, place, marks_empty)))
             if plain == text:
-                return {"text": text, "trained": trained, "is_exact": self.generation.was_met}
-        raise Refused("it writes other text if the begin and the end of an answer are marked, so that it is not known "
-                      "which tokens are the answer's; needed: {% generation %} in the template, or data.format")
+                missing = next((number for number, message in enumerate(answers)
+                                if number not in ranges and message["content"].strip()), None)
+                if missing is None:
+                    return self.from_prompts(text, [ranges[number] for number in sorted(ranges)])
+        raise Refused("it changes, repeats or leaves out an answer, so that it is not known which of the text is the "
+                      "answer's; needed: {% generation %} in the template, or data.format")
 
-    def ways_to_mark(self, messages, marks):
-        if self.generation.was_met:
-            self.generation.marks = map(chr, marks)
-            return [lambda: self.render(messages)]
-        return [lambda place=place: self.render(marked(messages, map(chr, marks), place))
-                for place in (marked_outside, marked_inside)]
+    def from_prompts(self, text, ranges):
+        """The ranges, each from the end of the generation prompt before it, if there is one behind the last range."""
+        result = []
+        after = 0
+        for begin, end in ranges:
+            at = text.rfind(self.prompt, after, begin) if self.prompt.strip() else -1
+            result.append((begin if at < 0 else at + len(self.prompt), end))
+            after = end
+        return result
 
 
-def unused_marks(text, messages):
-    """The marks behind the last one that the chat has: none of these stands in it."""
-    there = re.findall(f"[{chr(MARKS[0])}-{chr(MARKS[-1])}]", text + "".join(each["content"] for each in messages))
-    first = max((ord(mark) + 1 for mark in there), default=MARKS.start)
-    if MARKS.stop - first < len(messages) + 1000:
-        raise Refused("the chat has the last characters of the private use area U+F0000 to U+FFFFD, which mark answers")
-    return range(first, MARKS.stop)
+def marks_for(text, messages):
+    return Marks(text + "".join(message["content"] for message in messages))
+
+
+def marked(messages, marks, place, marks_empty):
+    """The messages with marks in each answer."""
+    result = []
+    for message in messages:
+        if message["is_trained_on"]:
+            marks.begin_answer()
+            if message["content"].strip() or marks_empty:
+                message = {**message, "content": place(message["content"], marks)}
+        result.append(message)
+    return result
+
+
+def in_bytes(text, ranges):
+    result = []
+    at = size = 0
+    for place in (place for each in ranges for place in each):
+        size += len(text[at:place].encode())
+        at = place
+        result.append(size)
+    return list(zip(result[::2], result[1::2]))
+
+
+def line_of(error):
+    """Of the template, where it failed."""
+    line = None
+    trace = error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f" (line {line} of the template)" if line else ""
 
 
 def problem_of(error):
+    if isinstance(error, OutOfTime):
+        return f"it takes more than {SECONDS} s"
     if isinstance(error, MemoryError):
         return f"it takes more than {BYTES >> 30} GiB of memory"
     if isinstance(error, jinja2.TemplateSyntaxError):
         return f"{error.message} (line {error.lineno} of the template)"
-    return str(error) if isinstance(error, Refused) else f"it fails with {type(error).__name__}: {error}"
+    return str(error) if isinstance(error, Refused) else f"it fails with {type(error).__name__}: {error}{line_of(error)}"
 
 
 def stop(*_):
-    raise Refused(f"it takes more than {SECONDS} s")
+    raise OutOfTime
 
 
 def answer(make):
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    # The second ends this process, where one call of Python's own does not end.
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, 1)
+    signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)
     try:
         return json.dumps(make(), ensure_ascii=False).encode()
-    except Exception as error:
+    except (Exception, OutOfTime) as error:
         return json.dumps({"error": problem_of(error)}).encode()
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def main():
-    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = BYTES if most == resource.RLIM_INFINITY else min(BYTES, most)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     signal.signal(signal.SIGVTALRM, stop)
     template = None
 

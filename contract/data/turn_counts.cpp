@@ -73,6 +73,7 @@ void TurnCounts::add(const TurnCounts& other) {
   answers_.add(other.answers_);
   others_.add(other.others_);
   unread_keys_.add(other.unread_keys_);
+  answers_without_end_ += other.answers_without_end_;
 }
 
 std::string TurnCounts::text() const {
@@ -82,6 +83,9 @@ std::string TurnCounts::text() const {
   }
   for (const auto& [role, count] : others_.sorted()) {
     text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role;
+  }
+  if (answers_without_end_ > 0) {
+    text += "; no token ends " + std::to_string(answers_without_end_) + " of the answers";
   }
   std::string separator = "; not read: ";
   for (const auto& [key, count] : unread_keys_.sorted()) {

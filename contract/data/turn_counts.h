@@ -21,11 +21,14 @@ class TurnCounts {
   std::string_view add_turn(std::string_view role);
   // Counts a key of a turn that no format writes.
   void add_unread_key(std::string_view key) { unread_keys_.add(key, 1); }
+  // Counts an answer with no special token behind it, which a model needs to learn to stop.
+  void add_answer_without_end() { ++answers_without_end_; }
   void add(const TurnCounts& other);
 
   bool empty() const { return answers_.empty() && others_.empty(); }
   bool has_answers() const { return !answers_.empty(); }
-  // "2 gpt (trained on), 3 user, 1 critic; not read: 2 name"; empty without turns.
+  // "2 gpt (trained on), 3 user, 1 critic; no token ends 1 of the answers; not read: 2 name"; empty
+  // without turns.
   std::string text() const;
 
  private:
@@ -47,6 +50,7 @@ class TurnCounts {
   Names answers_;
   Names others_;
   Names unread_keys_;
+  int64_t answers_without_end_ = 0;
 };
 
 // Throws ConfigError (place: the file) if it has turns, and none of them is trained on.

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,14 +53,14 @@ int spawn(pid_t& process, const std::vector<std::string>& words,
   return failure;
 }
 
-// Waits; false when the deadline comes first.
-bool is_readable(int end, StartedProgram::Time deadline) {
+// Waits for POLLIN or POLLOUT; false when the deadline comes first.
+bool is_ready(int end, int16_t events, StartedProgram::Time deadline) {
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd readable{.fd = end, .events = POLLIN, .revents = 0};
+    pollfd ready{.fd = end, .events = events, .revents = 0};
     if (left <= 0) return false;
-    if (poll(&readable, 1, static_cast<int>(std::min<int64_t>(left, 60'000))) > 0) return true;
+    if (poll(&ready, 1, static_cast<int>(std::min<int64_t>(left, 60'000))) > 0) return true;
   }
 }
 
@@ -151,7 +152,9 @@ Conversation::Conversation(const std::vector<std::string>& words,
   std::array<int, 2> questions{-1, -1};
   std::array<int, 2> answers{-1, -1};
   int failure = 0;
-  if (pipe2(questions.data(), O_CLOEXEC) != 0 || pipe2(answers.data(), O_CLOEXEC) != 0) {
+  // A socket can be written to without a signal, and without waiting.
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, questions.data()) != 0 ||
+      pipe2(answers.data(), O_CLOEXEC) != 0) {
     failure = errno;
   } else {
     failure = spawn(process_, words, environment, questions[0], answers[1], fileno(errors_.get()));
@@ -182,19 +185,23 @@ void Conversation::end() {
 std::string Conversation::ask(std::string_view line, std::chrono::milliseconds patience) {
   const Clock::time_point deadline = Clock::now() + patience;
   const std::string question = std::string(line) + '\n';
+  const auto wait_for = [&](int end, int16_t events) {
+    if (is_ready(end, events, deadline)) return;
+    throw std::runtime_error(name_ + " has not answered in " +
+                             std::to_string(patience / std::chrono::seconds(1)) + " s");
+  };
   for (size_t sent = 0; sent < question.size();) {
-    const ssize_t count = write(to_, question.data() + sent, question.size() - sent);
-    if (count < 0 && errno == EINTR) continue;
+    wait_for(to_, POLLOUT);
+    const ssize_t count =
+        send(to_, question.data() + sent, question.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count < 0) break;  // it has ended, as reading will say
     sent += static_cast<size_t>(count);
   }
   size_t end = 0;
   for (size_t looked = 0; (end = heard_.find('\n', looked)) == std::string::npos;) {
     looked = heard_.size();
-    if (!is_readable(from_, deadline)) {
-      throw std::runtime_error(name_ + " has not answered in " +
-                               std::to_string(patience / std::chrono::seconds(1)) + " s");
-    }
+    wait_for(from_, POLLIN);
     if (!read_some(from_, heard_)) {
       std::rewind(errors_.get());
       std::array<char, 2000> said{};

@@ -1,13 +1,13 @@
 #include "contract/tokenizers/hugging_face_folder.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "contract/files/input_file.h"
+#include "contract/text/utf8.h"
 #include "contract/tokenizers/byte_level.h"
 #include "contract/tokenizers/chat_template.h"
 #include "contract/tokenizers/json_part.h"
@@ -118,21 +118,27 @@ bool is_unigram(const path& file) {
          begin.substr(type, 32).find("\"Unigram\"") != std::string_view::npos;
 }
 
-// The tokens that a chat template may name.
-constexpr std::array kTemplateTokens{"bos_token", "eos_token", "unk_token", "sep_token",
-                                     "pad_token", "cls_token", "mask_token"};
+// Adds the tokens that `part`, an object, names: bos_token, eos_token, image_token.
+void add_variables(const JsonPart& part, std::map<std::string, std::string>& variables) {
+  for (const auto& [name, value] : part.value().items()) {
+    if (!name.ends_with("_token") || !(value.is_string() || value.is_object())) continue;
+    if (auto text = token_text(part.at(name))) variables.emplace(name, std::move(*text));
+  }
+}
 
 // `part` is a text, or lists templates with names, of which the one named default is meant.
 std::optional<std::string> default_template(const JsonPart& part) {
   if (part.is_null()) return std::nullopt;
   if (part.value().is_string()) return part.text();
+  if (!part.value().is_array())
+    part.refuse_value("a text, or a list of objects with name, template");
   std::string names;
   for (const JsonPart& each : part.elements()) {
     const std::string name = each.at("name").text();
     if (name == "default") return each.at("template").text();
     names += (names.empty() ? "" : ", ") + name;
   }
-  part.refuse("has the templates " + names + ", and none is named default; needed: one template");
+  part.refuse("has no template named default, but: " + (names.empty() ? "none" : names));
 }
 
 }  // namespace
@@ -168,6 +174,7 @@ std::optional<ChatTemplate> read_chat_template(const path& folder) {
   for (const path& file : chat_template_files(folder)) {
     read.file = file;
     read.text = read_input_file(file);
+    if (!is_utf8(read.text)) refuse_file(file, "is not UTF-8");
   }
   // Where both name a token, tokenizer_config.json holds.
   for (const char* const name : {kConfig, kSpecialTokensMap}) {
@@ -181,8 +188,11 @@ std::optional<ChatTemplate> read_chat_template(const path& folder) {
         read.text = std::move(*text);
       }
     }
-    for (const char* const token : kTemplateTokens) {
-      if (auto text = token_text(root.at(token))) read.variables.emplace(token, std::move(*text));
+    add_variables(root, read.variables);
+    for (const char* const tokens : {"extra_special_tokens", "model_specific_special_tokens"}) {
+      if (const JsonPart more = root.at(tokens); more.value().is_object()) {
+        add_variables(more, read.variables);
+      }
     }
   }
   if (read.file.empty()) return std::nullopt;

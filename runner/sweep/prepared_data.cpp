@@ -57,6 +57,12 @@ std::string format_beside_template(const DataSource& source) {
 
 void require_trained(const PreparedData& data) {
   const auto documents = static_cast<int64_t>(data.header.documents);
+  if (documents > 0 && data.header.trained_tokens == 0) {
+    throw ConfigError(data.source.string(), "data.train",
+                      fmt::format("has nothing to train on: not one token of its {} documents is "
+                                  "trained on{}",
+                                  documents, data.turns.empty() ? "" : "; turns: " + data.turns));
+  }
   for (const PreparedData::Cut& cut : data.cuts) {
     if (documents == 0 || cut.lost.untrained_documents < documents) continue;
     throw ConfigError(

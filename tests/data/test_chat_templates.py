@@ -5,12 +5,13 @@ The templates have the shape of published ones. Which tokens are trained on is c
 
 import json
 import random
+import shutil
 
 import pytest
 from conftest import ROOT
 from test_prepared import chat_folder, texts, written
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 # GEN and END stand around what is trained on.
 SMOLLM2 = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
@@ -61,16 +62,19 @@ QWEN3 = """{%- set ns = namespace(last_query_index=messages|length - 1) %}
             {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
         {%- endif %}
         {%- if loop.index0 > ns.last_query_index and reasoning_content %}
-            {{- '<|im_start|>' + message.role + '\\n<think>\\n' }}GEN{{- reasoning_content.strip('\\n') +
+            {{- '<|im_start|>' + message.role + '\\n' }}GEN{{- '<think>\\n' + reasoning_content.strip('\\n') +
                 '\\n</think>\\n\\n' + content.lstrip('\\n') + '<|im_end|>' }}END{{- '\\n' }}
         {%- elif loop.index0 > ns.last_query_index %}
-            {{- '<|im_start|>' + message.role + '\\n<think>\\n\\n</think>\\n\\n' }}GEN{{- content.lstrip('\\n') +
-                '<|im_end|>' }}END{{- '\\n' }}
+            {{- '<|im_start|>' + message.role + '\\n' }}GEN{{- '<think>\\n\\n</think>\\n\\n' +
+                content.lstrip('\\n') + '<|im_end|>' }}END{{- '\\n' }}
         {%- else %}
             {{- '<|im_start|>' + message.role + '\\n' }}GEN{{- content + '<|im_end|>' }}END{{- '\\n' }}
         {%- endif %}
     {%- endif %}
-{%- endfor %}"""
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}"""
 
 LLAMA3_1 = """{{- bos_token }}
 {%- if not date_string is defined %}
@@ -240,7 +244,15 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end
 @pytest.mark.parametrize(("template", "problem"), [
     ("{{ raise_exception('roles must alternate') }}", "chats.jsonl:1: cannot be written by the chat template of"),
     ("{{ raise_exception('roles must alternate') }}", "chat_template.jinja: roles must alternate"),
-    ("{% for m in messages %}{{ m.content[:3] }}{% endfor %}", "it writes other text if the begin and the end of an answer"),
+    ("{% for m in messages %}{{ m.content[:3] }}{% endfor %}", "it changes, repeats or leaves out an answer"),
+    ("{{ messages[-1].content }} {{ messages[-1].content }}", "it changes, repeats or leaves out an answer"),
+    ("{{ messages[-1].content.split('our')[-1] }}", "it changes, repeats or leaves out an answer"),
+    ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "it changes, repeats or leaves out an answer"),
+    ("{% if false %}{% generation %}x{% endgeneration %}{% endif %}hello", "'data.train': has nothing to train on: not one token"),
+    ("{{ (7**9999999) % 3 }}" * 50, "has a chat template that cannot be read: it takes more than 10 s"),
+    ("{{ ['a', 'b'] | random }}", "No filter named 'random'"),
+    ("{{ 'a' * 70000000 }}", "it writes more than 67108864 characters"),
+    ("{{ messages[0].nothing.at_all }}", "has no attribute 'nothing' (line 1 of the template)"),
     ("{% for m in messages %}", "has a chat template that cannot be read: "),
     ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "SecurityError"),
     ("{{ messages.append(1) }}", "SecurityError"),
@@ -254,6 +266,71 @@ def test_a_template_that_writes_no_chat_is_an_error(try_prepare, tmp_path, corpu
     assert done.returncode == 2 and prepared is None
     assert problem in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
     assert not (tmp_path / "escaped").exists()
+
+
+@pytest.mark.parametrize("answer", [
+    "<think>\nlet me see\n</think>\n\nFour.", "<think>\n\n</think>Four.", "It ends in </think>", "<think></think>", "",
+    "  ", "Four.\n", "\n Four.", "{{ messages }}", "a\r\nb\0c", "x" * 100_000])
+def test_a_whole_answer_is_trained_on_with_its_end(prepare, corpus, tmp_path, answer):
+    fast = folder_of(tmp_path / "tokenizer", corpus, TURNS, SHAPES["qwen2.5"][1])
+    turns = [{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": answer},
+             {"role": "user", "content": "And?"}, {"role": "assistant", "content": "Five."}]
+    prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),
+                        "train": written(tmp_path / "chats.jsonl", [{"messages": turns}])})
+    tokens = fast.apply_chat_template(turns)["input_ids"]
+    assert prepared.tokens == [tokens]
+    decoded = fast.decode([label for label in prepared.labels[0] if label != -100])
+    assert decoded.replace(" ", "") == f"{answer}<|im_end|>Five.<|im_end|>".replace(" ", "")
+
+
+@pytest.mark.parametrize("token", [AddedToken("<|im_end|>", special=False, normalized=False),
+                                   AddedToken("<|im_end|>", special=True, normalized=True)], ids=["plain", "normalized"])
+def test_the_token_that_ends_an_answer_need_not_be_marked_as_special(prepare, corpus, tmp_path, token):
+    folder = tmp_path / "tokenizer"
+    fast = folder_of(folder, corpus, TURNS, ["<|endoftext|>", "<|im_start|>"])
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens([token])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=token)
+    fast.chat_template = TURNS
+    shutil.rmtree(folder)
+    fast.save_pretrained(folder)
+    prepared = prepare({"kind": "messages", "tokenizer": str(folder), "train": written(tmp_path / "chats.jsonl", CHATS)})
+    assert prepared.tokens == [fast.apply_chat_template(CHATS[0]["messages"])["input_ids"]]
+    assert prepared.labels[0][-1] == fast.convert_tokens_to_ids("<|im_end|>")
+
+
+def test_answers_that_no_token_ends_are_counted(try_prepare, tmp_path, corpus):
+    done, _ = tried(try_prepare, tmp_path, corpus, "{% for m in messages %}{{ m.content }}. {% endfor %}", CHATS * 3)
+    assert "turns: 3 assistant (trained on), 3 user; no token ends 3 of the answers" in " ".join(done.stdout.split())
+
+
+def test_a_template_knows_all_tokens_of_the_config(prepare, corpus, tmp_path):
+    folder = tmp_path / "tokenizer"
+    folder_of(folder, corpus, TURNS + "{{ image_token }}{{ boi_token }}{{ eos_token }}", SHAPES["qwen2.5"][1])
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    more = {"image_token": "<|im_start|>", "extra_special_tokens": {"boi_token": "<|endoftext|>"}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | more))
+    fast = AutoTokenizer.from_pretrained(folder)
+    prepared = prepare({"kind": "messages", "tokenizer": str(folder), "train": written(tmp_path / "chats.jsonl", CHATS)})
+    assert prepared.tokens == [fast.apply_chat_template(CHATS[0]["messages"])["input_ids"]]
+    assert fast.decode(prepared.tokens[0]).endswith("<|im_start|><|endoftext|><|im_end|>")
+
+
+@pytest.mark.parametrize(("script", "problem"), [
+    ("exit 1", "ended without an answer"), ("echo Loading module; cat", "parse error"), ("echo []; cat", "answers something else"),
+    ("echo '{\"missing\": \"jinja2 is 3.1.2; needed: 3.1.6, or later\"}'", "jinja2 is 3.1.2"),
+    ("read line; echo {}; exec sleep 0.1", "ended without an answer"), (None, "No such file or directory")])
+def test_another_python_is_refused_with_what_to_do(try_prepare, tmp_path, corpus, monkeypatch, script, problem):
+    python = tmp_path / "python"
+    if script:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    monkeypatch.setenv("FSDP_PYTHON", str(python))
+    chats = [{"messages": [{"role": "user", "content": "x" * 1_000_000}, {"role": "assistant", "content": "y"}]}]
+    done, prepared = tried(try_prepare, tmp_path, corpus, TURNS, chats)
+    assert done.returncode == 2 and prepared is None and problem in done.stderr
+    if "read line" not in str(script):
+        assert "let FSDP_PYTHON name a Python that has it, or give a format" in " ".join(done.stderr.split())
 
 
 def test_answers_that_have_the_marks_of_answers(prepare, corpus, tmp_path):
