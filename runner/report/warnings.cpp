@@ -71,7 +71,8 @@ std::string short_digest(const std::string& digest) { return digest.substr(0, 8)
 
 std::string commit(const ComparisonRow& run) {
   if (run.git_commit.empty()) return "";
-  return short_digest(run.git_commit) + (run.git_dirty.value_or(false) ? " with changes" : "");
+  return short_digest(run.git_commit) + (run.git_dirty.value_or(false) ? " with changes" : "") +
+         (run.git_untracked.value_or(false) ? ", experiment file untracked" : "");
 }
 
 std::string trainer(const ComparisonRow& run) { return short_digest(run.trainer_digest); }
