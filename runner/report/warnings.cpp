@@ -5,6 +5,7 @@
 #include <map>
 
 #include "contract/spec/yaml_value.h"
+#include "runner/report/differing_rows.h"
 #include "runner/report/names.h"
 #include "runner/report/speeds.h"
 #include "runner/report/warning_checks.h"
@@ -245,6 +246,25 @@ constexpr Check kChecks[] = {
      "failed again"},
 };
 
+// What a check found, and whose rows it found it in.
+struct Finding {
+  std::string what;
+  std::vector<std::string> persons{};
+};
+
+// "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)"; nobody is named where all rows ran here.
+std::string text_of(const std::vector<Finding>& findings) {
+  const bool is_merged = std::ranges::any_of(findings, [](const Finding& finding) {
+    return std::ranges::any_of(finding.persons, [](auto& name) { return name != "here"; });
+  });
+  std::vector<std::string> texts;
+  for (const Finding& finding : findings) {
+    texts.push_back(finding.what +
+                    (is_merged ? fmt::format(" ({})", joined_names(finding.persons)) : ""));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 }  // namespace
 
 Runs finished_runs(Rows rows) {
@@ -255,16 +275,19 @@ Runs finished_runs(Rows rows) {
 std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups) {
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
-    std::vector<std::string> found;
+    std::vector<Finding> findings;
     for (const SeriesRows& rows : groups) {
       const std::string what = check.what(rows);
-      const bool is_new = std::ranges::find(found, what) == found.end();
-      if (!what.empty() && is_new) found.push_back(what);
+      if (what.empty()) continue;
+      const auto found = std::ranges::find(findings, what, &Finding::what);
+      Finding& finding = found == findings.end() ? findings.emplace_back(what) : *found;
+      const std::string person = person_of(rows.front()->median);
+      const bool is_new = std::ranges::find(finding.persons, person) == finding.persons.end();
+      if (is_new) finding.persons.push_back(person);
     }
-    if (found.empty()) continue;
+    if (findings.empty()) continue;
     warnings.push_back(
-        {.name = check.name,
-         .text = fmt::format(fmt::runtime(check.text), fmt::format("{}", fmt::join(found, "; ")))});
+        {.name = check.name, .text = fmt::format(fmt::runtime(check.text), text_of(findings))});
   }
   return warnings;
 }
