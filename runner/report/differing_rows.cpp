@@ -91,7 +91,7 @@ void add_origins(Differences& differences, const Runs& runs) {
     const ComparisonRow* most = most_common(runs, value);
     for (const ComparisonRow* run : runs) {
       if ((run->*value).empty() || run->*value == most->*value) continue;
-      const bool is_told = value == &ComparisonRow::cpu_name && run->device == DeviceKind::kCpu;
+      const bool is_told = value == &ComparisonRow::cpu_name && run->cpu_name == run->device_name;
       if (is_told) continue;  // as its device
       differences.add(fmt::format("{} {}, not {}", label, run->*value, most->*value), *run);
     }

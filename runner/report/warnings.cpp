@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "contract/spec/yaml_value.h"
 #include "runner/report/differing_rows.h"
@@ -249,18 +250,22 @@ constexpr Check kChecks[] = {
 // What a check found, and whose rows it found it in.
 struct Finding {
   std::string what;
-  std::vector<std::string> persons{};
+  std::set<std::string> persons{};
 };
 
-// "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)"; nobody is named where all rows ran here.
-std::string text_of(const std::vector<Finding>& findings) {
-  const bool is_merged = std::ranges::any_of(findings, [](const Finding& finding) {
-    return std::ranges::any_of(finding.persons, [](auto& name) { return name != "here"; });
-  });
+void add_persons(std::set<std::string>& persons, Rows rows) {
+  for (const Series* series : rows) persons.insert(person_of(series->median));
+}
+
+// "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)", or "4xDDP (everybody)"; nobody is named where all
+// rows ran here.
+std::string text_of(const std::vector<Finding>& findings, const std::set<std::string>& everybody) {
+  const bool is_merged = everybody != std::set<std::string>{"here"};
   std::vector<std::string> texts;
-  for (const Finding& finding : findings) {
-    texts.push_back(finding.what +
-                    (is_merged ? fmt::format(" ({})", joined_names(finding.persons)) : ""));
+  for (const auto& [what, persons] : findings) {
+    const bool is_of_all = everybody.size() > 1 && persons.size() == everybody.size();
+    const std::string names = is_of_all ? "everybody" : joined_names(persons);
+    texts.push_back(what + (is_merged ? fmt::format(" ({})", names) : ""));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
@@ -273,6 +278,8 @@ Runs finished_runs(Rows rows) {
 }
 
 std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups) {
+  std::set<std::string> everybody;
+  for (const SeriesRows& rows : groups) add_persons(everybody, rows);
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
     std::vector<Finding> findings;
@@ -281,13 +288,12 @@ std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups) {
       if (what.empty()) continue;
       const auto found = std::ranges::find(findings, what, &Finding::what);
       Finding& finding = found == findings.end() ? findings.emplace_back(what) : *found;
-      const std::string person = person_of(rows.front()->median);
-      const bool is_new = std::ranges::find(finding.persons, person) == finding.persons.end();
-      if (is_new) finding.persons.push_back(person);
+      add_persons(finding.persons, rows);
     }
     if (findings.empty()) continue;
     warnings.push_back(
-        {.name = check.name, .text = fmt::format(fmt::runtime(check.text), text_of(findings))});
+        {.name = check.name,
+         .text = fmt::format(fmt::runtime(check.text), text_of(findings, everybody))});
   }
   return warnings;
 }

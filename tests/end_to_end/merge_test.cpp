@@ -44,8 +44,9 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
                                "source  first  second\n"
                                "------  -----  ------\n"
                                "alice       5       5\n"
-                               "bob         5  failed\n\n"
-                               "bob misses 1 of 2: second (failed).\n"));
+                               "bob         5  failed\n\n"));
+  CHECK_THAT(table.output, Contains("first, second (alice); ") && Contains(": first (bob); ") &&
+                               Contains("\nbob misses 1 of 2: second (failed).\n"));
   CHECK_THAT(workplace.call({"explain", "bob/trial/second"}).output,
              Contains(": a reason\nIt was merged from bob, and runs there only.\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});

@@ -190,10 +190,9 @@ TEST_CASE("several figures are a block each, and a wide report has every usual o
         "dave         -              -\n\n"
         "bob misses 1 of 2: 4xDDP (failed).\n"
         "dave has none of it.\n");
-  CHECK_THAT(
-      rendered(Format::kCsv, class_report(), figures),
-      Contains("figure,source,4xDDP,4xFSDP\r\ntokens_per_second,alice,20480,40960\r\n") &&
-          Contains("\r\nmemory_allocated_bytes_max,carol,3221225472,\r\n"));
+  CHECK_THAT(rendered(Format::kCsv, class_report(), figures),
+             Contains("figure,source,4xDDP,4xFSDP\r\ntokens_per_second,alice,20480,40960\r\n") &&
+                 Contains("\r\nmemory_allocated_bytes_max,carol,3221225472,\r\n"));
   Report wide = class_report();
   wide.view.wide = true;
   const std::string text = rendered(Format::kTable, wide, {"memory"});

@@ -64,6 +64,8 @@ TEST_CASE("a warning of merged rows names those whose rows they are") {
   }
   CHECK_THAT(render(Format::kTable, report),
              Catch::Contains("when these began: 4xDDP, 4xFSDP (alice, carol); 4xFSDP (bob); end"));
+  for (ComparisonRow& row : report.rows) row.other_processes = 1;
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("4xDDP, 4xFSDP (everybody); end"));
   report.rows.resize(2);
   for (ComparisonRow& row : report.rows) row.source.clear();
   CHECK_THAT(render(Format::kTable, report), Catch::Contains("began: 4xDDP, 4xFSDP; end them"));

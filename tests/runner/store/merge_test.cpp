@@ -236,8 +236,8 @@ TEST_CASE("a source that is torn, foreign, newer or empty is skipped, and the ot
   }
   SECTION("a row that cannot be read, found half-way") {
     fill(other);
-    Database(other.database()).execute("update device_samples set host = 7");
-    reason = "the column host of its table device_samples holds something else than text";
+    Database(other.database()).execute("update summaries set loss_last = 'low'");
+    reason = "the column loss_last of its table summaries holds something else than real";
   }
   SECTION("the database to merge into") {
     { const Store store(all.path()); }
@@ -272,7 +272,7 @@ TEST_CASE("a source that is torn, foreign, newer or empty is skipped, and the ot
 TEST_CASE("where every source is skipped no database is made, and one that is there stays") {
   const ResultsFolder half, nothing, all;
   fill(half);
-  Database(half.database()).execute("update device_samples set host = 7");
+  Database(half.database()).execute("update summaries set loss_last = 'low'");
   const std::filesystem::path target = all.path() / "results";
   const std::vector<MergeSource> sources{{"half", half.path()}, {"nothing", nothing.path()}};
   for (const MergedSource& merged : merge_results(target, sources)) CHECK(merged.skipped != "");
