@@ -92,8 +92,8 @@ CommandFunction add_merge_command(CLI::App& command) {
   fsdp-run merge alice=/home/a/results bob=/home/b/results --results all
   fsdp-run report lab --results all        everybody's runs
 
-The folders are only read; logs and checkpoints stay in them. Folders that cannot be
-merged are skipped and listed, and the exit status is 1; if none can be, it is 2.)");
+The folders are only read; logs and checkpoints stay in them. Those that cannot
+be merged are skipped and listed. The exit status is then 1, or 2 if all are.)");
   const auto arguments = std::make_shared<MergeArguments>();
   command
       .add_option("DIR", arguments->folders,
