@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+from pathlib import Path
 
 import pytest
 from window import layout_problems, open_everything
@@ -27,12 +28,13 @@ CHANGES = {
 def class_page(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
     (folder / "lab.yaml").write_text(json.dumps(EXPERIMENT))
-    runner = request.config.getoption("--runner").resolve()
+    runner, trainer = (Path(request.config.getoption(name)).resolve()
+                       for name in ("--runner", "--stub-trainer"))
 
     def call(*words):
         return subprocess.run([runner, *words], cwd=folder, capture_output=True, text=True)
 
-    call("lab.yaml", "--trainer", request.config.getoption("--stub-trainer"))
+    call("lab.yaml", "--trainer", trainer)
     for name, change in CHANGES.items():
         shutil.copytree(folder / "results", folder / name)
         database = sqlite3.connect(folder / name / "results.sqlite")
