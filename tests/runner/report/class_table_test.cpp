@@ -172,6 +172,20 @@ TEST_CASE("settings and input files that are not those of most at a point are ma
   CHECK_THAT(rendered(Format::kTable, report), Contains("* other settings: eve (4xDDP).\n"));
 }
 
+TEST_CASE("tables of merged rows mark such rows too, and those of one person mark none") {
+  Report report = class_report();
+  for (ComparisonRow& row : report.rows) row.torch_version = "2.11.0";
+  report.rows[2].torch_version = report.rows[3].torch_version = "2.9.1";
+  report.view.columns = {"point", "source", "status"};
+  CHECK_THAT(render(Format::kTable, report), Contains("4xFSDP *  bob     finished\n") &&
+                                                 Contains("4xDDP     bob     failed\n") &&
+                                                 Contains("4xFSDP    alice   finished\n") &&
+                                                 Contains("\n* PyTorch 2.9.1, not 2.11.0: bob.\n"));
+  CHECK_THAT(render(Format::kCsv, report), !Contains("*"));
+  for (ComparisonRow& row : report.rows) row.source.clear();
+  CHECK_THAT(render(Format::kTable, report), !Contains("4xFSDP *") && !Contains("* PyTorch"));
+}
+
 TEST_CASE("several figures are a block each, and a wide report has every usual one") {
   const std::vector<std::string> figures{"tokens/s", "memory"};
   CHECK(rendered(Format::kTable, class_report(), figures) ==
