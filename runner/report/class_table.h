@@ -11,7 +11,7 @@ namespace fsdp {
 
 // Figures (names or headings of columns, and every usual one with View::wide) of one experiment. A
 // block for each figure has a row for each of `persons` and of those who have rows, and a column
-// for each point. Marked with a `*` are figures of other settings, versions or machines than most.
+// for each point. A `*` marks figures of other settings, versions or machines than most.
 // Below stand warnings, who has not finished which point, and what the marked ones differ in.
 // Lines too long for the terminal, or for LaTeX, go on in tables below. Throws ConfigError (place:
 // --class) where the rows are of several experiments.

@@ -20,7 +20,7 @@ constexpr Origin kOrigins[] = {
     {"CUDA", &ComparisonRow::cuda_version},       {"driver", &ComparisonRow::driver_version},
     {"device", &ComparisonRow::device_name},      {"CPU", &ComparisonRow::cpu_name}};
 
-// The row whose value most rows have; null: no row has one.
+// The first of the rows whose value most rows have; null: there are no rows.
 const ComparisonRow* most_common(const Runs& runs, std::string ComparisonRow::*value) {
   std::map<std::string, size_t> counts;
   for (const ComparisonRow* run : runs) {
