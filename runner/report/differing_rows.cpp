@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "runner/report/changed_keys.h"
 #include "runner/report/names.h"
