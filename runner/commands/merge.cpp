@@ -28,12 +28,8 @@ MergeSource source_of(const std::string& word) {
   const bool is_named = equals != std::string::npos && !std::filesystem::exists(word, not_there);
   std::filesystem::path folder = is_named ? word.substr(equals + 1) : word;
   if (!has_results(folder) && has_results(folder / "results")) folder /= "results";
-  if (!has_results(folder)) {
-    throw ConfigError(
-        "", word, "there is no results.sqlite in " + folder.string() + " or its folder results");
-  }
-  std::filesystem::path whose = std::filesystem::canonical(folder);  // alice/results are alice's
-  if (whose.filename() == "results") whose = whose.parent_path();
+  std::filesystem::path whose = std::filesystem::weakly_canonical(folder, not_there);
+  if (whose.filename() == "results") whose = whose.parent_path();  // alice/results are alice's
   std::string name = is_named ? word.substr(0, equals) : whose.filename().string();
   if (name.empty() || name.find('/') != std::string::npos) {
     throw ConfigError("", word, "is not a name and a folder; write NAME=DIR, NAME without a '/'");
@@ -52,24 +48,40 @@ std::vector<MergeSource> sources_of(const MergeArguments& arguments) {
                         "would be called '" + source.name + "' as " + other->second +
                             "; tell them apart: NAME=" + word);
     }
-    std::error_code not_there;
-    if (std::filesystem::equivalent(source.results, arguments.results, not_there)) {
-      throw ConfigError("", word, "is the folder to merge into; name another with --results");
-    }
     sources.push_back(std::move(source));
   }
   return sources;
 }
 
+// Says on stderr which sources were skipped, and why.
+void say_skipped(const std::vector<MergeSource>& sources, const std::vector<MergedSource>& merged,
+                 int64_t count) {
+  std::cout << std::flush;
+  std::cerr << fmt::format("Skipped {} of {}:\n", count, counted(std::ssize(sources), "folder"));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (merged[i].skipped.empty()) continue;
+    std::cerr << fmt::format("  {}: {}\n", visible_line(sources[i].name),
+                             visible_line(merged[i].skipped));
+  }
+}
+
 ExitCode merge(const MergeArguments& arguments) {
   const std::vector<MergeSource> sources = sources_of(arguments);
   const std::vector<MergedSource> merged = merge_results(arguments.results, sources);
+  int64_t skipped = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
+    if (!merged[i].skipped.empty()) {
+      ++skipped;
+      continue;
+    }
     std::cout << fmt::format("{}: {}, {}, {} of them new\n", visible_line(sources[i].name),
                              counted(merged[i].experiments, "experiment"),
                              counted(merged[i].runs, "run"), merged[i].new_runs);
   }
-  return ExitCode::kOk;
+  if (skipped == 0) return ExitCode::kOk;
+  say_skipped(sources, merged, skipped);
+  if (skipped < std::ssize(sources)) return ExitCode::kRunFailed;
+  throw ConfigError("", "", "nothing was merged into " + arguments.results.string());
 }
 
 }  // namespace
@@ -80,7 +92,8 @@ CommandFunction add_merge_command(CLI::App& command) {
   fsdp-run merge alice=/home/a/results bob=/home/b/results --results all
   fsdp-run report lab --results all        everybody's runs
 
-The folders are only read; logs and checkpoints stay in them.)");
+The folders are only read; logs and checkpoints stay in them. Those that cannot
+be merged are skipped and listed. The exit status is then 1, or 2 if all are.)");
   const auto arguments = std::make_shared<MergeArguments>();
   command
       .add_option("DIR", arguments->folders,

@@ -40,17 +40,17 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
   fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
   fsdp-run report lab --all                     with runs made with --set
-  fsdp-run report lab --class tokens/s          who measured what, after merge
+  fsdp-run report lab --class tokens/s,memory   who measured what, after merge
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )";
 
 struct ReportArguments {
-  std::vector<std::string> experiments;  // names or files; none: every one in the results
-  std::vector<std::string> compare;      // none, or two runs
-  std::filesystem::path reference;       // empty, or a file of published figures
-  std::string class_figure;              // empty, or a column
+  std::vector<std::string> experiments;    // names or files; none: every one in the results
+  std::vector<std::string> compare;        // none, or two runs
+  std::filesystem::path reference;         // empty, or a file of published figures
+  std::vector<std::string> class_figures;  // none, or columns
   std::string since;
   std::optional<int64_t> since_unix_ms;
   PageHead head;
@@ -161,7 +161,7 @@ Answer of_class(ReportArguments& arguments, Store& store) {
     persons.insert(experiment.source);
   }
   persons.erase("");  // who ran nothing of it here
-  return {render_class(arguments.format, report, arguments.class_figure, persons), ExitCode::kOk};
+  return {render_class(arguments.format, report, arguments.class_figures, persons), ExitCode::kOk};
 }
 
 ExitCode report_command(ReportArguments& arguments) {
@@ -181,10 +181,10 @@ ExitCode report_command(ReportArguments& arguments) {
   }
   Store store = existing_results(report.results);
   refresh_open_jobs(store, report.results);
-  const auto [text, code] = !arguments.compare.empty()        ? side_by_side(arguments, store)
-                            : !arguments.reference.empty()    ? beside_reference(arguments, store)
-                            : !arguments.class_figure.empty() ? of_class(arguments, store)
-                                                              : comparison(arguments, store);
+  const auto [text, code] = !arguments.compare.empty()         ? side_by_side(arguments, store)
+                            : !arguments.reference.empty()     ? beside_reference(arguments, store)
+                            : !arguments.class_figures.empty() ? of_class(arguments, store)
+                                                               : comparison(arguments, store);
   write_output(arguments.output.file, text);
   return code;
 }
@@ -247,9 +247,12 @@ CommandFunction add_report_command(CLI::App& command) {
   add_option(command, "--compare RUN RUN", arguments->compare,
              "Two runs side by side, by number, point or hash: what differs, and the ratio")
       ->expected(2);
-  add_option(command, "--class COLUMN", arguments->class_figure,
-             "After merge: this figure of an experiment, a row per person and a column per point, "
-             "and who has not finished which");
+  add_option(command, "--class A,B,...", arguments->class_figures,
+             "After merge: these columns of an experiment (--wide: all usual ones), a row per "
+             "person and a column per point, who misses which, and what differs")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes("--columns");
   command.add_flag_callback(
       "--all,--variants", [arguments] { arguments->listed = Listed::kEver; },
       "Also runs that are no longer in the list (made with --set, or before the file was edited), "

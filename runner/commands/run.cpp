@@ -110,6 +110,7 @@ void add_git_state(Provenance& provenance, GitQuery& git) {
   const GitState state = git.result();
   provenance.git_commit = state.commit;
   provenance.git_dirty = state.dirty;
+  provenance.git_untracked = state.untracked;
 }
 
 JobSubmission::Settings submission_of(const RunArguments& options, const Experiment& experiment,
@@ -163,7 +164,7 @@ struct Preparation {
   explicit Preparation(const RunArguments& options)
       : host(find_host(options.choice.gpus)),
         experiment(Experiment::load(options.choice.file)),
-        git(absolute_file(experiment).parent_path()),
+        git(absolute_file(experiment)),
         expansion(experiment.expand(options.choice.expand, host.resources)) {
     check_inputs_of(expansion);
     if (options.choice.expand.on_cluster) check_for_slurm(options, expansion);

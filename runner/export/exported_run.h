@@ -12,15 +12,12 @@ struct Origin {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("runner_version", self.provenance.runner_version);
-    visit("cpu_name", self.provenance.cpu_name);
     visit("cpu_cores", self.provenance.cpu_cores);
     visit("memory_total_bytes", self.provenance.memory_total_bytes);
     visit("nccl_version", self.rank0.nccl_version);
     visit("power_limit_watts", self.rank0.power_limit_watts);
     visit("sm_clock_mhz_max", self.rank0.sm_clock_mhz_max);
     visit("environment", self.provenance.environment);
-    visit("experiment_text_digest", self.provenance.experiment_text_digest);
   }
 };
 

@@ -88,23 +88,37 @@ std::optional<std::vector<std::string>> without(const std::set<std::string>& fil
   return words;
 }
 
+bool is_in_repository(std::filesystem::path folder) {
+  std::error_code error;
+  folder = std::filesystem::weakly_canonical(folder, error);
+  while (!std::filesystem::exists(folder / ".git", error)) {
+    if (!folder.has_relative_path()) return false;
+    folder = folder.parent_path();
+  }
+  return true;
+}
+
 // The lines of `git status --porcelain=v2 --branch`: "# branch.oid <commit>", other headings, and
 // one for each file that differs.
 GitState parse(const std::string& output) {
   constexpr std::string_view kCommit = "# branch.oid ";
-  GitState state{.commit = "", .dirty = false};
+  GitState state{.commit = "", .dirty = false, .untracked = {}};
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(kCommit)) state.commit = line.substr(kCommit.size());
     if (!line.starts_with('#')) state.dirty = true;
   }
-  const bool has_commit = !state.commit.empty() && state.commit != "(initial)";
-  return has_commit ? state : GitState{};
+  if (state.commit == "(initial)") return {.commit = "", .dirty = {}, .untracked = true};
+  return state.commit.empty() ? GitState{} : state;
 }
 
 }  // namespace
 
-GitQuery::GitQuery(const std::filesystem::path& folder) : asked_(std::chrono::steady_clock::now()) {
+GitQuery::GitQuery(const std::filesystem::path& file)
+    : asked_(std::chrono::steady_clock::now()),
+      is_in_repository_(is_in_repository(file.parent_path())) {
+  if (!is_in_repository_) return;
+  const std::filesystem::path folder = file.parent_path();
   const auto question =
       git(folder, {"config", "-z", "--name-only", "--show-scope", "--get-regexp", R"(^filter\.)"});
   if (!question) return;
@@ -115,12 +129,18 @@ GitQuery::GitQuery(const std::filesystem::path& folder) : asked_(std::chrono::st
   words->insert(words->end(), {"status", "--porcelain=v2", "--branch", "--untracked-files=no",
                                "--ignore-submodules=dirty"});
   status_ = git(folder, *words);
+  tracked_ = git(folder, {"ls-files", "--", ":(literal)" + file.filename().string()});
 }
 
 GitState GitQuery::result(std::chrono::milliseconds limit) {
-  if (!status_) return {};
-  const ProgramResult answer = status_->wait(asked_ + limit);
-  return answer.exit_status == 0 ? parse(answer.output) : GitState{};
+  if (!is_in_repository_) return {.commit = "", .dirty = {}, .untracked = true};
+  if (!status_ || !tracked_) return {};
+  const ProgramResult status = status_->wait(asked_ + limit);
+  const ProgramResult tracked = tracked_->wait(asked_ + limit);
+  if (status.exit_status != 0) return {};
+  GitState state = parse(status.output);
+  if (!state.untracked && tracked.exit_status == 0) state.untracked = tracked.output.empty();
+  return state;
 }
 
 }  // namespace fsdp

@@ -8,6 +8,7 @@
 
 #include "contract/text/config_error.h"
 #include "runner/report/brief_columns.h"
+#include "runner/report/differing_rows.h"
 #include "runner/report/formats.h"
 #include "runner/report/names.h"
 #include "runner/report/terminal_text.h"
@@ -15,22 +16,18 @@
 
 namespace fsdp {
 
+// One figure of all that a person has.
 struct Person {
   std::string name;
   std::map<std::string, ReportRow> rows{};  // by point
+  const Column* figure = nullptr;
 };
 
 namespace {
 
-// The experiment's name where it ran.
-std::string own_name(const ComparisonRow& run) {
-  const bool is_merged = !run.source.empty() && run.experiment.starts_with(run.source + '/');
-  return is_merged ? run.experiment.substr(run.source.size() + 1) : run.experiment;
-}
-
 std::string require_one_experiment(const std::vector<ReportRow>& rows) {
   std::set<std::string> names;
-  for (const ReportRow& row : rows) names.insert(own_name(*row.run));
+  for (const ReportRow& row : rows) names.insert(own_experiment(*row.run));
   if (names.size() > 1) {
     throw ConfigError(
         "--class", "",
@@ -42,14 +39,11 @@ std::string require_one_experiment(const std::vector<ReportRow>& rows) {
 std::vector<Person> persons_of(const std::vector<ReportRow>& rows,
                                const std::set<std::string>& others) {
   std::map<std::string, Person> by_name;
-  const auto person = [&](const std::string& name) -> Person& {
-    Person& found = by_name[name];
-    found.name = name.empty() ? "here" : name;
-    return found;
-  };
-  std::ranges::for_each(others, person);
+  for (const std::string& name : others) by_name[name].name = name;
   for (const ReportRow& row : rows) {
-    person(row.run->source).rows.emplace(row.run->point, row);
+    Person& person = by_name[row.run->source];
+    person.name = person_of(*row.run);
+    person.rows.emplace(row.run->point, row);
   }
   std::vector<Person> persons;
   for (auto& [name, found] : by_name) persons.push_back(std::move(found));
@@ -72,11 +66,6 @@ std::vector<std::string> points_of(std::vector<ReportRow> rows, bool is_sorted) 
 
 bool was_measured(const ReportRow& row) { return row.series->finished_count > 0; }
 
-// That a run does not fit is a result too.
-bool has_result(const ReportRow& row) {
-  return was_measured(row) || row.run->status == RunStatus::kOutOfMemory;
-}
-
 // Null: nobody began it.
 const ReportRow* row_at(const ReportRow& row, const std::string& point) {
   const auto found = row.person->rows.find(point);
@@ -91,25 +80,35 @@ std::string in_short_lines(const std::string& name) {
   return text;
 }
 
-Column column_of(const std::string& point, const Column& figure) {
+// `marked` are the rows that differ from most others'.
+Column column_of(const std::string& point, const DifferingRows& marked) {
   return {point,
           in_short_lines(point),
-          figure.documentation,
+          "The point " + point + ".",
           Alignment::kRight,
           [=](const ReportRow& person) {
             const ReportRow* row = row_at(person, point);
-            return row != nullptr && was_measured(*row) ? figure.value(*row) : Value();
+            return row != nullptr && was_measured(*row) ? person.person->figure->value(*row)
+                                                        : Value();
           },
-          [=](const ReportRow& person) {
+          [=, &marked](const ReportRow& person) {
             const ReportRow* row = row_at(person, point);
             if (row == nullptr) return std::string("-");
-            return was_measured(*row) ? text_of(figure, *row) : row->series->status_text();
+            return (marked.runs.contains(row->run) ? "*" : "") +
+                   (was_measured(*row) ? text_of(*person.person->figure, *row)
+                                       : row->series->status_text());
           }};
 }
 
 Column names_column() {
   return {"source", "source", "Whose results they are.", Alignment::kLeft,
           [](const ReportRow& row) { return Value(row.person->name); }};
+}
+
+// For programs, which see no titles of blocks.
+Column figures_column() {
+  return {"figure", "", "The column that the row's figures are of.", Alignment::kLeft,
+          [](const ReportRow& row) { return Value(row.person->figure->name); }};
 }
 
 size_t width_of(const Column& column, const std::vector<ReportRow>& rows) {
@@ -162,70 +161,83 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
   return lines;
 }
 
-// Figures of different devices are not those of different persons.
-std::string line_on_devices(const std::vector<ReportRow>& rows) {
-  std::map<std::string, std::set<std::string>> persons;
-  for (const ReportRow& row : rows) {
-    const std::string& name = row.run->source;
-    if (was_measured(row)) persons[row.run->device_name].insert(name.empty() ? "here" : name);
+// The columns that a reader asked for; in a wide report, then every usual one that a row has.
+std::vector<Column> figures_of(const std::vector<std::string>& names, bool is_wide,
+                               const std::vector<ReportRow>& rows) {
+  std::vector<Column> figures;
+  for (const std::string& name : names) {
+    figures.push_back(in_brief(find_column(columns(), name, "--class")));
   }
-  if (persons.size() < 2) return "";
-  std::vector<std::string> texts;
-  for (const auto& [device, names] : persons) {
-    texts.push_back(
-        fmt::format("{}: {}", device.empty() ? "unknown" : device, joined_names(names)));
+  if (!is_wide) return figures;
+  for (const Column& column : columns()) {
+    const bool is_place = column.name == "point" || column.name == "source";
+    const bool is_usual = !column.heading.empty() && !is_place;
+    const bool is_known = !column.is_shown_for || std::ranges::any_of(rows, column.is_shown_for);
+    const bool is_new = std::ranges::find(figures, column.name, &Column::name) == figures.end();
+    if (is_usual && is_known && is_new) figures.push_back(column);
   }
-  return fmt::format("Not all on one kind of device: {}.", fmt::join(texts, "; "));
+  return figures;
 }
 
-// A point of one name may be another run in the list of another person.
-std::string line_on_specifications(const std::vector<ReportRow>& rows,
-                                   const std::vector<std::string>& points) {
-  std::map<std::string, std::set<std::string>> hashes;
-  for (const ReportRow& row : rows) {
-    if (was_measured(row)) hashes[row.run->point].insert(row.run->hash8);
+// A block of persons for each figure. The figures outlive it.
+std::vector<Person> with_figures(const std::vector<Person>& persons,
+                                 const std::vector<Column>& figures) {
+  std::vector<Person> all;
+  for (const Column& figure : figures) {
+    for (Person person : persons) {
+      person.figure = &figure;
+      all.push_back(std::move(person));
+    }
   }
-  std::vector<std::string> differing;
-  std::ranges::copy_if(points, std::back_inserter(differing),
-                       [&](const std::string& point) { return hashes[point].size() > 1; });
-  if (differing.empty()) return "";
-  return fmt::format(
-      "Not everybody ran the same: {}; `fsdp-run diff` shows what two runs differ in.",
-      joined_names(differing));
+  return all;
+}
+
+std::vector<Block> blocks_of(const std::vector<ReportRow>& rows,
+                             const std::vector<Column>& figures) {
+  const size_t count = rows.size() / figures.size();
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < figures.size(); ++i) {
+    blocks.push_back({.title = figures.size() > 1 ? printed_heading(figures[i]) : "",
+                      .rows = std::span(rows).subspan(i * count, count)});
+  }
+  return blocks;
 }
 
 }  // namespace
 
-std::string render_class(Format format, const Report& report, const std::string& figure,
+std::string render_class(Format format, const Report& report, const std::vector<std::string>& names,
                          const std::set<std::string>& persons) {
-  const Column column = in_brief(find_column(columns(), figure, "--class"));
   const PreparedReport all = prepare(Format::kCsv, report);
+  const std::vector<Column> figures = figures_of(names, report.view.wide, all.rows);
+  const DifferingRows differing = differing_rows(all.rows);
   ComparisonRow of_everybody;
   of_everybody.experiment = require_one_experiment(all.rows);
   const std::vector<Person> whole_class = persons_of(all.rows, persons);
+  const std::vector<Person> with_figure = with_figures(whole_class, figures);
   const std::vector<std::string> points = points_of(all.rows, !report.view.sort.empty());
   std::vector<ReportRow> rows;
-  for (const Person& person : whole_class)
+  for (const Person& person : with_figure)
     rows.push_back({.run = &of_everybody, .person = &person});
   std::vector<Column> of_points;
-  for (const std::string& point : points) of_points.push_back(column_of(point, column));
-  const auto tables = tables_of(of_points, rows, format == Format::kTable ? report.width : 0);
+  for (const std::string& point : points) of_points.push_back(column_of(point, differing));
+  auto tables = tables_of(of_points, rows, format == Format::kTable ? report.width : 0);
+  if (figures.size() > 1) tables[0].insert(tables[0].begin(), figures_column());
 
   Report shown;
-  shown.title = fmt::format("{}: {}", of_everybody.experiment, printed_heading(column));
+  shown.title = of_everybody.experiment;
+  if (figures.size() == 1) shown.title += ": " + printed_heading(figures.front());
   shown.results = report.results;
   shown.colour = report.colour;
   shown.width = report.width;
+  shown.html.head = report.html.head;
   std::string text;
   for (size_t i = 0; i < tables.size(); ++i) {
     PreparedReport part{.report = shown, .columns = tables[i], .rows = rows};
-    part.blocks = {{.rows = part.rows}};
+    part.blocks = blocks_of(part.rows, figures);
     if (i + 1 == tables.size()) {
+      part.warnings = all.warnings;
       part.lines = lines_on_missing(whole_class, points);
-      for (std::string line :
-           {line_on_devices(all.rows), line_on_specifications(all.rows, points)}) {
-        if (!line.empty()) part.lines.push_back(std::move(line));
-      }
+      std::ranges::copy(differing.lines, std::back_inserter(part.lines));
     }
     text += (i > 0 ? "\n" : "") + render(format, std::move(part));
     shown.title.clear();

@@ -6,6 +6,7 @@
 
 #include "runner/report/brief_columns.h"
 #include "runner/report/conditions.h"
+#include "runner/report/differing_rows.h"
 #include "runner/report/formats.h"
 
 namespace fsdp {
@@ -147,6 +148,15 @@ std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
   return warnings_for(compared);
 }
 
+// Puts a mark behind the points of such rows.
+void mark(std::vector<Column>& columns, const std::set<const ComparisonRow*>& runs) {
+  const auto points = std::ranges::find(columns, "point", &Column::name);
+  if (runs.empty() || points == columns.end()) return;
+  points->text = [runs, usual = *points](const ReportRow& row) {
+    return text_of(usual, row) + (runs.contains(row.run) ? " *" : "");
+  };
+}
+
 }  // namespace
 
 PreparedReport prepare(Format format, const Report& report) {
@@ -170,12 +180,16 @@ PreparedReport prepare(Format format, const Report& report) {
   prepared.is_brief = has_brief && format != Format::kHtml;
   prepared.columns = chosen_columns(view, prepared.rows, all, prepared.is_brief);
   prepared.shown_at_first = names_of(chosen_columns(view, prepared.rows, all, has_brief));
+  const DifferingRows differing =
+      row_kind == RowKind::kRank ? DifferingRows() : differing_rows(prepared.rows);
+  mark(prepared.columns, differing.runs);
   prepared.fits_terminal =
       format == Format::kTable &&
       (prepared.is_brief || (row_kind == RowKind::kRank && !view.wide && has_usual_columns(view)));
   if (prepared.fits_terminal) keep_columns_that_fit(prepared);
   prepared.warnings = warnings_of(prepared.rows);
   prepared.lines = lines_below(prepared);
+  std::ranges::copy(differing.lines, std::back_inserter(prepared.lines));
   prepared.reasons = reasons_below(prepared);
   return prepared;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "contract/spec/yaml_value.h"
+#include "runner/report/differing_rows.h"
 #include "runner/report/names.h"
 #include "runner/report/speeds.h"
 #include "runner/report/warning_checks.h"
@@ -71,7 +73,8 @@ std::string short_digest(const std::string& digest) { return digest.substr(0, 8)
 
 std::string commit(const ComparisonRow& run) {
   if (run.git_commit.empty()) return "";
-  return short_digest(run.git_commit) + (run.git_dirty.value_or(false) ? " with changes" : "");
+  return short_digest(run.git_commit) + (run.git_dirty.value_or(false) ? " with changes" : "") +
+         (run.git_untracked.value_or(false) ? ", experiment file untracked" : "");
 }
 
 std::string trainer(const ComparisonRow& run) { return short_digest(run.trainer_digest); }
@@ -244,6 +247,29 @@ constexpr Check kChecks[] = {
      "failed again"},
 };
 
+// What a check found, and whose rows it found it in.
+struct Finding {
+  std::string what;
+  std::set<std::string> persons{};
+};
+
+void add_persons(std::set<std::string>& persons, Rows rows) {
+  for (const Series* series : rows) persons.insert(person_of(series->median));
+}
+
+// "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)", or "4xDDP (everybody)"; nobody is named where all
+// rows ran here.
+std::string text_of(const std::vector<Finding>& findings, const std::set<std::string>& everybody) {
+  const bool is_merged = everybody != std::set<std::string>{"here"};
+  std::vector<std::string> texts;
+  for (const auto& [what, persons] : findings) {
+    const bool is_of_all = everybody.size() > 1 && persons.size() == everybody.size();
+    const std::string names = is_of_all ? "everybody" : joined_names(persons);
+    texts.push_back(what + (is_merged ? fmt::format(" ({})", names) : ""));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 }  // namespace
 
 Runs finished_runs(Rows rows) {
@@ -252,18 +278,22 @@ Runs finished_runs(Rows rows) {
 }
 
 std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups) {
+  std::set<std::string> everybody;
+  for (const SeriesRows& rows : groups) add_persons(everybody, rows);
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
-    std::vector<std::string> found;
+    std::vector<Finding> findings;
     for (const SeriesRows& rows : groups) {
       const std::string what = check.what(rows);
-      const bool is_new = std::ranges::find(found, what) == found.end();
-      if (!what.empty() && is_new) found.push_back(what);
+      if (what.empty()) continue;
+      const auto found = std::ranges::find(findings, what, &Finding::what);
+      Finding& finding = found == findings.end() ? findings.emplace_back(what) : *found;
+      add_persons(finding.persons, rows);
     }
-    if (found.empty()) continue;
+    if (findings.empty()) continue;
     warnings.push_back(
         {.name = check.name,
-         .text = fmt::format(fmt::runtime(check.text), fmt::format("{}", fmt::join(found, "; ")))});
+         .text = fmt::format(fmt::runtime(check.text), text_of(findings, everybody))});
   }
   return warnings;
 }

@@ -16,8 +16,9 @@ namespace fsdp {
 // Versions of libraries, GPU, clocks and limits are what its ranks report (RunStarted).
 struct Provenance {
   std::string git_commit;
-  std::optional<bool> git_dirty;  // whether files that git tracks were changed since
-  std::string trainer_digest;     // of the binary
+  std::optional<bool> git_dirty;      // whether files that git tracks were changed since
+  std::optional<bool> git_untracked;  // whether git did not track the experiment's file
+  std::string trainer_digest;         // of the binary
   std::string runner_version;
   std::string cpu_name;  // of the host that the attempt was started on
   int64_t cpu_cores = 0;
@@ -29,6 +30,7 @@ struct Provenance {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("git_commit", self.git_commit);
     visit("git_dirty", self.git_dirty);
+    visit("git_untracked", self.git_untracked);
     visit("trainer_digest", self.trainer_digest);
     visit("runner_version", self.runner_version);
     visit("cpu_name", self.cpu_name);

@@ -69,6 +69,7 @@ struct ComparisonRow : AttemptSummary {
   // Where its figures come from. What is not known is empty or absent, as until rank 0 reported.
   DeviceKind device = DeviceKind::kAuto;
   std::string device_name;
+  std::string cpu_name;
   std::optional<int64_t> device_memory_bytes;
   std::optional<int64_t> threads;
   std::optional<int64_t> parameter_count;
@@ -82,6 +83,9 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> started_unix_ms;
   std::string git_commit;
   std::optional<bool> git_dirty;
+  std::optional<bool> git_untracked;
+  std::string experiment_text_digest;
+  std::string runner_version;
   std::string trainer_digest;
   std::string torch_version;
   std::string cuda_version;
@@ -165,6 +169,7 @@ struct ComparisonRow : AttemptSummary {
   static void visit_origin(Self& self, Visitor& visit) {
     visit("device", self.device, "cpu or cuda.");
     visit("device_name", self.device_name, "Name of rank 0's processor or GPU.");
+    visit("cpu_name", self.cpu_name, "Name of the processor of the host that it was started on.");
     visit("device_memory_bytes", self.device_memory_bytes, "Memory that rank 0 may use on it.");
     visit("threads", self.threads, "CPU threads of rank 0.");
     visit("parameter_count", self.parameter_count, "Parameters of the model.");
@@ -182,6 +187,11 @@ struct ComparisonRow : AttemptSummary {
     visit("started_unix_ms", self.started_unix_ms, "When the attempt was started.");
     visit("git_commit", self.git_commit, "Commit that fsdp-run was started from.");
     visit("git_dirty", self.git_dirty, "1: with changes that were not committed.");
+    visit("git_untracked", self.git_untracked,
+          "1: git did not track the experiment's file, so that the commit says nothing of it.");
+    visit("experiment_text_digest", self.experiment_text_digest,
+          "Digest of the experiment's file as it was.");
+    visit("runner_version", self.runner_version, "Version of fsdp-run.");
     visit("trainer_digest", self.trainer_digest, "Digest of the trainer's binary.");
     visit("torch_version", self.torch_version, "Version of libtorch.");
     visit("cuda_version", self.cuda_version, "Version of CUDA.");

@@ -1,8 +1,14 @@
 #include "runner/store/merge.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
+#include <optional>
 #include <stdexcept>
+#include <system_error>
 
 #include "contract/record/digest.h"
 #include "contract/text/config_error.h"
@@ -36,11 +42,14 @@ class Merge {
       : from_(from),
         into_(into),
         source_(source),
+        into_name_((results / "results.sqlite").string()),
         // What a run's folder is relative to.
-        prefix_(std::filesystem::relative(std::filesystem::canonical(source.results),
-                                          std::filesystem::canonical(results))) {}
+        prefix_(std::filesystem::relative(
+            std::filesystem::canonical(source.results),
+            std::filesystem::weakly_canonical(std::filesystem::absolute(results)))) {}
 
   MergedSource run() {
+    require_runs();
     require_same_place();
     require_other_names_nowhere();
     MergedSource merged;
@@ -65,6 +74,15 @@ class Merge {
  private:
   std::string experiment_name(const std::string& name) const {
     return joined_name(source_.name, name);
+  }
+
+  // A source that has no runs any more takes those that it had out of the list.
+  void require_runs() {
+    if (Statement(from_, "select exists (select 1 from runs)").value<int64_t>() != 0) return;
+    Statement here(into_,
+                   "select exists (select 1 from runs r join experiments e on e.name = "
+                   "r.experiment where instr(e.source || '/', ? || '/') = 1)");
+    if (here.value<int64_t>(source_.name) == 0) throw std::runtime_error("holds no runs");
   }
 
   // Another folder may be called by the same name.
@@ -100,12 +118,12 @@ class Merge {
       const std::string here = folder_here(folder).string();
       const auto experiment = elsewhere.value<std::string>(here, joined_name(source_.name, source));
       if (!experiment) continue;
-      throw ConfigError("", "",
-                        fmt::format("{} has the run in {} already, in '{}', and would have it "
-                                    "twice; leave {} out, or let go of the others first: "
-                                    "fsdp-run prune {}",
-                                    into_.file().string(), here, *experiment,
-                                    source_.results.string(), *experiment));
+      throw ConfigError(
+          "", "",
+          fmt::format("{} has the run in {} already, in '{}', and would have it "
+                      "twice; leave {} out, or let go of the others first: "
+                      "fsdp-run prune {}",
+                      into_name_, here, *experiment, source_.results.string(), *experiment));
     }
   }
 
@@ -115,7 +133,7 @@ class Merge {
         fmt::format("{} has runs of '{}' from another place, {}; give the source "
                     "another name: NAME={}; or, if it is the same one that was moved, "
                     "let go of them first: fsdp-run prune {}",
-                    into_.file().string(), source_.name, folder.string(), source_.results.string(),
+                    into_name_, source_.name, folder.string(), source_.results.string(),
                     experiment));
   }
 
@@ -132,7 +150,7 @@ class Merge {
       throw ConfigError("", "",
                         fmt::format("{} has an experiment '{}' of its own; give the source another "
                                     "name: NAME={}",
-                                    into_.file().string(), name, source_.results.string()));
+                                    into_name_, name, source_.results.string()));
     }
     copy_table(from_, into_, "experiments", [&](const std::string& column, SqlValue& value) {
       if (column != "name" && column != "source") return;
@@ -180,7 +198,7 @@ class Merge {
     for (const auto& [digest, text] : texts.rows<std::string, std::string>()) {
       if (known.value<std::string>(digest).value_or(text) == text) continue;
       throw std::runtime_error("holds another text of the digest " + digest + " than " +
-                               into_.file().string());
+                               into_name_);
     }
   }
 
@@ -208,6 +226,7 @@ class Merge {
   Database& from_;
   Database& into_;
   const MergeSource& source_;
+  std::string into_name_;
   path prefix_;
   std::map<int64_t, int64_t> runs_;  // by the source's number
 };
@@ -264,12 +283,33 @@ void require_folders_within(Database& database) {
   }
 }
 
+void require_to_be_read(const path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    throw ConfigError(
+        "", "",
+        "there is no results.sqlite in " + file.parent_path().string() + " or its folder results");
+  }
+  if (access(file.c_str(), R_OK) != 0) {
+    throw std::runtime_error("cannot be read: " + std::generic_category().message(errno));
+  }
+  if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(file) == 0) {
+    throw std::runtime_error("is empty");
+  }
+}
+
 // A copy of the source's database, migrated, in which all that is taken by its key or read by its
 // name can be: rows refer to rows that are there, digests are those of their texts, folders lie in
 // the source, ranks and attempts have numbers that a run can have, figures are ones that a run can
 // have. Throws std::runtime_error that says what cannot. The source is only read.
-Database sound_copy(const MergeSource& source) {
+Database sound_copy(const MergeSource& source, const path& results) {
   const path file = source.results / "results.sqlite";
+  require_to_be_read(file);
+  std::error_code not_there;
+  if (std::filesystem::equivalent(source.results, results, not_there)) {
+    throw std::runtime_error("is the database to merge into; name another folder with --results");
+  }
   refuse_write_ahead_log(file);
   Database copy = Database::copy_of(file);
   require_ours(copy);
@@ -289,38 +329,78 @@ Database sound_copy(const MergeSource& source) {
   return copy;
 }
 
-// Names the source in an error that does not.
-template <typename Work>
-auto of_source(const MergeSource& source, const Work& work) {
-  try {
-    return work();
-  } catch (const ResultsUnavailable&) {
-    throw;
-  } catch (const std::exception& error) {
-    const std::string name = (source.results / "results.sqlite").string();
-    const std::string what = error.what();
-    const bool is_named = what.find(source.results.string()) != std::string::npos;
-    throw ConfigError(is_named ? "" : name, "", what);
+// Returns what `error` says of the source, which it names.
+std::string reason_to_skip(const MergeSource& source, const std::exception& error) {
+  constexpr std::string_view kOfCommandsThatRead = ", or choose another folder with --results";
+  std::string reason = error.what();
+  if (reason.ends_with(kOfCommandsThatRead)) {
+    reason.resize(reason.size() - kOfCommandsThatRead.size());
   }
+  const bool is_named = reason.find(source.results.string()) != std::string::npos;
+  return is_named ? reason : (source.results / "results.sqlite").string() + ": " + reason;
+}
+
+// A source on its way, and what has become of it.
+struct Candidate {
+  const MergeSource& source;
+  std::optional<Database> copy{};  // none: skipped
+  MergedSource merged{};
+
+  void skip(const std::exception& error) {
+    copy.reset();
+    merged = {.skipped = reason_to_skip(source, error)};
+  }
+};
+
+Candidate candidate_of(const MergeSource& source, const path& results) {
+  Candidate candidate{.source = source};
+  try {
+    candidate.copy = sound_copy(source, results);
+  } catch (const std::exception& error) {
+    candidate.skip(error);
+  }
+  return candidate;
+}
+
+void merge_all(std::vector<Candidate>& candidates, Database& into, const path& results) {
+  for (Candidate& candidate : candidates) {
+    if (!candidate.copy) continue;
+    try {
+      Transaction transaction(into);
+      into.execute("pragma defer_foreign_keys = on");
+      candidate.merged = Merge(*candidate.copy, into, candidate.source, results).run();
+      transaction.commit();
+    } catch (const ResultsUnavailable&) {
+      throw;
+    } catch (const std::exception& error) {
+      candidate.skip(error);
+    }
+  }
+}
+
+// Skips what cannot be merged even into an empty database.
+void try_all(std::vector<Candidate>& candidates, const path& results) {
+  Database trial("");  // SQLite's name for a database that goes when closed
+  migrate(trial);
+  merge_all(candidates, trial, results);
 }
 
 }  // namespace
 
 std::vector<MergedSource> merge_results(const std::filesystem::path& results,
                                         std::span<const MergeSource> sources) {
-  std::vector<Database> copies;  // nothing is created before all of them are sound
-  for (const MergeSource& source : sources) {
-    copies.push_back(of_source(source, [&] { return sound_copy(source); }));
+  std::vector<Candidate> candidates;
+  for (const MergeSource& source : sources) candidates.push_back(candidate_of(source, results));
+  std::error_code not_there;
+  const bool is_new = !std::filesystem::exists(results / "results.sqlite", not_there);
+  if (is_new) try_all(candidates, results);
+  const auto is_left = [](const Candidate& candidate) { return candidate.copy.has_value(); };
+  if (std::ranges::any_of(candidates, is_left)) {
+    Database into = open_results(results, StoreUse::kCreate);
+    merge_all(candidates, into, results);
   }
-  Database into = open_results(results, StoreUse::kCreate);
   std::vector<MergedSource> merged;
-  Transaction transaction(into);
-  into.execute("pragma defer_foreign_keys = on");
-  for (size_t i = 0; i < sources.size(); ++i) {
-    merged.push_back(
-        of_source(sources[i], [&] { return Merge(copies[i], into, sources[i], results).run(); }));
-  }
-  transaction.commit();
+  for (Candidate& candidate : candidates) merged.push_back(std::move(candidate.merged));
   return merged;
 }
 

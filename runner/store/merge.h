@@ -18,12 +18,14 @@ struct MergedSource {
   int64_t experiments = 0;
   int64_t runs = 0;
   int64_t new_runs = 0;  // that earlier merges did not bring
+  std::string skipped;   // why nothing of the source was merged; empty: it was
 };
 
-// Brings all of each source's database into that of the folder `results`, in one transaction: what
-// is wrong with one of them is thrown as a std::runtime_error that names it, and then nothing is
-// merged. Among it is that runs of the same name are there from another place. Sources are only
-// read; schemas of older versions are migrated in a copy.
+// Brings all of each source's database into that of the folder `results`, or nothing of it: a
+// source that is empty, cannot be read, or has runs of the same name from another place is skipped.
+// Each source has a transaction of its own. The folder's database is not created if every source is
+// skipped. Throws ResultsUnavailable if the folder cannot be written; sources before that are
+// merged. Sources are only read; schemas of older versions are migrated in a copy.
 //
 // The experiment `lab` of the source `alice` becomes the experiment `alice/lab` with the source
 // `alice`, so that runs of several people stay apart. A run that an earlier merge brought keeps its

@@ -183,7 +183,8 @@ constexpr const char* kComparison =
   r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
   r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
   r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
-  a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty, a.trainer_digest,
+  a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty,
+  a.git_untracked, a.experiment_text_digest, a.runner_version, a.trainer_digest, a.cpu_name,
   k.device_name, k.device_memory_bytes, k.threads, k.parameter_count,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)

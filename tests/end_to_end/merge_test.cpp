@@ -44,8 +44,9 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
                                "source  first  second\n"
                                "------  -----  ------\n"
                                "alice       5       5\n"
-                               "bob         5  failed\n\n"
-                               "bob misses 1 of 2: second (failed).\n"));
+                               "bob         5  failed\n\n"));
+  CHECK_THAT(table.output, Contains("first, second (alice); ") && Contains(": first (bob); ") &&
+                               Contains("\nbob misses 1 of 2: second (failed).\n"));
   CHECK_THAT(workplace.call({"explain", "bob/trial/second"}).output,
              Contains(": a reason\nIt was merged from bob, and runs there only.\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
@@ -64,6 +65,31 @@ TEST_CASE("an experiment with a name like a merged one is of this folder") {
             .output.starts_with("alice/trial: steps\n\nsource  one\n------  ---\nhere  "));
 }
 
+TEST_CASE(
+    "of a class's folders those that hold nothing are skipped, named, and tell in the status") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "class/alice");
+  std::filesystem::create_directories(workplace / "class/bob");
+  std::filesystem::create_directories(workplace / "class/carol/results");
+  std::ofstream(workplace / "class/carol/results/results.sqlite") << std::string(5'000, 'x');
+  std::ofstream(workplace / "class/notes.txt") << "what is to be done\n";
+  const std::vector<std::string> words{"merge", "class/alice", "class/bob", "class/carol",
+                                       "class/notes.txt"};
+  for (const char* count : {"1", "0"}) {
+    const Ended merged = workplace.call(words);
+    CHECK(merged.status == 1);
+    CHECK(merged.output == "alice: 1 experiment, 1 run, " + std::string(count) + " of them new\n");
+    CHECK(merged.errors ==
+          "Skipped 3 of 4 folders:\n"
+          "  bob: there is no results.sqlite in class/bob or its folder results\n"
+          "  carol: class/carol/results/results.sqlite: file is not a database; it is not a "
+          "database of this program; move it away\n"
+          "  notes.txt: there is no results.sqlite in class/notes.txt or its folder results\n");
+    CHECK(rows_of(workplace, "").size() == 1);
+  }
+}
+
 TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing") {
   const Workplace workplace("  - {name: one}\n");
   CHECK(workplace.run().status == 0);
@@ -80,12 +106,12 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
   CHECK_THAT(refusal({"a/alice", "b/alice"}),
              Contains("'b/alice': would be called 'alice' as a/alice; tell them apart: "
                       "NAME=b/alice"));
-  CHECK_THAT(refusal({"nowhere"}), Contains("'nowhere': there is no results.sqlite in nowhere"));
+  CHECK_THAT(refusal({"nowhere"}), Contains("nowhere: there is no results.sqlite in nowhere"));
   CHECK_THAT(refusal({"a/b=a/alice"}), Contains("NAME without a '/'"));
   CHECK_THAT(refusal({std::string(300, 'a') + "=nowhere"}),
              Contains("there is no results.sqlite in nowhere"));
   CHECK_THAT(workplace.call({"merge", "a/alice", "--results", "a/alice/results"}).errors,
-             Contains("is the folder to merge into"));
+             Contains("is the database to merge into"));
   CHECK(workplace.call({"merge", "a/alice", "bob=b/alice"}).output ==
         "alice: 1 experiment, 1 run, 1 of them new\nbob: 1 experiment, 1 run, 1 of them new\n");
 }

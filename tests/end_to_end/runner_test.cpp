@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "contract/record/digest.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // What fsdp-run runs, prints and refuses.
@@ -49,6 +50,8 @@ TEST_CASE("an attempt keeps where it comes from: the experiment as it was, progr
   CHECK(store.experiment_text(1, 2) == text + "# a note\n");
   const Provenance first = store.provenance(1, 1);
   CHECK(first.trainer_digest.size() == 32);
+  CHECK(first.git_untracked == true);
+  CHECK(first.experiment_text_digest == text_digest(text));
   CHECK(first.cpu_cores >= 1);
   CHECK_THAT(first.environment, Contains(R"("NCCL_DEBUG":"WARN")"));
   CHECK(store.provenance(1, 2).trainer_digest == first.trainer_digest);

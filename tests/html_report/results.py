@@ -98,7 +98,8 @@ def make_up_what_the_stub_does_not_measure(database):
                      min(100, 50 * wave[sequence % 8] * (place + 1)), run))
     database.execute("insert or replace into experiment_texts values ('abc', ?)", (FILE_TEXT,))
     database.execute(
-        """update attempts set git_commit = '0123abcd', git_dirty = 1, trainer_digest = 'fedc9876',
+        """update attempts set git_commit = '0123abcd', git_dirty = 1, git_untracked = 1,
+             trainer_digest = 'fedc9876',
              environment = ?, experiment_text_digest = 'abc'""",
         (json.dumps({"OMP_NUM_THREADS": "10", "NCCL_DEBUG": HOSTILE}),))
     database.execute("update steps set loss = 5.0 / step + (step % 7) / 10.0 where loss > 0")

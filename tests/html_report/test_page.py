@@ -260,6 +260,7 @@ def test_each_run_says_where_its_figures_come_from(page, results):
                                                       dt.nextElementSibling.textContent]))""")
     assert shown["git_commit"] == "0123abcd"
     assert shown["git_dirty"] == "true"
+    assert shown["git_untracked"] == "true" and shown["experiment_text_digest"] == "abc"
     assert shown["trainer_digest"] == "fedc9876"
     assert shown["$OMP_NUM_THREADS"] == "10"
     assert shown["$NCCL_DEBUG"] == HOSTILE
@@ -275,7 +276,8 @@ def test_it_says_how_to_run_it_again(page):
     section = page.locator("#reproduce")
     assert section.locator("code").text_content() == "./fsdp-run experiment.yaml"
     text = section.text_content()
-    assert "0123abcd with changes that are not committed" in text and "fsdp-run 0.1.0" in text
+    assert "0123abcd with changes that are not committed; experiment file untracked, digest abc" in text
+    assert "fsdp-run 0.1.0" in text
     with page.expect_download() as download:
         section.get_by_role("button", name="Save experiment.yaml").click()
     assert download.value.suggested_filename == "experiment.yaml"

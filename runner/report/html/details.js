@@ -26,7 +26,7 @@ function ranksTable(run) {
 }
 
 function provenance(run) {
-  const {environment, experiment_text_digest, ...facts} = run.provenance;
+  const {environment, ...facts} = run.provenance;
   const variables = Object.entries(parsedObject(environment));
   const known = Object.entries(facts).filter(([, value]) => value !== 0);
   return definitions([...known,

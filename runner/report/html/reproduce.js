@@ -6,8 +6,13 @@ function saidBy(runs, value) {
     .join(", ");
 }
 
-function commitOf({provenance: {git_commit: commit, git_dirty: isDirty}}) {
-  return commit && commit.slice(0, 12) + (isDirty ? " with changes that are not committed" : "");
+// "0123abcd4567 with changes that are not committed; experiment file untracked, digest fedc9876ba01"
+function commitOf({provenance}) {
+  const {git_commit: commit, git_dirty: isDirty, git_untracked: isUntracked} = provenance;
+  const digest = provenance.experiment_text_digest.slice(0, 12);
+  return [commit && commit.slice(0, 12) + (isDirty ? " with changes that are not committed" : ""),
+    isUntracked ? `experiment file untracked, digest ${digest}` : ""]
+    .filter((text) => text !== "").join("; ");
 }
 
 function seedOf({figures}) {

@@ -30,45 +30,77 @@ class OnlyPath {
 
 TEST_CASE("the commit is known, and dirty are changes to files that git tracks") {
   const TemporaryFolder folder;
-  CHECK(GitQuery(folder.path()).result().commit.empty());
-  CHECK_FALSE(GitQuery(folder.path()).result().dirty);
+  CHECK(GitQuery(folder / "experiment.yaml").result().commit.empty());
+  CHECK_FALSE(GitQuery(folder / "experiment.yaml").result().dirty);
 
   git(folder, "init");
-  CHECK_FALSE(GitQuery(folder.path()).result().dirty);  // no commit yet
+  CHECK_FALSE(GitQuery(folder / "experiment.yaml").result().dirty);  // no commit yet
   folder.write("experiment.yaml", "one");
   git(folder, "add experiment.yaml");
   git(folder, "commit -m first");
   folder.write("untracked", "");
   std::filesystem::create_directory(folder / "below");
-  const GitState clean = GitQuery(folder / "below").result();
+  const GitState clean = GitQuery(folder / "below/experiment.yaml").result();
   CHECK(clean.commit.size() == 40);
   CHECK(clean.dirty == false);
 
   folder.write("experiment.yaml", "two!");
-  const GitState changed = GitQuery(folder.path()).result();
+  const GitState changed = GitQuery(folder / "experiment.yaml").result();
   CHECK(changed.commit == clean.commit);
   CHECK(changed.dirty == true);
 }
 
+TEST_CASE("a file that git does not track is not taken for one of the commit") {
+  const TemporaryFolder folder;
+  const auto untracked = [&](const std::string& file) {
+    return GitQuery(folder / file).result().untracked;
+  };
+  folder.write("experiment.yaml", "one");
+  CHECK(untracked("experiment.yaml") == true);  // no repository
+  git(folder, "init");
+  CHECK(untracked("experiment.yaml") == true);
+  git(folder, "add experiment.yaml");
+  CHECK(untracked("experiment.yaml") == true);  // no commit
+  git(folder, "commit -m first");
+  CHECK(untracked("experiment.yaml") == false);
+  folder.write("experiment.yaml", "two");
+  CHECK(untracked("experiment.yaml") == false);  // what the commit has of it is dirty
+
+  std::filesystem::create_directory(folder / "below");
+  folder.write("below/experiment.yaml", "one");
+  folder.write("[e]xperiment.yaml", "one");
+  folder.write(".gitignore", "ignored.yaml\n");
+  folder.write("ignored.yaml", "one");
+  for (const char* file : {"below/experiment.yaml", "[e]xperiment.yaml", "ignored.yaml"}) {
+    CAPTURE(file);
+    CHECK(untracked(file) == true);
+    CHECK(GitQuery(folder / file).result().commit.size() == 40);
+  }
+}
+
 TEST_CASE("without git, or a folder, the state is not known") {
   const TemporaryFolder folder;
-  CHECK(GitQuery(folder / "missing").result().commit.empty());
+  CHECK(GitQuery(folder / "missing/experiment.yaml").result().commit.empty());
+  git(folder, "init");
   const OnlyPath path(folder.path());
-  CHECK(GitQuery(folder.path()).result().commit.empty());
+  const GitState state = GitQuery(folder / "experiment.yaml").result();
+  CHECK(state.commit.empty());
+  CHECK_FALSE(state.untracked);
 }
 
 TEST_CASE("a git that does not answer in time is ended, and the state is not known") {
   const TemporaryFolder folder;
+  git(folder, "init");
   const auto process_file = folder / "process";
   folder.write("git",
-               "#!/bin/sh\ncase $* in *' config '*) exit 1;; esac\necho '# branch.oid 0123'\n"
+               "#!/bin/sh\ncase $* in *' status '*) ;; *) exit 1;; esac\necho '# branch.oid 0123'\n"
                "echo $$ > " +
                    process_file.string() + "\nexec /bin/sleep 1000\n");
   std::filesystem::permissions(folder / "git", std::filesystem::perms::owner_all);
   pid_t process = 0;
   {
     const OnlyPath path(folder.path());
-    GitQuery query(folder.path());
+    GitQuery query(folder / "experiment.yaml");
     while (!(std::ifstream(process_file) >> process)) {
     }
     CHECK(query.result(std::chrono::milliseconds(0)).commit.empty());
@@ -108,7 +140,7 @@ class StrangersRepository {
     std::filesystem::last_write_time(
         folder_ / "tracked", std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   }
-  GitState state() const { return GitQuery(folder_.path()).result(kLong); }
+  GitState state() const { return GitQuery(folder_ / "tracked").result(kLong); }
   bool has_mark() const { return std::filesystem::exists(mark_.path() / "mark"); }
   const TemporaryFolder& folder() const { return folder_; }
   std::string mark_program() const {
@@ -190,7 +222,7 @@ TEST_CASE("files of a submodule are not looked at by its own configuration") {
   REQUIRE(std::system(("git -C " + module + " config filter.odd.clean " + stranger.mark_program())
                           .c_str()) == 0);
   folder.write("below/tracked", "changed");
-  const GitState state = GitQuery(folder.path()).result(StrangersRepository::kLong);
+  const GitState state = GitQuery(folder / "tracked").result(StrangersRepository::kLong);
   CHECK(state.commit.size() == 40);
   CHECK_FALSE(stranger.has_mark());
 }

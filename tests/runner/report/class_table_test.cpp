@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "contract/spec/run_spec.h"
 #include "contract/text/config_error.h"
+#include "contract/text/json.h"
 #include "runner/report/terminal_text.h"
 #include "tests/runner/report/report_fixture.h"
 
@@ -38,8 +40,8 @@ Report class_report() {
 }
 
 std::string rendered(Format format, const Report& report = class_report(),
-                     const std::string& figure = "tokens_per_second") {
-  return render_class(format, report, figure, {"alice", "bob", "carol", "dave"});
+                     const std::vector<std::string>& figures = {"tokens_per_second"}) {
+  return render_class(format, report, figures, {"alice", "bob", "carol", "dave"});
 }
 
 TEST_CASE("a class is a row for each person and a column for each point, in its order") {
@@ -60,7 +62,7 @@ TEST_CASE("a point that a person never had is told apart from one that did not f
   report.rows.erase(report.rows.begin() + 3);
   CHECK_THAT(rendered(Format::kTable, report), Contains("bob misses 1 of 2: 4xDDP (not there)."));
   report.rows.resize(2);
-  CHECK_THAT(render_class(Format::kTable, report, "tokens/s", {}),
+  CHECK_THAT(render_class(Format::kTable, report, {"tokens/s"}, {}),
              Contains("Nobody misses a point."));
 }
 
@@ -86,7 +88,7 @@ TEST_CASE("an experiment of this folder is nobody else's, whatever is in front o
   Report report = class_report();
   report.rows = {row_of("", "4xDDP", 0, 100)};
   report.rows[0].experiment = "alice/lab";
-  CHECK(render_class(Format::kTable, report, "tokens/s", {}) ==
+  CHECK(render_class(Format::kTable, report, {"tokens/s"}, {}) ==
         "alice/lab: tokens/s\n\n"
         "source  4xDDP\n"
         "------  -----\n"
@@ -94,23 +96,131 @@ TEST_CASE("an experiment of this folder is nobody else's, whatever is in front o
         "Nobody misses a point.\n");
 }
 
-TEST_CASE("figures of different devices are told of") {
+TEST_CASE("figures of another device, version or processor are marked, and whose they are told") {
   Report report = class_report();
-  CHECK_THAT(rendered(Format::kTable, report), !Contains("device"));
-  report.rows[2].device_name = "a GPU";
-  CHECK_THAT(rendered(Format::kTable, report),
-             Contains("Not all on one kind of device: a GPU: bob; a processor: alice, carol."));
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("*"));
+  for (ComparisonRow& row : report.rows) {
+    row.torch_version = "2.11.0";
+    row.runner_version = "0.2.0";
+    row.device = DeviceKind::kCuda;
+    row.cpu_name = "a processor";
+  }
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("*"));
+  for (ComparisonRow* row : {&report.rows[2], &report.rows[3]}) {
+    row->device_name = "a GPU";
+    row->cpu_name = "another processor";
+  }
+  report.rows[3].runner_version = "0.0.1";  // failed: no figure
+  report.rows[4].torch_version = "2.10.0";
+  report.rows[5].torch_version = "2.10.0";
+  report.rows[5].runner_version.clear();  // not known
+  report.rows[0].runner_version = "0.1.0";
+  CHECK(rendered(Format::kTable, report) ==
+        "lab: tokens/s\n\n"
+        "source   4xDDP          4xFSDP\n"
+        "------  ------  --------------\n"
+        "alice   *20500           41000\n"
+        "bob     failed          *81900\n"
+        "carol   *10200  *out_of_memory\n"
+        "dave         -               -\n\n"
+        "bob misses 1 of 2: 4xDDP (failed).\n"
+        "dave has none of it.\n"
+        "* fsdp-run 0.1.0, not 0.2.0: alice (4xDDP).\n"
+        "* PyTorch 2.10.0, not 2.11.0: carol.\n"
+        "* device a GPU, not a processor: bob.\n"
+        "* CPU another processor, not a processor: bob.\n");
+  CHECK_THAT(rendered(Format::kCsv, report), !Contains("*"));
+  CHECK_THAT(rendered(Format::kJson, report), Contains("\"* PyTorch 2.10.0, not 2.11.0: carol.\""));
 }
 
-TEST_CASE("figures of one point's name that are of different runs are told of") {
+TEST_CASE("the first of equally many devices is not marked, and a processor is named once") {
   Report report = class_report();
-  CHECK_THAT(rendered(Format::kTable, report), !Contains("ran the same"));
-  report.rows[5].hash8 = "that has no figure";
-  CHECK_THAT(rendered(Format::kTable, report), !Contains("ran the same"));
-  report.rows[2].hash8 = "another";
+  report.rows.resize(3);
+  report.rows.erase(report.rows.begin() + 1);
+  report.rows[1].device_name = report.rows[1].cpu_name = "another processor";
+  report.rows[0].cpu_name = "a processor";
+  const std::string text = render_class(Format::kTable, report, {"tokens/s"}, {});
+  CHECK_THAT(text, Contains("* device another processor, not a processor: bob.\n") &&
+                       !Contains("CPU") && Contains("\nalice   20500"));
+}
+
+// Which settings and inputs a row is of.
+void give_spec(ComparisonRow& row, const std::string& hash8, double learning_rate,
+               int64_t steps = 10) {
+  RunSpec spec;
+  spec.optimizer.learning_rate = learning_rate;
+  spec.train.steps = steps;
+  row.spec = json_text(spec);
+  row.hash8 = hash8;
+}
+
+TEST_CASE("settings and input files that are not those of most at a point are marked and told") {
+  Report report = class_report();
+  for (ComparisonRow& row : report.rows) give_spec(row, "usual", 0.5);
+  report.rows.push_back(row_of("eve", "4xDDP", 0, 400));
+  report.rows.push_back(row_of("eve", "4xFSDP", 1, 400));
+  give_spec(report.rows[4], "files", 0.5);
+  report.rows[4].data_digest = "other";
+  give_spec(report.rows[6], "rate", 0.25, 20);
+  give_spec(report.rows[7], "rate and more", 0.25);
+  const std::string text = rendered(Format::kTable, report);
+  CHECK_THAT(text, Contains("\neve     *10200         *10200\n"));
+  CHECK_THAT(text, Contains("* optimizer.learning_rate 0.25, not 0.5: eve.\n") &&
+                       Contains("* train.steps 20, not 10: eve (4xDDP).\n") &&
+                       Contains("* other input files: carol (4xDDP).\n"));
+  report.rows[6].spec = "which others wrote";
+  CHECK_THAT(rendered(Format::kTable, report), Contains("* other settings: eve (4xDDP).\n"));
+}
+
+TEST_CASE("tables of merged rows mark such rows too, and those of one person mark none") {
+  Report report = class_report();
+  for (ComparisonRow& row : report.rows) row.torch_version = "2.11.0";
+  report.rows[2].torch_version = report.rows[3].torch_version = "2.9.1";
+  report.view.columns = {"point", "source", "status"};
+  CHECK_THAT(render(Format::kTable, report), Contains("4xFSDP *  bob     finished\n") &&
+                                                 Contains("4xDDP     bob     failed\n") &&
+                                                 Contains("4xFSDP    alice   finished\n") &&
+                                                 Contains("\n* PyTorch 2.9.1, not 2.11.0: bob.\n"));
+  CHECK_THAT(render(Format::kCsv, report), !Contains("*"));
+  for (ComparisonRow& row : report.rows) row.source.clear();
+  CHECK_THAT(render(Format::kTable, report), !Contains("4xFSDP *") && !Contains("* PyTorch"));
+}
+
+TEST_CASE("several figures are a block each, and a wide report has every usual one") {
+  const std::vector<std::string> figures{"tokens/s", "memory"};
+  CHECK(rendered(Format::kTable, class_report(), figures) ==
+        "lab\n\n"
+        "source   4xDDP         4xFSDP\n"
+        "------  ------  -------------\n\n"
+        "tokens/s\n"
+        "alice    20500          41000\n"
+        "bob     failed          81900\n"
+        "carol    10200  out_of_memory\n"
+        "dave         -              -\n\n"
+        "memory GiB\n"
+        "alice     3.00           3.00\n"
+        "bob     failed           3.00\n"
+        "carol     3.00  out_of_memory\n"
+        "dave         -              -\n\n"
+        "bob misses 1 of 2: 4xDDP (failed).\n"
+        "dave has none of it.\n");
+  CHECK_THAT(rendered(Format::kCsv, class_report(), figures),
+             Contains("figure,source,4xDDP,4xFSDP\r\ntokens_per_second,alice,20480,40960\r\n") &&
+                 Contains("\r\nmemory_allocated_bytes_max,carol,3221225472,\r\n"));
+  Report wide = class_report();
+  wide.view.wide = true;
+  const std::string text = rendered(Format::kTable, wide, {"memory"});
+  CHECK(text.find("\nmemory GiB\n") < text.find("\nstrategy\n"));
+  CHECK_THAT(text, Contains("\ntokens/s\n") && Contains("\nstatus\n") && !Contains("MFU"));
+}
+
+TEST_CASE("warnings below a class's table say whose rows they are of") {
+  Report report = class_report();
+  CHECK_THAT(rendered(Format::kTable, report), !Contains("Warning"));
+  report.rows[1].other_processes = report.rows[2].other_processes = 1;
   CHECK_THAT(rendered(Format::kTable, report),
-             Contains("Not everybody ran the same: 4xFSDP; `fsdp-run diff` shows what two runs "
-                      "differ in."));
+             Contains("processes of others were on a GPU when these began: 4xFSDP (alice, bob); "));
+  CHECK(json::parse(rendered(Format::kJson, report))["warnings"][0]["name"] == "other_processes");
 }
 
 TEST_CASE("a class of many points goes on below, in lines no longer than the terminal") {
@@ -138,11 +248,19 @@ TEST_CASE("a class of many points goes on below, in lines no longer than the ter
 TEST_CASE("a page of a class shows all of its columns") {
   const std::string page = rendered(Format::kHtml);
   CHECK_THAT(page, Contains("\"heading\":\"4xFSDP\"") && !Contains("\"shown_at_first\":false"));
+  CHECK_THAT(page, Contains("bob misses 1 of 2"));
+}
+
+TEST_CASE("a page of a class keeps the title and the author that it was given") {
+  Report report = class_report();
+  report.html.head = {.title = "Lab 3", .author = "CS 101"};
+  CHECK_THAT(rendered(Format::kHtml, report),
+             Contains("<title>Lab 3</title>") && Contains("\"author\":\"CS 101\""));
 }
 
 TEST_CASE("a class's table is of one experiment and of a column that there is") {
   Report report = class_report();
-  CHECK_THROWS_AS(rendered(Format::kTable, report, "tokens"), ConfigError);
+  CHECK_THROWS_AS(rendered(Format::kTable, report, {"tokens"}), ConfigError);
   report.rows[0].experiment = "alice/chess";
   CHECK_THROWS_MATCHES(rendered(Format::kTable, report), ConfigError,
                        Catch::Matchers::Message(

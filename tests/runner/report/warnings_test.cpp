@@ -42,6 +42,35 @@ TEST_CASE("nothing is said of losses of rows that have none") {
   CHECK(warnings_of(rows).empty());
 }
 
+TEST_CASE("rows of an untracked experiment file are not of the commit") {
+  std::vector<ComparisonRow> rows = good_rows();
+  rows[1].git_untracked = true;
+  const std::vector<Warning> warnings = warnings_of(rows);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0].text, Catch::Contains("4xDDP: 01234567; 4xFSDP: 01234567, experiment file "
+                                               "untracked"));
+}
+
+TEST_CASE("a warning of merged rows names those whose rows they are") {
+  Report report;
+  for (const char* person : {"alice", "bob", "carol"}) {
+    for (ComparisonRow row : good_rows()) {
+      row.run = std::ssize(report.rows) + 1;
+      row.source = person;
+      row.experiment = row.source + "/lab";
+      row.other_processes = row.source == "bob" && row.point == "4xDDP" ? 0 : 1;
+      report.rows.push_back(row);
+    }
+  }
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("when these began: 4xDDP, 4xFSDP (alice, carol); 4xFSDP (bob); end"));
+  for (ComparisonRow& row : report.rows) row.other_processes = 1;
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("4xDDP, 4xFSDP (everybody); end"));
+  report.rows.resize(2);
+  for (ComparisonRow& row : report.rows) row.source.clear();
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("began: 4xDDP, 4xFSDP; end them"));
+}
+
 TEST_CASE("a warning is there once, whatever the number of groups") {
   std::vector<ComparisonRow> rows = good_rows();
   for (ComparisonRow& row : rows) row.steps = 3;

@@ -59,6 +59,11 @@ std::map<std::string, std::string> bytes_in(const std::filesystem::path& folder)
   return files;
 }
 
+// Why the last of `sources` was skipped; empty: it was not.
+std::string skipped(const ResultsFolder& results, const std::vector<MergeSource>& sources) {
+  return merge_results(results.path(), sources).back().skipped;
+}
+
 TEST_CASE("everything that two people measured is in one database, and whose it is") {
   const ResultsFolder alice, bob, all;
   fill(alice);
@@ -158,16 +163,16 @@ TEST_CASE("what a killed writer left half-written in a source is undone in the c
   CHECK(count(all, "device_samples") == 1);
 }
 
-TEST_CASE("a source with a write-ahead log is refused, and no file is left beside it") {
+TEST_CASE("a source with a write-ahead log is skipped, and no file is left beside it") {
   const ResultsFolder alice, all;
   fill(alice);
   Database(alice.database()).execute("pragma journal_mode = wal");
   std::filesystem::remove(alice.database().string() + "-journal");
   const auto before = bytes_in(alice.path());
   const std::vector<MergeSource> sources{{"alice", alice.path()}};
-  CHECK_THROWS_WITH(merge_results(all.path(), sources),
-                    Contains("write-ahead log") &&
-                        Contains("fsdp-run report --results " + alice.path().string()));
+  CHECK_THAT(skipped(all, sources),
+             Contains("write-ahead log") &&
+                 Contains("fsdp-run report --results " + alice.path().string()));
   CHECK(bytes_in(alice.path()) == before);
   { const Store opened(alice.path()); }
   CHECK(merge_results(all.path(), sources).front().new_runs == 2);
@@ -182,68 +187,120 @@ TEST_CASE("a run is not merged twice, under another name or through others' merg
   const auto before = counts(of_school);
   for (const MergeSource& again :
        {MergeSource{"bob", alice.path()}, MergeSource{"2026", of_class.path()}}) {
-    CHECK_THROWS_WITH(merge_results(of_school.path(), std::vector{again}),
-                      Contains("already, in 'alice/lab', and would have it twice"));
+    CHECK_THAT(skipped(of_school, {again}),
+               Contains("already, in 'alice/lab', and would have it twice"));
   }
   CHECK(counts(of_school) == before);
   const ResultsFolder together;
-  CHECK_THROWS_WITH(merge_results(together.path(), std::vector<MergeSource>{{"alice", alice.path()},
-                                                                            {"bob", alice.path()}}),
-                    Contains("would have it twice"));
-  CHECK(count(together, "runs") == 0);
+  CHECK_THAT(skipped(together, {{"alice", alice.path()}, {"bob", alice.path()}}),
+             Contains("would have it twice"));
+  CHECK(count(together, "runs") == 2);
 }
 
-TEST_CASE("a source that is torn, foreign or newer is refused by name, and nothing is merged") {
-  const ResultsFolder alice, other, all;
+TEST_CASE("a source that is torn, foreign, newer or empty is skipped, and the others are merged") {
+  const ResultsFolder alice, other, carol, all;
   fill(alice);
-  std::string refused = "is not a database";
+  fill(carol, 5);
+  std::string reason = other.database().string();
   SECTION("torn") {
     fill(other, 2'000);
     std::filesystem::resize_file(other.database(),
                                  std::filesystem::file_size(other.database()) / 2);
-    refused = other.database().string();
   }
-  SECTION("not SQLite at all") { other.write("results.sqlite", std::string(5'000, 'x')); }
+  SECTION("not SQLite at all") {
+    other.write("results.sqlite", std::string(5'000, 'x'));
+    reason = "it is not a database of this program; move it away";
+  }
   SECTION("foreign") {
     Database database(other.database());
     database.execute("create table runs (id integer); insert into runs values (1)");
+    reason = "is not a database of fsdp-run 0.1.0 or later; move it away";
   }
-  SECTION("empty") { other.write("results.sqlite", ""); }
+  SECTION("no bytes") {
+    other.write("results.sqlite", "");
+    reason = "is empty";
+  }
+  SECTION("no file") { reason = "there is no results.sqlite in " + other.path().string(); }
+  SECTION("a folder") {
+    std::filesystem::create_directory(other.database());
+    reason = "is no file";
+  }
+  SECTION("no runs") {
+    { const Store store(other.path()); }
+    reason = "holds no runs";
+  }
   SECTION("newer") {
     fill(other);
     Database(other.database()).execute("pragma user_version = 99");
-    refused = "written by a newer fsdp-run";
+    reason = "written by a newer fsdp-run; this one reads up to version 1; update fsdp-run";
   }
-  merge_results(all.path(), std::vector<MergeSource>{{"before", alice.path()}});
-  const auto before = counts(all);
-  CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()},
-                                                                       {"other", other.path()}}),
-                    Contains(other.database().string()) && Contains(refused));
-  CHECK(counts(all) == before);
+  SECTION("a row that cannot be read, found half-way") {
+    fill(other);
+    Database(other.database()).execute("update summaries set loss_last = 'low'");
+    reason = "the column loss_last of its table summaries holds something else than real";
+  }
+  SECTION("the database to merge into") {
+    { const Store store(all.path()); }
+    const auto link = other.path() / "link";
+    std::filesystem::create_directory_symlink(all.path(), link);
+    const auto merged = merge_results(
+        all.path(), std::vector<MergeSource>{{"alice", alice.path()}, {"other", link}});
+    CHECK_THAT(merged[1].skipped, Contains("is the database to merge into"));
+    std::filesystem::remove(link);
+    reason = "there is no results.sqlite";
+  }
+  const std::vector<MergeSource> sources{
+      {"alice", alice.path()}, {"other", other.path()}, {"carol", carol.path()}};
+  for (const int64_t is_first : {1, 0}) {
+    const std::vector<MergedSource> merged = merge_results(all.path(), sources);
+    CHECK(merged[0].skipped == "");
+    CHECK(merged[2].skipped == "");
+    CHECK(merged[2].runs == 2);
+    CHECK(merged[2].new_runs == 2 * is_first);
+    CHECK(merged[1].runs == 0);
+    CHECK_THAT(merged[1].skipped, Contains(reason) && Contains(other.path().string()) &&
+                                      !Contains("--results") && !Contains("\n"));
+    for (const std::string& table : kTables) {
+      if (table == "experiment_texts") continue;
+      CAPTURE(table);
+      CHECK(count(all, table) == count(alice, table) + count(carol, table));
+    }
+    CHECK(sqlite3(all, "select distinct source from experiments order by 1") == "alice\ncarol\n");
+  }
+}
+
+TEST_CASE("where every source is skipped no database is made, and one that is there stays") {
+  const ResultsFolder half, nothing, all;
+  fill(half);
+  Database(half.database()).execute("update summaries set loss_last = 'low'");
+  const std::filesystem::path target = all.path() / "results";
+  const std::vector<MergeSource> sources{{"half", half.path()}, {"nothing", nothing.path()}};
+  for (const MergedSource& merged : merge_results(target, sources)) CHECK(merged.skipped != "");
+  CHECK_FALSE(std::filesystem::exists(target));
+  fill(all);
+  const std::string before = sqlite3(all, ".dump");
+  for (const MergedSource& merged : merge_results(all.path(), sources)) CHECK(merged.skipped != "");
+  CHECK(sqlite3(all, ".dump") == before);
 }
 
 TEST_CASE("an experiment of the results' own is not overwritten by one that is merged") {
   const ResultsFolder alice, all;
   fill(alice);
   { Store(all.path()).plan(experiment("alice/lab"), {}); }
-  CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}}),
-                    Contains("has an experiment 'alice/lab' of its own"));
+  CHECK_THAT(skipped(all, {{"alice", alice.path()}}),
+             Contains("has an experiment 'alice/lab' of its own"));
 }
 
-// What a source's database is refused for, in which `sql` was executed.
+// Why a source is skipped in whose database `sql` was executed.
 std::string refusal_after(const std::string& sql) {
   const ResultsFolder eve, all;
   fill(eve);
   Database(eve.database()).execute("pragma foreign_keys = off;" + sql);
   const std::filesystem::path target = all.path() / "results";
-  std::string refusal;
-  try {
-    merge_results(target, std::vector<MergeSource>{{"eve", eve.path()}});
-  } catch (const std::runtime_error& error) {
-    refusal = error.what();
-  }
+  const std::string refusal =
+      merge_results(target, std::vector<MergeSource>{{"eve", eve.path()}}).front().skipped;
   CHECK_THAT(refusal, Contains(eve.path().string()));
-  if (std::filesystem::exists(target)) CHECK(Store(target).runs().empty());
+  CHECK_FALSE(std::filesystem::exists(target));
   return refusal;
 }
 
@@ -275,8 +332,8 @@ TEST_CASE("a text that differs from another of its digest is refused, and that o
       .execute("insert into experiment_texts values ('" + digest + "', 'hers')");
   { const Store store(all.path()); }
   Database(all.database()).execute("insert into experiment_texts values ('" + digest + "', 'x')");
-  CHECK_THROWS_WITH(merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}}),
-                    Contains(alice.path().string()) && Contains("another text of the digest"));
+  CHECK_THAT(skipped(all, {{"alice", alice.path()}}),
+             Contains(alice.path().string()) && Contains("another text of the digest"));
   CHECK(sqlite3(all, "select text from experiment_texts") == "x\n");
 }
 
@@ -370,9 +427,8 @@ TEST_CASE("merged results of one name that came from two places are told apart")
   const std::vector<MergeSource> first{{"2026", of_class.path()}};
   merge_results(of_school.path(), first);
   merge_results(of_school.path(), first);
-  CHECK_THROWS_WITH(
-      merge_results(of_school.path(), std::vector<MergeSource>{{"2026", of_other_class.path()}}),
-      Contains("has runs of '2026' from another place"));
+  CHECK_THAT(skipped(of_school, {{"2026", of_other_class.path()}}),
+             Contains("has runs of '2026' from another place"));
   CHECK(Store(of_school.path()).comparison("2026/alice/lab").at(0).steps == 3);
 }
 

@@ -1,0 +1,78 @@
+"""The page of `fsdp-run report --class`, of merged results."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+from window import layout_problems, open_everything
+
+EXPERIMENT = {
+    "experiment": "lab",
+    "base": {"device": "cpu", "train.steps": 6},
+    "points": [
+        {"name": "1 GPU", "strategy": {"kind": "single"}},
+        {"name": "4xFSDP, batch 8", "strategy": {"kind": "fsdp", "ranks": 4}, "batch.size_per_rank": 8},
+    ],
+}
+CHANGES = {
+    "alice": "",
+    "bob": "update ranks set torch_version = '2.9.1'",
+    "carol": "update runs set current = 0 where point = '1 GPU'",
+}
+
+
+@pytest.fixture(scope="module")
+def class_page(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("class")
+    (folder / "lab.yaml").write_text(json.dumps(EXPERIMENT))
+    runner, trainer = (Path(request.config.getoption(name)).resolve()
+                       for name in ("--runner", "--stub-trainer"))
+
+    def call(*words):
+        return subprocess.run([runner, *words], cwd=folder, capture_output=True, text=True)
+
+    call("lab.yaml", "--trainer", trainer)
+    for name, change in CHANGES.items():
+        shutil.copytree(folder / "results", folder / name)
+        database = sqlite3.connect(folder / name / "results.sqlite")
+        database.executescript("update ranks set torch_version = '2.11.0';" + change)
+        database.close()
+    (folder / "dave").mkdir()
+    merged = call("merge", *CHANGES, "dave", "--results", "all")
+    assert merged.returncode == 1 and "dave: there is no results.sqlite" in merged.stderr
+    made = call("report", "lab", "--results", "all", "--class", "tokens/s,memory", "--output", "class.html",
+                "--title", "Lab 3")
+    assert made.returncode == 0, made.stderr
+    return folder / "class.html"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_shows_each_figure_of_each_person_and_what_differs(open_report, class_page, width):
+    page = open_report(class_page, width=width)
+    assert page.locator("h1").text_content() == "Lab 3"
+    assert page.locator("#comparison h3").all_text_contents() == ["tokens/s", "memory GiB", "Warnings"]
+    tables = page.locator("table.comparison")
+    assert tables.count() == 2
+    speeds = tables.first.locator("tbody tr")
+    cells = [row.locator("th, td").all_text_contents() for row in speeds.all()]
+    assert [row[0] for row in cells] == ["alice", "bob", "carol"]
+    assert [cell.startswith("*") for cell in cells[1][1:]] == [True, True]
+    assert cells[2][1] == "-" and cells[2][2] == cells[0][2]
+    notes = page.locator(".notes li").all_text_contents()
+    assert notes == ["carol misses 1 of 2: 1 GPU (not there).", "* PyTorch 2.9.1, not 2.11.0: bob."]
+    assert "(alice, bob)" in page.locator(".warnings").text_content()
+    open_everything(page)
+    assert layout_problems(page) == []
+
+
+def test_each_figure_is_sorted_by_itself(open_report, class_page):
+    page = open_report(class_page)
+    memory = page.locator("table.comparison").nth(1)
+    for _ in range(2):
+        memory.get_by_role("button", name="source").click()
+    names = [table.locator("tbody th").all_text_contents()
+             for table in page.locator("table.comparison").all()]
+    assert names == [["alice", "bob", "carol"], ["carol", "bob", "alice"]]
