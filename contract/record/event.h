@@ -236,6 +236,35 @@ struct DeviceSample {
   }
 };
 
+// How a rank and others used the CPUs that the rank may run on. A rank reports it once, after its
+// last step. It covers the steps after the warm-up, without evaluations and checkpoints. Figures
+// that the kernel does not give are absent.
+struct CpuUse {
+  static constexpr std::string_view kKind = "cpu_use";
+  std::string cpus;  // "0-15,64-79"
+  int64_t cpu_count = 0;
+  double measured_time_ms = 0;
+  double cpu_time_ms = 0;
+  std::optional<double> cpus_busy_time_ms;
+  std::optional<double> run_queue_wait_time_ms;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("cpus", self.cpus, "CPUs that the rank may run on.", any_value());
+    visit("cpu_count", self.cpu_count, "How many these are.", any_value());
+    visit("measured_time_ms", self.measured_time_ms, "Time of the steps that are measured.",
+          any_value());
+    visit("cpu_time_ms", self.cpu_time_ms, "CPU time of the rank's process in this time.",
+          any_value());
+    visit("cpus_busy_time_ms", self.cpus_busy_time_ms,
+          "CPU time that all processes, the kernel and the hypervisor took on these CPUs.",
+          any_value());
+    visit("run_queue_wait_time_ms", self.run_queue_wait_time_ms,
+          "Time that the rank's threads were ready to run and waited for a CPU, summed over them.",
+          any_value());
+  }
+};
+
 // The last event of a rank that did all its steps.
 struct RunFinished {
   static constexpr std::string_view kKind = "run_finished";
@@ -278,7 +307,7 @@ struct Event {
   int64_t time_unix_ms = 0;
   std::optional<int64_t> elapsed_ms{};  // since the rank's process was started
   std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak,
-               RunFinished, RunFailed, RunInterrupted>
+               CpuUse, RunFinished, RunFailed, RunInterrupted>
       body;
 };
 

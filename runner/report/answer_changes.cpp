@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kNotCompared = "not compared by speed, as others took CPU time";
+
 // What a pair of rows may differ in.
 struct Change {
   const char* question;
@@ -73,6 +75,7 @@ std::string pair_text(const Pair& pair, const SpeedComparison& speeds) {
     const Speed known = speeds.against(*pair.changed, *pair.plain);
     if (known == Speed::kNoDifference) speed += " (within noise)";
     if (known == Speed::kTooFewSteps) speed += " (too few steps to tell)";
+    if (known == Speed::kDisturbed) speed = kNotCompared;
   }
   std::vector<std::string> texts{
       times("memory", change_of(pair, &AttemptSummary::memory_allocated_bytes_max)), speed};
@@ -112,10 +115,15 @@ std::string doubts_of(const std::vector<Pair>& pairs, const SpeedComparison& spe
 
 // "over 12 pairs of rows: memory x1.01 to x1.27, tokens/s x1.54 to x4.15 (5 within noise)"
 std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedComparison& speeds) {
-  std::string speed = range_of_times(speeds.unit(), pairs, speeds.figure());
-  if (!speed.empty()) speed += doubts_of(pairs, speeds);
+  std::vector<Pair> compared = pairs;
+  const size_t disturbed = std::erase_if(compared, [&](const Pair& pair) {
+    return speeds.against(*pair.changed, *pair.plain) == Speed::kDisturbed;
+  });
+  std::string speed = range_of_times(speeds.unit(), compared, speeds.figure());
+  if (!speed.empty()) speed += doubts_of(compared, speeds);
   std::vector<std::string> texts{
       range_of_times("memory", pairs, &AttemptSummary::memory_allocated_bytes_max), speed};
+  if (disturbed > 0) texts.push_back(fmt::format("{} {}", disturbed, kNotCompared));
   std::erase(texts, "");
   if (texts.empty()) return "";
   return fmt::format("over {} pairs of rows: {}", pairs.size(), fmt::join(texts, ", "));

@@ -14,9 +14,12 @@ constexpr size_t kMostRows = 4;
 // "4xDDP 91 %", and that it may as well be 100 %.
 std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
+  const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
+  if (speed == Speed::kDisturbed) {
+    return told_apart(row.name) + " not known (others took CPU time)";
+  }
   const std::string percent =
       whole_percent(*scaling_efficiency_percent(row.scaling, row.median)) + " %";
-  const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
   const char* doubt = speed == Speed::kNoDifference  ? " (within noise of 100 %)"
                       : speed == Speed::kTooFewSteps ? " (too few steps to tell)"
                                                      : "";

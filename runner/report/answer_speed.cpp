@@ -71,7 +71,8 @@ SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fast
 
 // "x1.24 of 1 GPU"
 std::string against_baseline(const SpeedComparison& speeds, const Series& row) {
-  const double of_baseline = row.baseline == nullptr ? 0 : speeds.speed_of(*row.baseline);
+  if (row.baseline == nullptr || is_disturbed(*row.baseline)) return "";
+  const double of_baseline = speeds.speed_of(*row.baseline);
   if (!(of_baseline > 0)) return "";
   const double ratio = speeds.speed_of(row) / of_baseline;
   return ratios_of_baseline(row, ratio, ratio);
@@ -107,12 +108,34 @@ std::string compared_rows(const SpeedComparison& speeds, const SeriesRows& from_
                      range_of(speeds, fastest));
 }
 
+struct RankedRows {
+  SeriesRows known;    // from the fastest
+  SeriesRows unknown;  // of which nobody knows how much their speed varies
+  SeriesRows disturbed;
+};
+
+RankedRows ranked_rows(const SpeedComparison& speeds) {
+  RankedRows ranked;
+  for (const Series* row : speeds.rows()) {
+    SeriesRows& place = is_disturbed(*row)      ? ranked.disturbed
+                        : speeds.is_known(*row) ? ranked.known
+                                                : ranked.unknown;
+    place.push_back(row);
+  }
+  return ranked;
+}
+
 // Rows that have a speed and are not ranked, with the reason and what to do.
-std::string rows_left_out(const SeriesRows& unknown, const SeriesRows& not_fitting) {
+std::string rows_left_out(const SeriesRows& unknown, const SeriesRows& disturbed,
+                          const SeriesRows& not_fitting) {
   std::string text;
   if (!unknown.empty()) {
     text += fmt::format("; too few steps to tell: {} (raise train.steps)",
                         names_in_words(points_of(unknown)));
+  }
+  if (!disturbed.empty()) {
+    text += fmt::format("; not ranked, as others took CPU time: {} (run again on a quiet host)",
+                        names_in_words(points_of(disturbed)));
   }
   if (!not_fitting.empty()) {
     text += fmt::format("; not ranked, as repeats ran out of memory: {}",
@@ -127,26 +150,14 @@ SeriesRows rows_that_fit_at_times(Rows rows) {
   return found;
 }
 
-struct RankedRows {
-  SeriesRows known;    // from the fastest
-  SeriesRows unknown;  // of which nobody knows how much their speed varies
-};
-
-RankedRows ranked_rows(const SpeedComparison& speeds) {
-  RankedRows ranked;
-  for (const Series* row : speeds.rows()) {
-    (speeds.is_known(*row) ? ranked.known : ranked.unknown).push_back(row);
-  }
-  return ranked;
-}
-
 }  // namespace
 
 FastestRows fastest_rows(Rows rows) {
   const SpeedComparison speeds(rows);
   FastestRows fastest{.column = speeds.column_name()};
-  const auto [known, unknown] = ranked_rows(speeds);
-  if (known.size() < 2 || !unknown.empty() || !not_comparable(known).empty()) return fastest;
+  const auto [known, unknown, disturbed] = ranked_rows(speeds);
+  if (known.size() < 2 || !unknown.empty() || !disturbed.empty()) return fastest;
+  if (!not_comparable(known).empty()) return fastest;
   fastest.rows = fastest_of(speeds, known);
   if (fastest.rows.size() == known.size()) fastest.rows.clear();
   return fastest;
@@ -157,14 +168,15 @@ std::string how_fast_they_are(Rows rows) {
   const SeriesRows& measured = speeds.rows();
   const SeriesRows at_times = rows_that_fit_at_times(rows);
   if (measured.empty()) return "";
+  const RankedRows ranked = ranked_rows(speeds);
   if (measured.size() == 1) {
-    return one_row(speeds, *measured.front()) + rows_left_out({}, at_times);
+    return one_row(speeds, *measured.front()) + rows_left_out({}, ranked.disturbed, at_times);
   }
   const std::string reason = not_comparable(measured);
   if (!reason.empty()) return range_of(speeds, measured) + ", " + reason;
-  const auto [known, unknown] = ranked_rows(speeds);
-  if (known.size() < 2) return range_of(speeds, measured) + rows_left_out(unknown, at_times);
-  return compared_rows(speeds, known) + rows_left_out(unknown, at_times);
+  return (ranked.known.size() < 2 ? range_of(speeds, measured)
+                                  : compared_rows(speeds, ranked.known)) +
+         rows_left_out(ranked.unknown, ranked.disturbed, at_times);
 }
 
 }  // namespace fsdp

@@ -38,6 +38,7 @@ constexpr BriefColumn kBriefColumns[] = {
     {"memory_allocated_bytes_max", BriefWhen::kAlways, 0, "memory\nGiB", most_memory},
     {"mfu_percent", BriefWhen::kUsual, 3},
     {"tokens_per_second", BriefWhen::kAlways, 0, nullptr, short_speed},
+    {"speed_doubt", BriefWhen::kUsual, 0, "speed\nfrom"},
     {"tokens_per_second_ratio", BriefWhen::kSeveralRows, 6, "ratio"},
     {"scaling_efficiency_percent", BriefWhen::kDiffers, 2},
     {"loss_last", BriefWhen::kAlways, 0, nullptr,

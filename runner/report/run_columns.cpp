@@ -7,6 +7,7 @@
 #include "runner/report/number_text.h"
 #include "runner/report/prediction_errors.h"
 #include "runner/report/ratio_columns.h"
+#include "runner/report/speeds.h"
 
 // The columns of runs and of ranks: those that follow from members, those that are computed from
 // several figures, and what people read where it is more than a column's value.
@@ -27,6 +28,21 @@ std::vector<Column> repeats_columns() {
   return {{"repeats", "repeats", "Runs of the series; for people: that finished, of all.", kRight,
            [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
            [](auto& row) { return row.series->runs.size() > 1; }}};
+}
+
+// --- what little a speed rests on ---
+
+std::string doubt(const ReportRow& row) {
+  return row.is_series ? doubt_of(*row.series) : doubt_of(*row.run);
+}
+
+std::vector<Column> doubt_columns() {
+  return {
+      {"speed_doubt", "speed from",
+       "What the speed rests on where that is too little to compare it: too few steps after the "
+       "warm-up, or a busy host; else empty.",
+       kLeft, [](auto& row) { return to_value(doubt(row)); }, doubt,
+       [](auto& row) { return !doubt(row).empty(); }}};
 }
 
 // --- cost ---
@@ -198,6 +214,7 @@ std::vector<Column> columns_of_runs() {
   std::vector<Column> columns = member_columns(&ReportRow::run);
   insert_behind(columns, "repeat", repeats_columns());
   insert_behind(columns, "tokens_per_second", ratio_columns());
+  insert_behind(columns, "tokens_per_second", doubt_columns());
   insert_behind(columns, "tokens_per_second_per_rank", scaling_columns());
   insert_behind(columns, "start_up_time_ms", cost_columns());
   insert_behind(columns, "step_time_ms_predicted", prediction_columns());

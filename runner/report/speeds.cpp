@@ -1,5 +1,7 @@
 #include "runner/report/speeds.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -103,6 +105,39 @@ double measured_steps(const ComparisonRow& run) {
          static_cast<double>(run.warmup_steps_excluded);
 }
 
+bool was_disturbed(const ComparisonRow& run) {
+  return run.cpu_time_others_percent.value_or(0) > kCpuTimeOthersPercentAllowed &&
+         run.run_queue_wait_percent.value_or(0) > kRunQueueWaitPercentAllowed;
+}
+
+bool is_disturbed(const Series& row) {
+  const auto disturbed = static_cast<size_t>(std::ranges::count_if(row.runs, [](auto* run) {
+    return run->status == RunStatus::kFinished && was_disturbed(*run);
+  }));
+  return disturbed > 0 && 2 * disturbed >= row.finished_count;
+}
+
+std::string doubt_of(const ComparisonRow& run) {
+  if (run.status != RunStatus::kFinished || !run.step_time_ms_median) return "";
+  if (was_disturbed(run)) return "a busy host";
+  if (measured_steps(run) >= static_cast<double>(kLeastMeasuredSteps)) return "";
+  const bool is_warmup = measured_steps(run) <= 0;
+  const double steps = is_warmup ? static_cast<double>(run.steps.value_or(0)) : measured_steps(run);
+  return fmt::format("{:.0f} step{}{}", steps, steps == 1 ? "" : "s",
+                     is_warmup ? " of warm-up" : "");
+}
+
+std::string doubt_of(const Series& row) {
+  if (is_disturbed(row)) return "a busy host";
+  if (row.finished_count == 0 || !has_few_repeats(row)) return "";
+  ComparisonRow median = row.median;
+  median.status = RunStatus::kFinished;
+  median.cpu_time_others_percent.reset();
+  const std::string doubt = doubt_of(median);
+  if (doubt.empty() || row.finished_count < 2) return doubt;
+  return fmt::format("{} repeats of {}", row.finished_count, doubt);
+}
+
 size_t out_of_memory_count(const Series& row) {
   return static_cast<size_t>(
       std::ranges::count(row.runs, RunStatus::kOutOfMemory, &ComparisonRow::status));
@@ -130,6 +165,7 @@ SpeedComparison::SpeedComparison(Rows rows) : rows_(rows_that_fit(rows)) {
 }
 
 Speed SpeedComparison::against(const Series& row, const Series& other, SpeedFigure figure) const {
+  if (is_disturbed(row) || is_disturbed(other)) return Speed::kDisturbed;
   const std::optional<Estimate> own = estimate_of(row, figure);
   const std::optional<Estimate> others = estimate_of(other, figure);
   if (!own || !others) return Speed::kTooFewSteps;

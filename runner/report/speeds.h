@@ -5,7 +5,7 @@
 // Whether one row is faster than another, as far as their repeats or steps can tell. Pure.
 namespace fsdp {
 
-enum class Speed { kSlower, kNoDifference, kFaster, kTooFewSteps };
+enum class Speed { kSlower, kNoDifference, kFaster, kTooFewSteps, kDisturbed };
 
 // Quartiles of fewer steps are those of two or three numbers. The lab's shortest row has 4 after
 // its warm-up.
@@ -13,6 +13,15 @@ inline constexpr int64_t kLeastMeasuredSteps = 4;
 
 // Steps that its times are taken from.
 double measured_steps(const ComparisonRow& run);
+
+// A run was disturbed if others took more of its CPUs than the first, and its threads waited for
+// longer than the second. Ranks that share too few CPUs wait for each other. If CPUs are left over,
+// nobody waits, however much others do.
+inline constexpr double kCpuTimeOthersPercentAllowed = 5;
+inline constexpr double kRunQueueWaitPercentAllowed = 5;
+bool was_disturbed(const ComparisonRow& run);
+// True if at least half of the runs that finished were.
+bool is_disturbed(const Series& row);
 
 using SpeedFigure = std::optional<double> AttemptSummary::*;
 
@@ -32,6 +41,7 @@ class SpeedComparison {
   explicit SpeedComparison(Rows rows);
 
   // kTooFewSteps: of one of the rows nobody knows how much its speed varies, or it has none.
+  // kDisturbed: the speed of one of the rows says what others did, too.
   Speed against(const Series& row, const Series& other) const {
     return against(row, other, figure_);
   }
@@ -52,6 +62,11 @@ class SpeedComparison {
   SpeedFigure figure_ = &AttemptSummary::tokens_per_second;
   double level_ = 0;  // of each pair
 };
+
+// Returns the little that a speed rests on if it is too little to compare it: "3 steps", "2 steps
+// of warm-up", "2 repeats of 3 steps", "a busy host". Empty: it is enough, or nothing finished.
+std::string doubt_of(const ComparisonRow& run);
+std::string doubt_of(const Series& row);
 
 // True if a run of the row finished and none ran out of memory.
 bool fits(const Series& row);

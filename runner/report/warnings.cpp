@@ -8,6 +8,7 @@
 #include "contract/spec/yaml_value.h"
 #include "runner/report/differing_rows.h"
 #include "runner/report/names.h"
+#include "runner/report/number_text.h"
 #include "runner/report/speeds.h"
 #include "runner/report/warning_checks.h"
 #include "runner/store/quantile.h"
@@ -145,6 +146,18 @@ std::string noisy_step_times(Rows rows) {
   }));
 }
 
+// "4xDDP (took 41 % of the CPU time, waited 62 % of the step time)"
+std::string busy_host(Rows rows) {
+  std::vector<std::string> names;
+  for (const ComparisonRow* run : finished_runs(rows)) {
+    if (!was_disturbed(*run)) continue;
+    names.push_back(fmt::format("{} (took {} % of the CPU time, waited {} % of the step time)",
+                                run->point, whole_percent(*run->cpu_time_others_percent),
+                                whole_percent(*run->run_queue_wait_percent)));
+  }
+  return joined_names(names);
+}
+
 std::string other_processes(Rows rows) {
   return points_of(those_where(started_runs(rows),
                                [](auto& run) { return run.other_processes.value_or(0) != 0; }));
@@ -231,6 +244,9 @@ constexpr Check kChecks[] = {
     {"noisy_step_times", noisy_step_times,
      "step times vary a lot within a run (interquartile range above 20 % of the median on a GPU, "
      "50 % on a CPU): {}; end what else runs there, and use more steps or repeats: 5"},
+    {"busy_host", busy_host,
+     "processes of others took CPU time that ranks waited for: {}; a row is not compared by speed "
+     "if this holds for half of its runs. End what else runs there, then --rerun"},
     {"other_processes", other_processes,
      "processes of others were on a GPU when these began: {}; end them (nvidia-smi shows them) or "
      "take other GPUs with --gpus, then --rerun"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <type_traits>
 
 #include "contract/devices/device_table.h"
 #include "runner/store/quantile.h"
@@ -18,7 +19,8 @@ std::span<double> without_warmup(std::vector<double>& values, int64_t warmup_ste
   return std::span(values).subspan(has_more ? static_cast<size_t>(warmup_steps_excluded) : 0);
 }
 
-void include(std::optional<int64_t>& largest, std::optional<int64_t> value) {
+template <typename T>
+void include(std::optional<T>& largest, std::type_identity_t<std::optional<T>> value) {
   largest = std::max(largest, value);
 }
 
@@ -65,6 +67,8 @@ void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Even
     if (rank == 0) add_evaluation(*evaluation);  // all ranks report the same
   } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&body)) {
     if (rank == 0) checkpoint_times_ms_.push_back(checkpoint->write_time_ms);
+  } else if (const auto* use = std::get_if<CpuUse>(&body)) {
+    own.cpu_use = *use;
   } else if (!std::holds_alternative<MemoryPeak>(body)) {
     own.has_ended = true;
   }
@@ -187,6 +191,7 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
   summarise_flops(summary);
   summarise_ranks(summary, has_ended);
   summarise_devices(summary);
+  summarise_cpu_use(summary);
   if (!checkpoint_times_ms_.empty()) {
     summary.checkpoint_write_time_ms_median = median(checkpoint_times_ms_);
   }
@@ -301,6 +306,29 @@ void AttemptFigures::summarise_devices(AttemptSummary& summary) const {
   };
   summary.gpu_utilization_percent_mean = mean(gpus);
   summary.cpu_utilization_percent_mean = mean(processors);
+}
+
+// The kernel counts how long a CPU was busy in ticks of 10 ms: this is 2 % of the least time.
+constexpr double kLeastMeasuredTimeMs = 500;
+
+// Ranks may share their CPUs, so others have what all these ranks leave.
+void AttemptFigures::summarise_cpu_use(AttemptSummary& summary) const {
+  std::map<std::pair<std::string, std::string>, double> own_time_ms;  // by host and CPUs
+  for (const Rank& rank : ranks_) {
+    if (!rank.cpu_use || !(rank.cpu_use->measured_time_ms >= kLeastMeasuredTimeMs)) return;
+    own_time_ms[{rank.host, rank.cpu_use->cpus}] += rank.cpu_use->cpu_time_ms;
+  }
+  for (const Rank& rank : ranks_) {
+    const CpuUse& use = *rank.cpu_use;
+    if (use.run_queue_wait_time_ms) {
+      include(summary.run_queue_wait_percent,
+              100 * *use.run_queue_wait_time_ms / use.measured_time_ms);
+    }
+    if (!use.cpus_busy_time_ms || use.cpu_count <= 0) continue;
+    const double others_ms = *use.cpus_busy_time_ms - own_time_ms[{rank.host, use.cpus}];
+    const double capacity_ms = use.measured_time_ms * static_cast<double>(use.cpu_count);
+    include(summary.cpu_time_others_percent, std::max(0.0, 100 * others_ms / capacity_ms));
+  }
 }
 
 }  // namespace fsdp

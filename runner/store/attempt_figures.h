@@ -53,6 +53,7 @@ class AttemptFigures {
     std::optional<int64_t> steps_planned;  // absent: it has not reported its start
     int64_t resumed_from_step = 0;
     std::optional<int64_t> started_unix_ms;
+    std::optional<CpuUse> cpu_use;
     int64_t last_unix_ms = 0;  // of its last event
     bool has_ended = false;    // and said so
   };
@@ -87,6 +88,7 @@ class AttemptFigures {
   void summarise_flops(AttemptSummary& summary) const;
   void summarise_ranks(AttemptSummary& summary, bool has_ended) const;
   void summarise_devices(AttemptSummary& summary) const;
+  void summarise_cpu_use(AttemptSummary& summary) const;
 
   Attempt attempt_;
   std::vector<Rank> ranks_;

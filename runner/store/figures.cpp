@@ -75,6 +75,7 @@ AttemptFigures read_figures(Database& database, int64_t run_id, int attempt) {
   add_events<EvaluationDone>(figures, database, run_id, attempt);
   add_events<CheckpointDone>(figures, database, run_id, attempt);
   add_events<DeviceSample>(figures, database, run_id, attempt);
+  add_events<CpuUse>(figures, database, run_id, attempt);
   return figures;
 }
 

@@ -80,7 +80,7 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
             [&](const EvaluationDone& evaluation) { insert(insert_evaluation, evaluation); },
             [&](const CheckpointDone& checkpoint) { insert(insert_checkpoint, checkpoint); },
             [&](const DeviceSample& sample) { insert(insert_device_sample, sample); },
-            [](const MemoryPeak&) {},
+            [](const MemoryPeak&) {}, [&](const CpuUse& use) { insert(insert_cpu_use, use); },
             [&](const RunFinished& finished) {
               end(RankEndKind::kFinished, 0, figures.computed.what_is_missing(rank, finished));
             },

@@ -23,10 +23,34 @@ bool holds_nothing(Database& database) {
          number(database, "select count(*) from sqlite_master") == 0;
 }
 
+// Gives `database` the tables, indexes, columns and views that `schema` has and it does not.
+void add_what_is_missing(Database& database, const std::string& schema) {
+  Database whole(":memory:");
+  whole.execute(schema);
+  Statement objects(whole, "select type, name, sql from sqlite_master where sql is not null");
+  Statement is_there(database, "select 1 from sqlite_master where (type, name) = (?, ?)");
+  Statement has_column(database, "select 1 from pragma_table_xinfo(?) where name = ?");
+  Statement columns(whole, "select name, type from pragma_table_xinfo(?)");
+  const auto all = objects.rows<std::string, std::string, std::string>();
+  for (const auto& [type, name, sql] : all) {
+    if (type == "view") database.execute("drop view if exists " + name);
+  }
+  for (const auto& [type, name, sql] : all) {
+    if (!is_there.value<int>(type, name)) {
+      database.execute(sql);
+    } else if (type == "table") {
+      for (const auto& [column, column_type] : columns.rows<std::string, std::string>(name)) {
+        if (has_column.value<int>(name, column)) continue;
+        database.execute(fmt::format("alter table {} add column {} {}", name, column, column_type));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::span<const std::string> schema_versions() {
-  static const std::array kVersions = {schema()};
+  static const std::array kVersions = {schema(), std::string()};
   return kVersions;
 }
 
@@ -67,6 +91,7 @@ void migrate(Database& database, std::span<const std::string> versions) {
   for (int64_t version = found; version < newest; ++version) {
     database.execute(versions[static_cast<size_t>(version)]);
   }
+  if (found > 0) add_what_is_missing(database, versions.front());
   database.execute(
       fmt::format("pragma application_id = {}; pragma user_version = {}", kApplicationId, newest));
   transaction.commit();

@@ -8,8 +8,9 @@
 // Versions of the schema of results databases (PRAGMA user_version).
 namespace fsdp {
 
-// Entry i brings version i to i + 1, the first an empty file to version 1. Entries are never
-// changed once released.
+// The first entry makes an empty file a database of the newest version. Each other entry i brings
+// version i to i + 1. Tables, indexes, views and columns that may be null need no text there: those
+// that are missing are added afterwards. Entries but the first are never changed once released.
 std::span<const std::string> schema_versions();
 
 // Whether a database with this application_id is this program's.

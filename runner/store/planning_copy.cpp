@@ -11,7 +11,7 @@ void Store::write_planning_copy(const std::filesystem::path& file) const {
   // What ranks reported is nearly all of a database.
   constexpr std::array kMeasurements = {
       event_table<StepDone>.name, event_table<EvaluationDone>.name,
-      event_table<CheckpointDone>.name, event_table<DeviceSample>.name};
+      event_table<CheckpointDone>.name, event_table<DeviceSample>.name, event_table<CpuUse>.name};
   std::filesystem::remove(file);
   Database copy(file);
   migrate(copy);

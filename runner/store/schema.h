@@ -34,5 +34,7 @@ template <>
 inline constexpr EventTable event_table<CheckpointDone>{"checkpoints", "sequence"};
 template <>
 inline constexpr EventTable event_table<DeviceSample>{"device_samples", "sequence"};
+template <>
+inline constexpr EventTable event_table<CpuUse>{"cpu_uses", "sequence"};
 
 }  // namespace fsdp

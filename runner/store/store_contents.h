@@ -56,6 +56,7 @@ struct Store::Contents {
   Statement insert_evaluation{database, insert_event<EvaluationDone>()};
   Statement insert_checkpoint{database, insert_event<CheckpointDone>()};
   Statement insert_device_sample{database, insert_event<DeviceSample>()};
+  Statement insert_cpu_use{database, insert_event<CpuUse>()};
   Statement update_start{database, "update ranks set started_unix_ms = ?, " +
                                        field_columns<RunStarted>(" = ?") +
                                        " where run = ? and attempt = ? and rank = ?"};

@@ -44,6 +44,8 @@ struct AttemptSummary {
   std::optional<double> start_up_time_ms;
   std::optional<double> gpu_utilization_percent_mean;
   std::optional<double> cpu_utilization_percent_mean;
+  std::optional<double> cpu_time_others_percent;
+  std::optional<double> run_queue_wait_percent;
   std::optional<double> energy_joules;
   std::optional<int64_t> steps;
   std::optional<double> loss_first;  // absent when not finite, as the other losses
@@ -119,6 +121,14 @@ struct AttemptSummary {
     visit("cpu_utilization_percent_mean", self.cpu_utilization_percent_mean,
           "Mean utilization of the nodes' processors, over the device samples.", "CPU\n%",
           Better::kNeither, Shown::kWhereKnown);
+    visit("cpu_time_others_percent", self.cpu_time_others_percent,
+          "CPU time that other processes took on the ranks' CPUs during the measured steps, in "
+          "percent of what these CPUs have, of the ranks with most.",
+          "", Better::kLess);
+    visit("run_queue_wait_percent", self.run_queue_wait_percent,
+          "Time that a rank's threads waited for a CPU during the measured steps, in percent of "
+          "these steps' time, of the rank with most; two threads that always wait are 200.",
+          "", Better::kLess);
     visit("energy_joules", self.energy_joules,
           "Energy of the run's own GPUs, from their power samples.", "energy\nkJ", Better::kLess,
           Shown::kWhereKnown);

@@ -29,6 +29,7 @@ def attempt_figures(ranks, run, earlier=()):
     figures |= _times(steps, done_by_all, run)
     figures |= _memory(steps)
     figures |= _durations(ranks)
+    figures |= _use_of_cpus(ranks)
     first = of_kind("step", ranks[0])
     if first:
         figures |= {"loss_last": first[-1]["loss"],
@@ -92,6 +93,23 @@ def _durations(ranks):
         figures["start_up_time_ms"] = (steps[0]["time_unix_ms"] - started["time_unix_ms"] +
                                        started["elapsed_ms"] - steps[0]["step_time_ms"])
     return figures
+
+
+def _use_of_cpus(ranks):
+    """Of ranks that may run on the same CPUs together; of half a second at least."""
+    uses = [use for events in ranks for use in of_kind("cpu_use", events)]
+    if len(uses) < len(ranks) or min(use["measured_time_ms"] for use in uses) < 500:
+        return {}
+    hosts = [started["host"] for events in ranks for started in of_kind("run_started", events)]
+    own = {}
+    for host, use in zip(hosts, uses, strict=True):
+        own[host, use["cpus"]] = own.get((host, use["cpus"]), 0) + use["cpu_time_ms"]
+    return {"cpu_time_others_percent": max(
+                max(0, use["cpus_busy_time_ms"] - own[host, use["cpus"]]) /
+                use["cpu_count"] / use["measured_time_ms"] * 100
+                for host, use in zip(hosts, uses, strict=True)),
+            "run_queue_wait_percent": max(
+                use["run_queue_wait_time_ms"] / use["measured_time_ms"] * 100 for use in uses)}
 
 
 def _memory(steps):

@@ -173,6 +173,8 @@ create table summaries (
   start_up_time_ms real,
   gpu_utilization_percent_mean real,
   cpu_utilization_percent_mean real,
+  cpu_time_others_percent real,
+  run_queue_wait_percent real,
   energy_joules real,
   steps integer,
   loss_first real,
@@ -266,6 +268,21 @@ create table device_samples (
   primary key (run, attempt, rank, sequence),
   foreign key (run, attempt, rank) references ranks (run, attempt, rank)
 ) without rowid;
+create table cpu_uses (
+  run integer not null,
+  attempt integer not null,
+  rank integer not null,
+  sequence integer not null,
+  time_unix_ms integer not null,
+  cpus text not null,
+  cpu_count integer not null,
+  measured_time_ms real not null,
+  cpu_time_ms real not null,
+  cpus_busy_time_ms real,
+  run_queue_wait_time_ms real,
+  primary key (run, attempt, rank, sequence),
+  foreign key (run, attempt, rank) references ranks (run, attempt, rank)
+) without rowid;
 create table jobs (
   id integer not null,
   experiment text not null,
@@ -330,7 +347,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent
+  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent
 from runs r
 join experiments e on e.name = r.experiment
 left join attempts a on a.run = r.id

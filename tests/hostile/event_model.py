@@ -13,18 +13,21 @@ INTEGERS = {
     "process_id", "threads", "steps_planned", "parameter_count", "resumed_from_step", "tokens",
     "unpadded_tokens", "label_count", "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
     "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code",
-    *BYTES_BY_USE
+    *BYTES_BY_USE, "cpu_count"
 }
-REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy"}
+REALS = {
+    "step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy",
+    "measured_time_ms", "cpu_time_ms"
+}
 OPTIONAL_REALS = {
     "loss", "gradient_norm", "gradient_scale", "communication_time_ms", "power_limit_watts",
-    "sm_clock_mhz_max", "model_flops", "hardware_flops"
+    "sm_clock_mhz_max", "model_flops", "hardware_flops", "cpus_busy_time_ms", "run_queue_wait_time_ms"
 }
 OPTIONAL_INTEGERS = {"device_memory_bytes", "other_processes", "unit"}
 FLAGS = {"non_finite", "skipped"}
 KINDS = {
     "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
-    "run_failed", "run_interrupted", "memory_peak"
+    "run_failed", "run_interrupted", "memory_peak", "cpu_use"
 }
 # Of which 0 would be taken for a figure that was measured.
 REQUIRED = {
@@ -36,11 +39,12 @@ REQUIRED = {
     "checkpoint": ("step", "size_bytes", "write_time_ms"),
     "run_finished": ("steps",),
     "memory_peak": ("step", "memory_allocated_bytes_max", *BYTES_BY_USE),
+    "cpu_use": ("cpu_count", "measured_time_ms", "cpu_time_ms"),
 }
 TEXTS = {
     "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
     "nccl_version", "driver_version", "compute_capability", "gpu", "allocator_settings",
-    "bound_cpus", "path", "reason", "phase"
+    "bound_cpus", "path", "reason", "phase", "cpus"
 }
 
 

@@ -27,16 +27,6 @@ bool take(std::string_view& text, char character) {
   return true;
 }
 
-Cpus allowed_cpus() {
-  Mask mask{};
-  Cpus cpus;
-  if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) return cpus;
-  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
-    if (CPU_ISSET_S(cpu, sizeof(mask), mask.data())) cpus.insert(cpu);
-  }
-  return cpus;
-}
-
 // Later threads have what the thread has that starts them.
 bool bind_all_threads(const Cpus& cpus) {
   Mask mask{};
@@ -75,6 +65,16 @@ std::string cpu_list_text(const Cpus& cpus) {
     if (last != first) text += '-' + std::to_string(last);
   }
   return text;
+}
+
+Cpus allowed_cpus(int thread) {
+  Mask mask{};
+  Cpus cpus;
+  if (sched_getaffinity(thread, sizeof(mask), mask.data()) != 0) return cpus;
+  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
+    if (CPU_ISSET_S(cpu, sizeof(mask), mask.data())) cpus.insert(cpu);
+  }
+  return cpus;
 }
 
 std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const std::vector<Cpus>& local,

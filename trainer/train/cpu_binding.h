@@ -16,6 +16,9 @@ using Cpus = std::set<int>;
 std::optional<Cpus> parse_cpu_list(std::string_view text);
 std::string cpu_list_text(const Cpus& cpus);
 
+// Returns the CPUs that the thread may run on, 0: the calling one. Empty: not known.
+Cpus allowed_cpus(int thread = 0);
+
 // Those that a rank is bound to: the `allowed` ones that are local to its GPU. `local`: of the GPU
 // of each rank of this host. Nullopt when it is left as it is: where that would leave it, and those
 // whose GPUs are next to the same CPUs, less than an even share of the allowed ones.

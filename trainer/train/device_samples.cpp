@@ -1,10 +1,8 @@
 #include "trainer/train/device_samples.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iostream>
-#include <numeric>
 #include <sstream>
 
 #include "contract/record/nvml.h"
@@ -45,8 +43,10 @@ NodeProbe::NodeProbe(std::filesystem::path proc) : proc_(std::move(proc)) {}
 DeviceSample NodeProbe::sample() {
   DeviceSample sample;
   sample.device = "cpu";
-  const auto [now, count] = processors();
-  sample.cpu_count = count;
+  const std::map<std::string, ProcessorTime> times = processor_times(proc_);
+  const auto whole = times.find("cpu");
+  const auto now = whole == times.end() ? std::nullopt : std::optional(whole->second);
+  if (now && times.size() > 1) sample.cpu_count = std::ssize(times) - 1;
   if (now && last_ && now->all > last_->all) {
     const double part = double(now->busy - last_->busy) / double(now->all - last_->all);
     sample.utilization_percent = 100 * std::clamp(part, 0.0, 1.0);
@@ -64,25 +64,6 @@ DeviceSample NodeProbe::sample() {
     sample.memory_used_bytes = *sample.memory_total_bytes - *available;
   }
   return sample;
-}
-
-NodeProbe::Processors NodeProbe::processors() const {
-  // user nice system idle iowait irq softirq steal; guests' time is in user and nice already.
-  constexpr size_t kIdle = 3;
-  constexpr size_t kWaitingForDisk = 4;
-  std::ifstream file(proc_ / "stat");
-  std::string name;
-  std::array<int64_t, 8> ticks{};
-  file >> name;
-  for (int64_t& value : ticks) file >> value;
-  if (!file || name != "cpu") return {};
-  const int64_t all = std::accumulate(ticks.begin(), ticks.end(), int64_t{0});
-  Processors found;
-  found.time = {.busy = all - ticks[kIdle] - ticks[kWaitingForDisk], .all = all};
-  int64_t count = 0;
-  for (std::string line; std::getline(file, line);) count += line.starts_with("cpu") ? 1 : 0;
-  if (count > 0) found.count = count;
-  return found;
 }
 
 DeviceSampler::DeviceSampler(EventWriter& events, std::chrono::duration<double> every,

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "contract/record/event.h"
+#include "trainer/train/processor_times.h"
 
 // What the node's devices do while a run goes on.
 namespace fsdp {
@@ -22,16 +23,6 @@ class NodeProbe {
   DeviceSample sample();
 
  private:
-  struct ProcessorTime {
-    int64_t busy = 0;
-    int64_t all = 0;
-  };
-  struct Processors {
-    std::optional<ProcessorTime> time;  // of all of them together
-    std::optional<int64_t> count;
-  };
-  Processors processors() const;
-
   std::filesystem::path proc_;
   std::optional<ProcessorTime> last_;
 };

@@ -127,7 +127,9 @@ int64_t Trainer::run() {
   const size_t reports_behind = backend_.device().is_cpu() ? 0 : 1;
   last_mark_ = clock_.mark();
   report_memory_peak(0);
+  const int64_t warmup_ends = steps_done_ + spec_.train.warmup_steps_excluded;
   while (!stop_ && steps_done_ < steps_planned_) {
+    if (steps_done_ >= warmup_ends) cpu_meter_.resume();
     reports_.push_back(do_step(steps_done_ + 1));
     ++steps_done_;
     if (reports_.size() > reports_behind) write_report();
@@ -135,6 +137,7 @@ int64_t Trainer::run() {
     report_memory_peak(steps_done_);
   }
   while (!reports_.empty()) write_report();
+  if (const std::optional<CpuUse> use = cpu_meter_.use()) events_.write(*use);
   return steps_done_;
 }
 
@@ -225,6 +228,7 @@ void Trainer::after_step(int64_t step) {
   if (!is_evaluation_due && !is_last && !checkpoints_.is_due(step, steps_planned_)) return;
   // Nothing is saved after a step whose figures are not known to be good.
   while (!reports_.empty()) write_report();
+  cpu_meter_.pause();
   validation_loss_.reset();
   const bool is_improved = is_evaluation_due && evaluate(step);
   if (checkpoints_.is_due(step, steps_planned_) || (stop_ && wants_checkpoints(spec_)) ||

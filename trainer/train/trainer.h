@@ -10,15 +10,16 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/step_clock.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/data/batches.h"
 #include "trainer/data/data_sets.h"
 #include "trainer/step/training_step.h"
 #include "trainer/train/checkpoints.h"
+#include "trainer/train/cpu_meter.h"
 #include "trainer/train/evaluation.h"
 #include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
-#include "trainer/backend/step_clock.h"
 
 namespace fsdp {
 
@@ -35,8 +36,8 @@ class Trainer {
   int64_t steps_planned() const { return steps_planned_; }
 
   // Trains to the end or until any rank was asked to stop (see stop_signal.h), reporting each step,
-  // evaluation and checkpoint. Returns the number of steps done. Throws std::runtime_error when the
-  // loss is not finite, unless the run skips such steps.
+  // evaluation and checkpoint, and the steps' use of the CPUs. Returns the number of steps done.
+  // Throws std::runtime_error when the loss is not finite, unless the run skips such steps.
   int64_t run();
 
  private:
@@ -80,6 +81,7 @@ class Trainer {
   StepClock clock_;
   std::unique_ptr<StepClock::Mark> last_mark_;
   std::deque<Report> reports_;
+  CpuMeter cpu_meter_;
   int64_t steps_done_ = 0;
   int64_t reported_peak_bytes_ = 0;
   bool stop_ = false;

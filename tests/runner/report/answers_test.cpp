@@ -274,6 +274,37 @@ std::vector<Case> cases_of_repeats_without_room() {
   };
 }
 
+// Runs that waited for others on their host.
+std::vector<Case> cases_of_busy_hosts() {
+  const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
+  const ComparisonRows three = runs_at({{"A", 1000}, {"B", 2000}, {"C", 9000}});
+  const ComparisonRows repeats =
+      repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {120, 121, 122, 123, 124}}});
+  const ComparisonRows pair =
+      with_memory(that_differ_in("/strategy/offload", "optimizer", 1000, 1490), {2048, 1024});
+  return {
+      {"who was disturbed is not beaten", disturbed(two, 0), "Speed",
+       "1000 to 2000 tokens/s; not ranked, as others took CPU time: A (run again on a quiet host)"},
+      {"a disturbed rival is not fastest", disturbed(three, 2), "Speed",
+       "B is fastest, 2000 tokens/s, x2.00 of A; next: A, 1000; not ranked, as others took CPU "
+       "time: C (run again on a quiet host)"},
+      {"there is no ratio to a disturbed baseline", disturbed(three, 0), "Speed",
+       "C is fastest, 9000 tokens/s; next: B, 2000; not ranked, as others took CPU time: A (run "
+       "again on a quiet host)"},
+      {"one disturbed row alone", disturbed(runs_at({{"A", 1000}}), 0), "Speed",
+       "1000 tokens/s, 4096 ms a step; not ranked, as others took CPU time: A (run again on a "
+       "quiet host)"},
+      {"two of five disturbed repeats move no median", disturbed(disturbed(repeats, 5), 6), "Speed",
+       "B is fastest, 122 tokens/s, x1.20 of A; next: A, 102"},
+      {"three of five do", disturbed(disturbed(disturbed(repeats, 5), 6), 7), "Speed",
+       "102 to 122 tokens/s; not ranked, as others took CPU time: B (run again on a quiet host)"},
+      {"what offload costs is not told of a disturbed run", disturbed(pair, 1), "Offload",
+       "changed against plain: memory x0.50, not compared by speed, as others took CPU time"},
+      {"memory and losses are untouched", disturbed(with_memory(two, {2048, 1024}), 1), "Fits",
+       "all 2; least memory: B, 1.00 GiB a rank, x0.50 of A"},
+  };
+}
+
 std::vector<Case> cases_of_changes() {
   return {
       {"offload costs time and saves memory",
@@ -376,6 +407,7 @@ TEST_CASE("answers about results whose truth is known") {
   check(cases_of_losses());
   check(cases_of_unequal_runs());
   check(cases_of_repeats_without_room());
+  check(cases_of_busy_hosts());
   check(cases_of_changes());
   check(cases_of_rows_that_are_equal_to_one_only());
   check(cases_of_ends());

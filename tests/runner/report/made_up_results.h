@@ -66,6 +66,13 @@ inline ComparisonRows with(ComparisonRows rows,
   return rows;
 }
 
+// The run at `place`, where others took CPU time that it waited for.
+inline ComparisonRows disturbed(ComparisonRows rows, size_t place) {
+  rows[place].cpu_time_others_percent = 40;
+  rows[place].run_queue_wait_percent = 60;
+  return rows;
+}
+
 inline ComparisonRows ended(ComparisonRows rows, size_t place, RunStatus status) {
   rows[place].status = status;
   rows[place].tokens_per_second.reset();

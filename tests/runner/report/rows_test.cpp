@@ -50,6 +50,33 @@ std::string error_of(const Report& report) {
   return "no error";
 }
 
+TEST_CASE("a row says what little its speed rests on") {
+  Report report;
+  add_repeats(report, "steps", {200});
+  add_repeats(report, "warm-up", {200});
+  add_repeats(report, "twice", {200, 201});
+  add_repeats(report, "often", {200, 201, 202});
+  add_repeats(report, "busy", {200});
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("tokens/s  ratio"));
+  for (ComparisonRow& row : report.rows) row.steps = 3;  // 2 are warm-up
+  report.rows[1].steps = 2;
+  report.rows.back().steps = 100;
+  report.rows.back().cpu_time_others_percent = report.rows.back().run_queue_wait_percent = 50;
+  const auto doubts = [&](RowKind kind) {
+    const auto json = json_of(report, kind);
+    Names names;
+    for (const auto& row : json["rows"])
+      names.push_back(row["speed_doubt"].is_null() ? "" : row["speed_doubt"]);
+    return names;
+  };
+  CHECK(doubts(RowKind::kSeries) ==
+        Names{"1 step", "2 steps of warm-up", "2 repeats of 1 step", "", "a busy host"});
+  CHECK(doubts(RowKind::kRun) == Names{"1 step", "2 steps of warm-up", "1 step", "1 step", "1 step",
+                                       "1 step", "1 step", "a busy host"});
+  CHECK_THAT(render(Format::kTable, report),
+             !Catch::Contains("tokens/s  ratio") && Catch::Contains("2 steps of warm-up"));
+}
+
 TEST_CASE("people see a row of medians for all repeats of a point, programs a row for each") {
   const Report report = repeated_report();
   CHECK(points(report) == Names{"slow", "fast", "same", "twice"});

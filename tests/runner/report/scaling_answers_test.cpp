@@ -40,6 +40,9 @@ std::vector<Case> cases_of_scaling() {
       {"three steps tell nothing", with(weak, [](auto& rows) { rows[0].steps = 5; }), "Scaling",
        "4 90 % (too few steps to tell) of the tokens/s a rank of 1 (weak scaling: the total batch "
        "grows with the ranks)"},
+      {"others took CPU time", disturbed(weak, 0), "Scaling",
+       "4 not known (others took CPU time) of the tokens/s a rank of 1 (weak scaling: the total "
+       "batch grows with the ranks)"},
       {"five repeats show a fifth on a CPU too",
        scaled_repeats({100, 101, 99, 100, 100}, {80, 81, 79, 80, 80}), "Scaling",
        "4 80 % of the tokens/s a rank of 1 (weak scaling: the total batch grows with the ranks)"},

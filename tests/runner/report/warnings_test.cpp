@@ -230,6 +230,19 @@ TEST_CASE("too few steps, lost events, noise, other processes and checkpoints ar
   CHECK(names_after(noise(DeviceKind::kCuda, 43)) == Names{"noisy_step_times"});
   CHECK(names_after(noise(DeviceKind::kCpu, 104)).empty());
   CHECK(names_after(noise(DeviceKind::kCpu, 106)) == Names{"noisy_step_times"});
+  const auto busy = [](double others_percent, double wait_percent) {
+    return [=](std::vector<ComparisonRow>& rows) {
+      rows[1].cpu_time_others_percent = others_percent;
+      rows[1].run_queue_wait_percent = wait_percent;
+    };
+  };
+  CHECK(names_after(busy(5, 400)).empty());  // ranks on too few CPUs wait for each other
+  CHECK(names_after(busy(90, 5)).empty());   // nobody waits
+  CHECK(names_after(busy(5.1, 5.1)) == Names{"busy_host"});
+  CHECK_THAT(
+      text_after(busy(41.4, 120)),
+      Catch::Contains("4xFSDP (took 41 % of the CPU time, waited 120 % of the step time);") &&
+          Catch::Contains("--rerun"));
   CHECK(names_after([](auto& rows) { rows[0].other_processes = 0; }).empty());
   CHECK_THAT(text_after([](auto& rows) { rows[0].other_processes = 2; }),
              Catch::Contains("when these began: 4xDDP;") && Catch::Contains("nvidia-smi"));

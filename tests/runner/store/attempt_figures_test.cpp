@@ -385,5 +385,70 @@ TEST_CASE("without GPUs or power figures there is no energy") {
   CHECK(figures.summary(false).gpu_utilization_percent_mean == 5);
 }
 
+// Made up: a rank on two CPUs for a second.
+CpuUse use_of_cpus(const std::string& cpus, double cpu_time_ms, std::optional<double> busy_time_ms,
+                   std::optional<double> wait_time_ms) {
+  return {.cpus = cpus,
+          .cpu_count = 2,
+          .measured_time_ms = 1000,
+          .cpu_time_ms = cpu_time_ms,
+          .cpus_busy_time_ms = busy_time_ms,
+          .run_queue_wait_time_ms = wait_time_ms};
+}
+
+AttemptSummary summary_of_uses(const std::vector<std::pair<std::string, CpuUse>>& uses) {
+  AttemptFigures figures({.ranks = std::ssize(uses)});
+  for (size_t rank = 0; rank < uses.size(); ++rank) {
+    figures.add(static_cast<int64_t>(rank), 0, started(uses[rank].first, ""));
+    figures.add(static_cast<int64_t>(rank), 1, uses[rank].second);
+  }
+  return figures.summary(false);
+}
+
+TEST_CASE("CPU time of ranks that share their CPUs is not that of others") {
+  const AttemptSummary quiet = summary_of_uses(
+      {{"a", use_of_cpus("0-1", 900, 1900, 300)}, {"a", use_of_cpus("0-1", 950, 1900, 400)}});
+  CHECK(quiet.cpu_time_others_percent.value() == Approx(2.5));
+  CHECK(quiet.run_queue_wait_percent.value() == Approx(40));
+  const AttemptSummary busy = summary_of_uses(
+      {{"a", use_of_cpus("0-1", 400, 2000, 800)}, {"a", use_of_cpus("0-1", 600, 2000, 100)}});
+  CHECK(busy.cpu_time_others_percent.value() == Approx(50));
+  CHECK(busy.run_queue_wait_percent.value() == Approx(80));
+}
+
+TEST_CASE("ranks on CPUs or hosts of their own have others of their own") {
+  CHECK(summary_of_uses(
+            {{"a", use_of_cpus("0-1", 1900, 1900, 0)}, {"a", use_of_cpus("2-3", 1000, 1400, 0)}})
+            .cpu_time_others_percent.value() == Approx(20));
+  CHECK(summary_of_uses(
+            {{"a", use_of_cpus("0-1", 1000, 1400, 0)}, {"b", use_of_cpus("0-1", 1900, 1900, 0)}})
+            .cpu_time_others_percent.value() == Approx(20));
+  // The kernel's ticks may give the CPUs less than their processes.
+  CHECK(summary_of_uses({{"a", use_of_cpus("0-1", 2000, 1990, 0)}}).cpu_time_others_percent == 0.0);
+}
+
+TEST_CASE("use of CPUs that the kernel does not tell, or of no time, is no figure") {
+  const AttemptSummary without_wait =
+      summary_of_uses({{"a", use_of_cpus("0-1", 500, 1500, std::nullopt)}});
+  CHECK(without_wait.cpu_time_others_percent.value() == Approx(50));
+  CHECK_FALSE(without_wait.run_queue_wait_percent);
+  const AttemptSummary without_busy =
+      summary_of_uses({{"a", use_of_cpus("0-1", 500, std::nullopt, 100)}});
+  CHECK_FALSE(without_busy.cpu_time_others_percent);
+  CHECK(without_busy.run_queue_wait_percent.value() == Approx(10));
+  // The second rank does not report its use.
+  AttemptFigures figures({.ranks = 2});
+  figures.add(0, 1, use_of_cpus("0-1", 500, 1500, 100));
+  CHECK_FALSE(figures.summary(false).cpu_time_others_percent);
+  CHECK_FALSE(figures.summary(false).run_queue_wait_percent);
+  // Ticks of 10 ms say nothing about a time this short.
+  CpuUse brief = use_of_cpus("0-1", 500, 1500, 100);
+  brief.measured_time_ms = 499;
+  CHECK_FALSE(summary_of_uses({{"a", brief}}).cpu_time_others_percent);
+  brief.cpu_count = 0;
+  brief.measured_time_ms = 500;
+  CHECK_FALSE(summary_of_uses({{"a", brief}}).cpu_time_others_percent);
+}
+
 }  // namespace
 }  // namespace fsdp

@@ -100,6 +100,26 @@ TEST_CASE("evaluations, checkpoints and samples of devices are recorded once eac
         "1,1,0,4,30,\"\",cpu,\"\",NULL,NULL,NULL,NULL,NULL,NULL,NULL\n");
 }
 
+TEST_CASE("use of CPUs is recorded, and is a figure for another process too") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t run_id = running_run(store, 1);
+  const CpuUse use{.cpus = "0-1",
+                   .cpu_count = 2,
+                   .measured_time_ms = 1000,
+                   .cpu_time_ms = 500,
+                   .cpus_busy_time_ms = 1500,
+                   .run_queue_wait_time_ms = 250};
+  store.ingest(run_id, 1, 0, std::vector{event(0, 10, use)});
+  CHECK(sqlite3(results, "select * from cpu_uses") ==
+        "1,1,0,0,10,0-1,2,1000.0,500.0,1500.0,250.0\n");
+  Store(results.path()).ingest(run_id, 1, 0, step_events(1, 3));
+  store.end_attempt(run_id, 1, RunStatus::kFinished, "", 2'000);
+  const ComparisonRow row = store.comparison("lab").at(0);
+  CHECK(row.cpu_time_others_percent.value() == Approx(50));
+  CHECK(row.run_queue_wait_percent.value() == Approx(25));
+}
+
 TEST_CASE(
     "an attempt that goes on from a checkpoint has its own times, and all losses of the run") {
   const ResultsFolder results;

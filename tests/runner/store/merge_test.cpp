@@ -34,15 +34,16 @@ int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
   events.push_back(
       event(steps + 2, 5'000, CheckpointDone{.step = 1, .path = "checkpoints/step-1"}));
   events.push_back(event(steps + 3, 5'000, DeviceSample{}));
-  events.push_back(event(steps + 4, 6'000, RunFinished{.steps = steps}));
+  events.push_back(event(steps + 4, 5'500, CpuUse{}));
+  events.push_back(event(steps + 5, 6'000, RunFinished{.steps = steps}));
   store.ingest(run, attempt, 0, events);
   store.end_attempt(run, attempt, RunStatus::kFinished, "", 7'000);
   return run;
 }
 
 const std::vector<std::string> kTables{
-    "experiments", "experiment_texts", "runs",        "attempts",       "ranks",
-    "steps",       "evaluations",      "checkpoints", "device_samples", "summaries"};
+    "experiments", "experiment_texts", "runs",           "attempts",  "ranks",   "steps",
+    "evaluations", "checkpoints",      "device_samples", "summaries", "cpu_uses"};
 
 std::map<std::string, int64_t> counts(const ResultsFolder& results) {
   std::map<std::string, int64_t> found;

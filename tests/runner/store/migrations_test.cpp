@@ -43,7 +43,30 @@ TEST_CASE("a change of the schema is meant: it needs a new version once this one
 TEST_CASE("an empty file becomes a database of the newest version") {
   const ResultsFolder results;
   { const Store store(results.path()); }
-  check_is_whole(results, 1);
+  check_is_whole(results, 2);
+}
+
+// Returns all tables, columns, indexes and views, in an order that migrations do not change.
+std::string structure(const ResultsFolder& results) {
+  return sqlite3(results,
+                 "select m.type, m.name, x.name, x.type, x.[notnull], x.pk, x.hidden "
+                 "from sqlite_master m left join pragma_table_xinfo(m.name) x "
+                 "where m.type <> 'view' order by 1, 2, 3") +
+         sqlite3(results, "select name, sql from sqlite_master where type = 'view' order by 1");
+}
+
+TEST_CASE("results of 0.1.0 keep what they hold and get what is new") {
+  const ResultsFolder fresh, old;
+  { const Store store(fresh.path()); }
+  Database(old.database())
+      .execute(read_text_file(std::string(FSDP_GOLDEN_FOLDER) + "/schema_0.1.0.sql") +
+               "insert into experiments values ('lab', 'a title', '', '', '', '', '');"
+               "pragma user_version = 1; pragma application_id = " +
+               std::to_string(kApplicationId));
+  { const Store store(old.path()); }
+  check_is_whole(old, 2);
+  CHECK(structure(old) == structure(fresh));
+  CHECK(sqlite3(old, "select name, title from experiments") == "lab,\"a title\"\n");
 }
 
 TEST_CASE("the next version keeps every figure of this one") {
@@ -63,9 +86,9 @@ TEST_CASE("the next version keeps every figure of this one") {
     CHECK(Statement(database, "select count(*) from steps where colour is null").value<int>() == 5);
   }
   CHECK(sqlite3(results, "select * from comparison") == before);
-  check_is_whole(results, 2);
+  check_is_whole(results, 3);
   CHECK_THROWS_WITH(Store(results.path()), Contains("written by a newer fsdp-run") &&
-                                               Contains("reads up to version 1") &&
+                                               Contains("reads up to version 2") &&
                                                Contains("update fsdp-run"));
 }
 

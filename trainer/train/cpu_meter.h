@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "contract/record/event.h"
+#include "trainer/train/cpu_binding.h"
+
+namespace fsdp {
+
+// Measures what this process gets of the CPUs that its threads may run on, and what others take of
+// them. Threads that end meanwhile take their waiting time with them.
+class CpuMeter {
+ public:
+  explicit CpuMeter(std::filesystem::path proc = "/proc");
+
+  // Begins a stretch of time that counts, unless one has begun.
+  void resume();
+  // Ends it, if one has begun.
+  void pause();
+  // Returns the sum over all stretches that have ended; nullopt: there was none.
+  std::optional<CpuUse> use() const;
+
+ private:
+  struct Reading {
+    std::chrono::steady_clock::time_point time;
+    double cpu_time_ms = 0;
+    std::optional<double> cpus_busy_time_ms;
+    std::optional<double> run_queue_wait_time_ms;
+  };
+  Reading read() const;
+  std::optional<double> cpus_busy_time_ms() const;
+  std::optional<double> run_queue_wait_time_ms() const;
+
+  std::filesystem::path proc_;
+  Cpus cpus_;
+  std::optional<Reading> resumed_;
+  CpuUse use_;
+};
+
+}  // namespace fsdp
