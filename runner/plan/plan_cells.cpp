@@ -217,8 +217,16 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
         spec.strategy.ranks);
   }
   if (state >= saved && spec.strategy.offload == Offload::kNone) {
-    return std::string(has_ranks ? "more ranks, or " : "keep optimizer state on the host: ") +
-           "strategy.offload: optimizer";
+    const int64_t without_state =
+        plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
+    const bool suffices = without_state <= plan.memory_limit_bytes.value_or(without_state);
+    if (has_ranks) {
+      return std::string("more ranks, or strategy.offload: ") +
+             (suffices ? "optimizer" : "parameters");
+    }
+    return suffices ? "keep optimizer state on the host: strategy.offload: optimizer"
+                    : "keep parameters, gradients and optimizer state on the host: "
+                      "strategy.kind: fsdp, strategy.offload: parameters";
   }
   if (state < saved && !is_recomputed) {
     return "recompute activations: activation_checkpointing.every: 1";

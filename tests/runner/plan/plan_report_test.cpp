@@ -134,6 +134,12 @@ TEST_CASE("a run of one rank is not told to be one of several") {
   row.spec.strategy.ranks = 1;
   CHECK(remedy_for(row.spec, *row.plan) ==
         "keep optimizer state on the host: strategy.offload: optimizer");
+  const RunPlan enough = *row.plan;
+  row.plan->memory_device_bytes_max =
+      *row.plan->memory_limit_bytes + row.plan->peak.by_use[MemoryUse::kOptimizerState] + 1;
+  CHECK_THAT(remedy_for(row.spec, *row.plan),
+             Catch::Contains("strategy.kind: fsdp, strategy.offload: parameters"));
+  row.plan = enough;
   row.spec.strategy.offload = Offload::kOptimizer;
   CHECK(remedy_for(row.spec, *row.plan) == "fewer sequences per rank, or shorter ones");
 }
