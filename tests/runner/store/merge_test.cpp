@@ -233,7 +233,7 @@ TEST_CASE("a source that is torn, foreign, newer or empty is skipped, and the ot
   SECTION("newer") {
     fill(other);
     Database(other.database()).execute("pragma user_version = 99");
-    reason = "written by a newer fsdp-run; this one reads up to version fsdp-run";
+    reason = "written by a newer fsdp-run; this one reads up to version";
   }
   SECTION("a row that cannot be read, found half-way") {
     fill(other);
