@@ -77,6 +77,8 @@ class ChatMaker : public DocumentMaker {
     }
   }
 
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+
   void count_answer_without_end() { counts_.add_answer_without_end(); }
 
   [[noreturn]] void refuse(const std::string& problem) const { record_->refuse(problem); }
@@ -231,7 +233,7 @@ class TemplateChatMaker : public ChatMaker {
  public:
   TemplateChatMaker(const DataSpec& data, const Tokenizer& tokenizer,
                     const ChatTemplate& chat_template)
-      : ChatMaker(data, tokenizer), tokenizer_(tokenizer), renderer_(chat_template) {}
+      : ChatMaker(data, tokenizer), renderer_(chat_template) {}
 
  protected:
   void append_turns(std::span<const Turn> turns) override {
@@ -240,7 +242,7 @@ class TemplateChatMaker : public ChatMaker {
     } catch (const MalformedChat& error) {
       refuse(error.what());
     }
-    const std::vector<PlacedToken> tokens = tokenizer_.added_tokens_in(chat_.text);
+    const std::vector<PlacedToken> tokens = tokenizer().added_tokens_in(chat_.text);
     if (!chat_.is_exact) take_ends(tokens);
     std::optional<SpecialToken> after;
     size_t done = 0;
@@ -263,7 +265,7 @@ class TemplateChatMaker : public ChatMaker {
   size_t end_of(const PlacedToken& token) const { return place_of(token) + token.text.size(); }
 
   bool ends_turns(const PlacedToken& token) const {
-    return token.is_special || token.id == tokenizer_.ends().end;
+    return token.is_special || token.id == tokenizer().ends().end;
   }
 
   // Lets each answer end with the special token behind it, if there is but white space between.
@@ -303,7 +305,6 @@ class TemplateChatMaker : public ChatMaker {
               .before = before});
   }
 
-  const Tokenizer& tokenizer_;
   ChatRenderer renderer_;
   RenderedChat chat_;
 };

@@ -1,11 +1,9 @@
 #include "contract/data/chat_renderer.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
-#include <system_error>
 
 #include "contract/data/chat_turns.h"
 #include "contract/data/render_chats.h"

@@ -126,25 +126,22 @@ class Marks:
         return "".join(parts[::2]), ranges
 
 
-def whole(text, marks):
+def outside(text, marks):
     return marks.around(text)
 
 
-def parts_outside(text, marks):
-    return "".join(part if OF_REASONING.fullmatch(part) or not part.strip() else marks.around(part)
-                   for part in OF_REASONING.split(text))
+def inside(text, marks):
+    """The text with marks next to its white space, as templates strip it."""
+    bare = text.strip()
+    begin = text.find(bare)
+    return text[:begin] + marks.around(bare) + text[begin + len(bare):]
 
 
-def parts_inside(text, marks):
-    """As parts_outside, but with the marks next to the white space of each part, as templates strip it."""
-
-    def inside(part):
-        bare = part.strip()
-        begin = part.find(bare)
-        return part[:begin] + marks.around(bare) + part[begin + len(bare):]
-
-    return "".join(part if OF_REASONING.fullmatch(part) or not part.strip() else inside(part)
-                   for part in OF_REASONING.split(text))
+def in_parts(place):
+    """As `place`, of each part of an answer that templates may take apart."""
+    return lambda text, marks: "".join(
+        part if OF_REASONING.fullmatch(part) or not part.strip() else place(part, marks)
+        for part in OF_REASONING.split(text))
 
 
 class Template:
@@ -189,7 +186,7 @@ class Template:
     def ranges_of_answers(self, text, messages):
         answers = [message for message in messages if message["is_trained_on"]]
         has_empty = any(not message["content"].strip() for message in answers)
-        ways = [(whole, True)] * has_empty + [(whole, False), (parts_outside, False), (parts_inside, False)]
+        ways = [(outside, True)] * has_empty + [(outside, False), (in_parts(outside), False), (in_parts(inside), False)]
         for place, marks_empty in ways:
             marks = marks_for(text, messages)
             plain, ranges = marks.found_in(self.render(marked(messages, marks, place, marks_empty)))

@@ -74,12 +74,4 @@ void AddedTokens::split(std::string_view text, bool with_special,
   if (done < text.size()) on_text(text.substr(done));
 }
 
-std::vector<PlacedToken> AddedTokens::tokens_in(std::string_view text) const {
-  std::vector<PlacedToken> placed;
-  split(
-      text, true, [](std::string_view) {},
-      [&](const PlacedToken& token) { placed.push_back(token); });
-  return placed;
-}
-
 }  // namespace fsdp

@@ -36,8 +36,6 @@ class AddedTokens {
   void split(std::string_view text, bool with_special,
              const std::function<void(std::string_view)>& on_text,
              const std::function<void(const PlacedToken&)>& on_token) const;
-  // All tokens in the text, in their order.
-  std::vector<PlacedToken> tokens_in(std::string_view text) const;
 
  private:
   struct Node {

@@ -80,23 +80,15 @@ void BpeTokenizer::encode_with_special(std::string_view text, std::vector<int32_
 }
 
 std::vector<PlacedToken> BpeTokenizer::added_tokens_in(std::string_view text) const {
-  std::vector<PlacedToken> tokens = found_in_text_.tokens_in(text);
-  if (!parts_.normalizations.empty()) return tokens;
-  // Those that are found in normalized text, between them.
-  std::vector<PlacedToken> all;
-  size_t done = 0;
-  const auto add_until = [&](size_t end) {
-    for (PlacedToken& token : found_in_normalized_.tokens_in(text.substr(done, end - done))) {
-      all.push_back(token);
-    }
+  std::vector<PlacedToken> placed;
+  const auto add_token = [&](const PlacedToken& token) { placed.push_back(token); };
+  const auto look_in = [&](std::string_view part) {
+    if (!parts_.normalizations.empty()) return;  // its places would be those of another text
+    found_in_normalized_.split(
+        part, true, [](std::string_view) {}, add_token);
   };
-  for (const PlacedToken& token : tokens) {
-    add_until(static_cast<size_t>(token.text.data() - text.data()));
-    all.push_back(token);
-    done = static_cast<size_t>(token.text.data() - text.data()) + token.text.size();
-  }
-  add_until(text.size());
-  return all;
+  found_in_text_.split(text, true, look_in, add_token);
+  return placed;
 }
 
 std::optional<int32_t> BpeTokenizer::id_of(std::string_view token) const {

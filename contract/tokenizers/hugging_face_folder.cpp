@@ -130,8 +130,9 @@ void add_variables(const JsonPart& part, std::map<std::string, std::string>& var
 std::optional<std::string> default_template(const JsonPart& part) {
   if (part.is_null()) return std::nullopt;
   if (part.value().is_string()) return part.text();
-  if (!part.value().is_array())
+  if (!part.value().is_array()) {
     part.refuse_value("a text, or a list of objects with name, template");
+  }
   std::string names;
   for (const JsonPart& each : part.elements()) {
     const std::string name = each.at("name").text();
@@ -176,7 +177,7 @@ std::optional<ChatTemplate> read_chat_template(const path& folder) {
     read.text = read_input_file(file);
     if (!is_utf8(read.text)) refuse_file(file, "is not UTF-8");
   }
-  // Where both name a token, tokenizer_config.json holds.
+  // tokenizer_config.json comes first, and holds if both name a token.
   for (const char* const name : {kConfig, kSpecialTokensMap}) {
     const path file = folder / name;
     if (!input_exists(file)) continue;

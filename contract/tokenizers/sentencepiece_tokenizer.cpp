@@ -47,7 +47,11 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::vector<PlacedToken> added_tokens_in(std::string_view text) const override {
-    return found_in_text_.tokens_in(text);
+    std::vector<PlacedToken> placed;
+    found_in_text_.split(
+        text, true, [](std::string_view) {},
+        [&](const PlacedToken& token) { placed.push_back(token); });
+    return placed;
   }
 
   std::optional<int32_t> id_of(std::string_view token) const override {

@@ -40,8 +40,8 @@ class Tokenizer {
   // Appends the ids that transformers' encode(text, add_special_tokens=False) gives: special tokens
   // in the text become their ids.
   virtual void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const = 0;
-  // Those of the added tokens in `text` at which encode_with_special() takes it apart before
-  // anything else is done with it, in their order.
+  // Finds the added tokens at which encode_with_special() takes `text` apart, in their order.
+  // Leaves out tokens that are found only after a normalizer has changed the text.
   virtual std::vector<PlacedToken> added_tokens_in(std::string_view text) const = 0;
   // The id of a whole piece of the vocabulary, or of an added token.
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;

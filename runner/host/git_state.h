@@ -20,8 +20,7 @@ struct GitState {
 // Asks git for the state of `file`, an absolute path, and of its repository, while the caller does
 // something else. Nothing here fails: without git or an answer in time the state is not known, and
 // a file in no repository is untracked. Nothing that the repository's own configuration names is
-// started: where it has filters, files count as they are on disk; of a submodule only its commit
-// counts.
+// started. Files with filters count as they are on disk, submodules by their commit.
 class GitQuery {
  public:
   explicit GitQuery(const std::filesystem::path& file);

@@ -32,7 +32,7 @@ const ComparisonRow* most_common(const Runs& runs, std::string ComparisonRow::*v
   return counts.empty() ? nullptr : *most;
 }
 
-// What differs, and in which rows.
+// Collects differences, with the rows that have each.
 class Differences {
  public:
   void add(const std::string& what, const ComparisonRow& run) {

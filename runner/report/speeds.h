@@ -63,8 +63,8 @@ class SpeedComparison {
   double level_ = 0;  // of each pair
 };
 
-// Returns the little that a speed rests on if it is too little to compare it: "3 steps", "2 steps
-// of warm-up", "2 repeats of 3 steps", "a busy host". Empty: it is enough, or nothing finished.
+// Returns why a speed cannot be compared: "3 steps", "2 steps of warm-up", "2 repeats of 3 steps",
+// "a busy host". Empty: it can be, or nothing finished.
 std::string doubt_of(const ComparisonRow& run);
 std::string doubt_of(const Series& row);
 

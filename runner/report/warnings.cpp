@@ -263,7 +263,7 @@ constexpr Check kChecks[] = {
      "failed again"},
 };
 
-// What a check found, and whose rows it found it in.
+// The result of a check, and the persons that it holds for.
 struct Finding {
   std::string what;
   std::set<std::string> persons{};

@@ -21,8 +21,8 @@ struct MergedSource {
   std::string skipped;   // why nothing of the source was merged; empty: it was
 };
 
-// Brings all of each source's database into that of the folder `results`, or nothing of it: a
-// source that is empty, cannot be read, or has runs of the same name from another place is skipped.
+// Brings all of each source's database into that of the folder `results`, or nothing of it. Skips a
+// source that is empty, cannot be read, or has runs of the same name from another place.
 // Each source has a transaction of its own. The folder's database is not created if every source is
 // skipped. Throws ResultsUnavailable if the folder cannot be written; sources before that are
 // merged. Sources are only read; schemas of older versions are migrated in a copy.

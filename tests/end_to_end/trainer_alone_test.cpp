@@ -296,7 +296,7 @@ TEST_CASE("the trainer says what it was built with, and the doctor reads it") {
 
 namespace {
 
-// What libgomp says of GOMP_SPINCOUNT each time that it is loaded.
+// Returns the GOMP_SPINCOUNT that libgomp prints each time that it is loaded.
 std::vector<std::string> spin_counts(const std::string& said) {
   const std::string name = "GOMP_SPINCOUNT = '";
   std::vector<std::string> counts;

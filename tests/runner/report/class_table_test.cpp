@@ -144,7 +144,7 @@ TEST_CASE("the first of equally many devices is not marked, and a processor is n
                        !Contains("CPU") && Contains("\nalice   20500"));
 }
 
-// Which settings and inputs a row is of.
+// Gives the row a specification with these settings.
 void give_spec(ComparisonRow& row, const std::string& hash8, double learning_rate,
                int64_t steps = 10) {
   RunSpec spec;
