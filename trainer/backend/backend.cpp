@@ -42,6 +42,7 @@ std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for, KernelSe
                                            std::shared_ptr<Streams> streams) {
   const at::Device meta(at::kMeta);
   if (!streams) streams = make_streams(meta);
+  MetaAllocator::instance().count_numbers(planned_for != at::kCPU);
   return std::make_unique<Backend>(meta, planned_for, std::move(streams),
                                    make_kernels(kernels, planned_for), make_memory_probe(meta));
 }

@@ -68,7 +68,7 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
   const AttentionKernel kernel = choose_attention(device_, q, within.documents);
   Tensors saved = launch_operator(
       name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
-      [&] { return empty_outputs(kernel, q, k, v, within.documents); });
+      [&] { return empty_outputs(kernel, q, k, v, within.documents, for_backward); });
   const at::Tensor out = saved[kOut].transpose(1, 2).reshape({-1, heads.query * heads.width});
   if (!for_backward) return {out, {}};
   saved[kOut] = qkv_NE;  // which backward reads in the place of what it has as `out`

@@ -157,20 +157,23 @@ Kernels::BiasedAttentionGradients attend_efficiently_backward(const at::Tensor& 
       call.v_BSHW.transpose(1, 2), added.value_or(at::Tensor()), out_BTHW.transpose(1, 2),
       saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset], call.dropout.probability,
       {true, true, true, has_bias}, call.is_causal, kNotScaled);
+  // The kernel leaves out the tiles of keys that no query of theirs sees, in memory that nobody has
+  // cleared.
+  if (has_bias && call.is_causal) dadded.tril_();
   return {dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2),
           has_bias ? dadded.sum(0, /*keepdim=*/false, wide_type(dadded)) : at::Tensor()};
 }
 
 // --- on meta: what either allocates ---
 
-Tensors empty_outputs(const Call& call, bool is_on_cpu) {
+Tensors empty_outputs(const Call& call, bool is_on_cpu, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
   if (is_on_cpu) return {at::empty(q.sizes(), q.options())};
   const std::optional<at::Tensor> added = added_to_scores(call);
+  const int64_t queries = for_backward ? queries_of_log_sum_exp(q.size(1)) : 0;
   Tensors outputs = {at::empty(q.sizes(), q.options()),
-                     at::empty({q.size(0), q.size(2), queries_of_log_sum_exp(q.size(1))},
-                               q.options().dtype(wide_type(q)))};
-  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, q.options().dtype(at::kLong)));
+                     at::empty({q.size(0), q.size(2), queries}, q.options().dtype(wide_type(q)))};
+  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, at::kLong));  // of the host
   return outputs;
 }
 
@@ -210,7 +213,7 @@ Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bo
         return is_on_cpu ? Tensors{attend_by_rows(*this, call)}
                          : attend_efficiently(call, for_backward);
       },
-      [&] { return empty_outputs(call, is_on_cpu); });
+      [&] { return empty_outputs(call, is_on_cpu, for_backward); });
   const at::Tensor out = saved[kOut].reshape({q.size(0) * q.size(1), q.size(2) * q.size(3)});
   saved[kOut].reset();
   return {out, for_backward ? std::move(saved) : Tensors{}};

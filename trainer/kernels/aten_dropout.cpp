@@ -13,8 +13,8 @@ at::Tensor AtenKernels::dropped(const at::Tensor& x, const Dropout& dropout) {
   at::Tensor y = at::empty(x.sizes(), x.options());
   if (x.is_meta() && device_ == at::kCUDA) {
     // The mask below, and what is copied to y: the operator has no kernel that writes to it.
-    const Tensors workspace = {at::empty(x.sizes(), x.options().dtype(at::kBool)),
-                               at::empty(x.sizes(), x.options())};
+    const at::Tensor is_kept = at::empty(x.sizes(), x.options().dtype(at::kBool));
+    const at::Tensor copied = at::empty(x.sizes(), x.options());
   }
   launch("dropout", {x}, {y}, [&] {
     at::Generator generator = at::globalContext().defaultGenerator(x.device());

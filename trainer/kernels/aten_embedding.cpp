@@ -22,6 +22,7 @@ namespace {
 at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
   constexpr int64_t kUnsortedMax = 3072;
   constexpr int64_t kRowsOfPart = 10;
+  const at::Tensor in_order_ND = dy_ND.contiguous();
   const int64_t count = row_ids_N.size(0);
   const auto empty_ids = [&](int64_t size) { return at::empty({size}, row_ids_N.options()); };
   const auto empty_rows = [&](int64_t size) {

@@ -60,9 +60,8 @@ Kernels::RmsNorm fused_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight
         return Tensors{y_ND, reciprocal_rms_N1};
       },
       [&] {
-        const at::Tensor reciprocal_rms_N1 =
-            at::empty({x_ND.size(0), 1}, x_ND.options().dtype(wide_type(x_ND)));
-        return Tensors{at::empty_like(x_ND), reciprocal_rms_N1};
+        return Tensors{at::empty_like(x_ND),
+                       at::empty({x_ND.size(0), 1}, x_ND.options().dtype(wide_type(x_ND)))};
       });
   return {outputs[0], outputs[1]};
 }

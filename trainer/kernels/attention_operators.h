@@ -39,7 +39,7 @@ Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
 // What it gives, without values; what else it takes, as on a GPU, is released before it returns.
 // This and what follows is in planned_attention.cpp.
 Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
-                      const at::Tensor& v, const Documents* documents);
+                      const at::Tensor& v, const Documents* documents, bool for_backward);
 Tensors empty_gradients(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const Documents* documents);
 // Of the memory-efficient kernel: for how many queries its log-sum-exp has room, and what its

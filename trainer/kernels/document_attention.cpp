@@ -69,7 +69,7 @@ Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Te
   const Window window(within.window);
   switch (kernel) {
     case AttentionKernel::kCpuFlash: {
-      Tensors saved = empty_outputs(kernel, q, k, v, &documents);
+      Tensors saved = empty_outputs(kernel, q, k, v, &documents, for_backward);
       for_each_document(documents, saved, [&](const auto& of_document) {
         const auto mask = mask_of(of_document(q), within.window);
         auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(

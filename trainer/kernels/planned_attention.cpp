@@ -15,8 +15,9 @@ int64_t rounded_up(int64_t number, int64_t multiple) {
 // dq in fp32, and for grouped queries dk and dv of every query head. Sequences begin at blocks of
 // queries, documents are that far apart. In a fixed order dq is added up by as many at a time as
 // keep all multiprocessors busy, each in a place of its own.
-Tensors flash_backward_workspace(const at::Tensor& q, const at::Tensor& k,
-                                 const Documents* documents) {
+// All is released in the other order.
+void flash_backward_workspace(const at::Tensor& q, const at::Tensor& k,
+                              const Documents* documents) {
   constexpr int64_t kBlock = 128;
   const int64_t heads = q.size(1);
   const int64_t width = rounded_up(q.size(3), q.size(3) <= 128 ? 32 : 64);
@@ -28,12 +29,11 @@ Tensors flash_backward_workspace(const at::Tensor& q, const at::Tensor& k,
       is_deterministic ? (kPlannedMultiprocessors + sequences * heads - 1) / (sequences * heads)
                        : 1;
   const at::TensorOptions wide = q.options().dtype(at::kFloat);
-  Tensors workspace = {at::empty({heads, queries}, wide),
-                       at::empty({parts, queries, heads, width}, wide)};
-  if (k.size(1) != heads) {
-    for (int i = 0; i < 2; ++i) workspace.push_back(empty_BHTW(q));
-  }
-  return workspace;
+  const at::Tensor sums = at::empty({heads, queries}, wide);
+  const at::Tensor wide_dq = at::empty({parts, queries, heads, width}, wide);
+  if (k.size(1) == heads) return;
+  const at::Tensor expanded_dk = empty_BHTW(q);
+  const at::Tensor expanded_dv = empty_BHTW(q);
 }
 
 }  // namespace
@@ -50,9 +50,14 @@ Tensors efficient_backward_workspace(const at::Tensor& q, const Documents* docum
   const int64_t heads = q.size(1);
   const int64_t width = q.size(3);
   const bool is_narrow = at::isReducedFloatingType(q.scalar_type());
-  if (!is_narrow) {  // out * dout, and its sums in another order
-    const Tensors product = {empty_BHTW(q), at::empty({q.size(0), q.size(2), heads}, wide)};
+  at::Tensor product_BHTW, sums_BTH;  // out * dout, and its sums in another order
+  if (!is_narrow) {
+    product_BHTW = empty_BHTW(q);
+    sums_BTH = at::empty({q.size(0), q.size(2), heads}, wide);
   }
+  const at::Tensor sums_BHT = at::empty({q.size(0), heads, q.size(2)}, wide);
+  sums_BTH.reset();
+  product_BHTW.reset();
   const int64_t tile_rows = width <= 64 ? 64 : 128;
   const int64_t tile_columns = is_narrow && width > 64 && width <= 128 ? 128 : 64;
   constexpr int64_t kTileHeader = 4;  // a lock and a counter
@@ -60,12 +65,12 @@ Tensors efficient_backward_workspace(const at::Tensor& q, const Documents* docum
   const int64_t queries = documents != nullptr ? documents->longest : q.size(2);
   const int64_t tiles =
       rounded_up(queries, tile_rows) / tile_rows * (rounded_up(width, tile_columns) / tile_columns);
-  return {at::empty({q.size(0), heads, q.size(2)}, wide),
+  return {sums_BHT,
           at::empty({sequences * heads * tiles, tile_rows * tile_columns + kTileHeader}, wide)};
 }
 
 Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
-                      const at::Tensor& v, const Documents* documents) {
+                      const at::Tensor& v, const Documents* documents, bool for_backward) {
   const at::ScalarType wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   std::vector<int64_t> queries = {q.size(0), q.size(1), q.size(2)};
   Tensors expanded;
@@ -73,10 +78,17 @@ Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Ten
     expanded = {expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1))};
     queries[0] = documents != nullptr ? documents->count() : q.size(0);
     queries[2] = queries_of_log_sum_exp(documents != nullptr ? documents->longest : q.size(2));
+    if (!for_backward) queries[2] = 0;
   }
   Tensors saved = {empty_BHTW(q), at::empty(queries, q.options().dtype(wide))};
   if (kernel == AttentionKernel::kCpuFlash) return saved;
-  for (int i = 0; i < 2; ++i) saved.push_back(at::empty({}, q.options().dtype(at::kLong)));
+  // Seed and offset of dropout: of the memory-efficient kernel on the host, of flash in one tensor.
+  const bool is_on_host = kernel == AttentionKernel::kEfficient;
+  const at::TensorOptions of_dropout =
+      q.options().dtype(at::kLong).device(is_on_host ? at::kCPU : q.device().type());
+  const std::vector<int64_t> both = {2}, number = {};
+  saved.push_back(at::empty(kernel == AttentionKernel::kCudaFlash ? both : number, of_dropout));
+  saved.push_back(at::empty(number, of_dropout));
   return saved;
 }
 

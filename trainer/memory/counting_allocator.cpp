@@ -24,7 +24,7 @@ CountedAllocation& header_of(void* data) {
   return *reinterpret_cast<CountedAllocation*>(static_cast<std::byte*>(data) - kHeaderBytes);
 }
 
-// Operators of libtorch wrap numbers as tensors of the host, of a GPU's too: no memory of a device.
+// Operators of libtorch wrap numbers as tensors of the host, also for a GPU: no memory of a device.
 constexpr size_t kNumberBytes = sizeof(double);
 
 std::string in_mib(int64_t bytes) {
@@ -65,8 +65,8 @@ void AllocationCounter::set_observer(Observer observer) {
   observer_ = std::move(observer);
 }
 
-CountedAllocation AllocationCounter::count(size_t bytes) {
-  if (bytes <= kNumberBytes) return {};
+CountedAllocation AllocationCounter::count(size_t bytes, bool with_numbers) {
+  if (bytes <= (with_numbers ? 0 : kNumberBytes)) return {};
   const CountedAllocation allocation{.bytes = static_cast<int64_t>(bytes),
                                      .is_of_device = !UncountedMemory::is_on(),
                                      .label = MemoryScope::current()};
@@ -166,7 +166,7 @@ MetaAllocator& MetaAllocator::instance() {
 void MetaAllocator::install() { c10::SetAllocator(c10::DeviceType::Meta, this); }
 
 c10::DataPtr MetaAllocator::allocate(size_t bytes) {
-  auto allocation = std::make_unique<CountedAllocation>(count(bytes));
+  auto allocation = std::make_unique<CountedAllocation>(count(bytes, with_numbers_));
   observe(reinterpret_cast<uintptr_t>(allocation.get()), *allocation, /*is_release=*/false);
   return {nullptr, allocation.release(), &release, c10::Device(c10::DeviceType::Meta)};
 }

@@ -60,9 +60,9 @@ class AllocationCounter {
   void set_observer(Observer observer);
 
  protected:
-  // What of `bytes` counts: nothing of a single number. Throws c10::OutOfMemoryError above the
-  // limit.
-  CountedAllocation count(size_t bytes);
+  // What of `bytes` counts: of a single number nothing, unless `with_numbers`. Throws
+  // c10::OutOfMemoryError above the limit.
+  CountedAllocation count(size_t bytes, bool with_numbers = false);
   void uncount(const CountedAllocation& allocation);
   void observe(uintptr_t id, const CountedAllocation& allocation, bool is_release) const;
   [[noreturn]] void fail(size_t bytes) const;
@@ -106,6 +106,8 @@ class MetaAllocator final : public c10::Allocator, public AllocationCounter {
   static MetaAllocator& instance();
   // Makes it libtorch's allocator of meta tensors from now on.
   void install();
+  // Whether single numbers count, as on a GPU, where each takes a block.
+  void count_numbers(bool with_numbers) { with_numbers_ = with_numbers; }
 
   c10::DataPtr allocate(size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override;
@@ -114,6 +116,8 @@ class MetaAllocator final : public c10::Allocator, public AllocationCounter {
  private:
   MetaAllocator() = default;
   static void release(void* context);
+
+  bool with_numbers_ = false;
 };
 
 }  // namespace fsdp

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "trainer/kernels/on_meta.h"
+#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 
@@ -37,11 +38,11 @@ at::Tensor scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
 
 // Computed on the CPU always, so that every device has the same ones.
 at::Tensor RotaryEmbedding::frequencies(const at::TensorOptions& options) const {
-  const at::Device host = options.device().is_meta() ? options.device() : at::Device(at::kCPU);
+  at::Tensor frequencies = at::empty({head_width_ / 2}, options);
+  const UncountedMemory on_the_host;
   const at::Tensor exponents =
-      counted(0, head_width_ / 2, options.device(host)).mul_(2).div_(head_width_);
-  const at::Tensor frequencies = at::pow(theta_, exponents).reciprocal_();
-  return scaled(frequencies, scaling_).to(options.device());
+      at::arange(head_width_ / 2, options.device(at::kCPU)).mul_(2).div_(head_width_);
+  return frequencies.copy_(scaled(at::pow(theta_, exponents).reciprocal_(), scaling_));
 }
 
 const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_length,

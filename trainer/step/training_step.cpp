@@ -1,6 +1,8 @@
 #include "trainer/step/training_step.h"
 
+#include "contract/text/config_error.h"
 #include "trainer/backend/work.h"
+#include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
@@ -22,6 +24,26 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
+// libtorch has no attention for it there, and says so in the first forward only.
+const ModelConfig& require_attention(const ModelConfig& config, at::ScalarType dtype,
+                                     const Backend& backend) {
+  if (backend.planned_for() != at::kCUDA || !at::isReducedFloatingType(dtype)) return config;
+  const int major = capability_major(at::empty({0}, backend.device()));
+  if (major < 8 && dtype == at::kBFloat16) {
+    throw ConfigError("", "precision",
+                      "bf16 needs a GPU of compute capability 8.0 (Ampere) or later, and this one "
+                      "has " +
+                          std::to_string(major) + ".x; set precision: fp16_mixed, or fp32");
+  }
+  if (major >= 8 && config.head_width() % 8 != 0) {
+    throw ConfigError("", "model.config.head_dim",
+                      "is " + std::to_string(config.head_width()) +
+                          "; in 16 bits attention on a GPU takes heads whose width is a multiple "
+                          "of 8; set precision: fp32, or train another model");
+  }
+  return config;
+}
+
 Work work_on_gradients(const char* name, ShardStore& store) {
   Work work{.name = name};
   for (const at::Tensor& gradient : store.gradients()) work.width += gradient.numel();
@@ -36,7 +58,8 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       backend_(backend),
       mesh_(mesh),
       world_(world),
-      model_(make_model(config, dtypes_of(spec.precision).buffers)),
+      model_(make_model(require_attention(config, dtypes_of(spec.precision).compute, backend),
+                        dtypes_of(spec.precision).buffers)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
       strategy_(make_strategy(spec, store_, backend.streams(), mesh)),

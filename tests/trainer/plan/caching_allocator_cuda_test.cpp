@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <unordered_map>
 
-#include "tests/fakes/cuda.h"
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/trainer/plan/allocation_sequence.h"
 #include "tests/trainer/plan/recorded_allocations.h"
 #include "tests/trainer/plan/replayed_allocator.h"
@@ -19,7 +19,7 @@ namespace libtorch = c10::cuda::CUDACachingAllocator;
 class RealAllocator {
  public:
   RealAllocator(bool expandable_segments, int64_t memory_gib) {
-    if (!libtorch::get()->initialized()) libtorch::init(fake_cuda::kGpus);
+    if (!libtorch::get()->initialized()) libtorch::init(fake_cuda::gpu_count());
     fake_cuda::set_memory_bytes(memory_gib == 0 ? int64_t{1} << 50 : memory_gib << 30);
     c10::CachingAllocator::setAllocatorSettings(expandable_segments ? "expandable_segments:True"
                                                                     : "expandable_segments:False");

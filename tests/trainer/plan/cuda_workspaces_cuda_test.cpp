@@ -1,11 +1,10 @@
-#include "tests/fakes/cuda.h"
-
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/util/Exception.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "trainer/plan/cuda_workspaces.h"
 
 namespace fsdp::test {
@@ -17,7 +16,7 @@ class NoWarnings : public c10::WarningHandler {
 };
 
 void check_on_every_gpu() {
-  for (int device = 0; device < fake_cuda::kGpus; ++device) {
+  for (int device = 0; device < fake_cuda::gpu_count(); ++device) {
     cudaSetDevice(device);
     const int capability = 70 + 10 * device;
     CAPTURE(capability);

@@ -1,18 +1,18 @@
 #pragma once
 
-#include "tests/fakes/cuda.h"
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/trainer/plan/allocation_sequence.h"
 #include "trainer/plan/caching_allocator.h"
 
 namespace fsdp::test {
 
-// Our replay, on the GPU that tests/fakes/cuda.h makes up.
+// Our replay, on the GPU that tests/fakes/cuda/fake_cuda.h makes up.
 class ReplayedAllocator {
  public:
   ReplayedAllocator(bool expandable_segments, int64_t memory_gib)
       : allocator_({.expandable_segments = expandable_segments,
                     .memory_bytes = memory_gib << 30,
-                    .device_bytes = fake_cuda::kDeviceBytes}) {}
+                    .device_bytes = fake_cuda::device_bytes()}) {}
 
   bool allocate(const AllocatorCall& call) {
     try {

@@ -1,240 +1,32 @@
 // A step on meta tensors does what it does on a device, but compute: it allocates the same, in the
 // same order.
 #include <ATen/Parallel.h>
-#include <ATen/record_function.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
-#include <optional>
 
-#include "contract/spec/run_spec_yaml.h"
-#include "trainer/comm/mirror_group.h"
+#include "tests/trainer/step/step_allocations.h"
 #include "trainer/memory/counting_allocator.h"
-#include "trainer/step/training_step.h"
 
 namespace fsdp {
 namespace {
 
-constexpr int64_t kVocabulary = 96;
-constexpr const char* kEncoderDecoder = "T5ForConditionalGeneration";
-
-RunSpec small_run() {
-  RunSpec spec;
-  spec.strategy.shard_group_size = 2;
-  spec.batch.gradient_accumulation_steps = 1;
-  spec.model.config = {.num_hidden_layers = 3,
-                       .hidden_size = 64,
-                       .intermediate_size = 96,
-                       .num_attention_heads = 4,
-                       .num_key_value_heads = 2,
-                       .vocab_size = kVocabulary,
-                       .max_position_embeddings = 32};
-  return spec;
-}
-
-RunSpec run_of(StrategyKind kind, Sharding sharding = Sharding::kFullShard) {
-  RunSpec spec = small_run();
-  spec.strategy.kind = kind;
-  spec.strategy.sharding = sharding;
-  spec.strategy.ranks = kind == StrategyKind::kSingle ? 1 : 4;
-  return spec;
-}
-
-// An allocation, or with a negative number a release.
-struct Allocation {
-  int64_t bytes;
-  std::string operation;  // of libtorch, which made it
-};
-
-// Which operation of libtorch is under way.
-class CurrentOperation {
- public:
-  CurrentOperation()
-      : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(
-            [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
-              names_.push_back(function.name());
-              return nullptr;
-            },
-            [](const at::RecordFunction&, at::ObserverContext*) { names_.pop_back(); }))) {}
-  ~CurrentOperation() { at::removeCallback(callback_); }
-  static std::string name() { return names_.empty() ? "" : names_.back(); }
-
- private:
-  at::CallbackHandle callback_;
-  static inline std::vector<std::string> names_;
-};
-
-Batch some_batch(const ModelConfig& config, at::Device device) {
-  const auto tokens = at::TensorOptions(at::kLong).device(device);
-  Batch batch{.input_ids_BT = at::zeros({2, 32}, tokens),
-              .labels_BT = at::zeros({2, 32}, tokens),
-              .loss_scale = 1.0 / 256};
-  if (config.architecture == kEncoderDecoder) {
-    batch.decoder_input_ids_BT = at::zeros({2, 20}, tokens);
-    batch.labels_BT = at::zeros({2, 20}, tokens);
-    batch.input_counts_B = at::full({2}, 30, tokens);
-  }
-  return batch;
-}
-
-// Of no lengths: every row is one document.
-using DocumentLengths = std::vector<int64_t>;
-
-// Those of two optimizer steps and an evaluation.
-std::vector<Allocation> allocations(const RunSpec& spec, const DocumentLengths& lengths,
-                                    Backend& backend, AllocationCounter& counter) {
-  MirrorGroup world(static_cast<int>(spec.strategy.ranks));
-  const Mesh mesh(spec.strategy, world);
-  std::vector<Allocation> log;
-  {
-    TrainingStep step(spec, spec.model.config, backend, mesh, world,
-                      [](const Parameter&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
-    const Batch batch = some_batch(spec.model.config, backend.device());
-    std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
-    const CurrentOperation operation;
-    counter.set_observer([&](uintptr_t, const CountedAllocation& allocation, bool is_release) {
-      if (!allocation.is_of_device) return;
-      log.push_back({is_release ? -allocation.bytes : allocation.bytes, operation.name()});
+ObserveAllocations observe(AllocationCounter& counter) {
+  return [&counter](Allocated allocated) {
+    if (!allocated) return counter.set_observer({});
+    counter.set_observer([allocated](uintptr_t id, const CountedAllocation& made, bool is_release) {
+      if (made.is_of_device) allocated(id, made.bytes, is_release);
     });
-    if (!lengths.empty()) {
-      for (Batch& micro_batch : micro_batches) {
-        micro_batch.documents = make_documents(lengths, 32, backend.device());
-      }
-    }
-    for (int i = 0; i < 2; ++i) step.run(i + 1, micro_batches, 0.1, 0.0, [] {});
-    step.evaluate(micro_batches.front());
-    counter.set_observer({});
-  }
-  return log;
+  };
 }
 
-void check_same_allocations(const RunSpec& spec, const DocumentLengths& lengths = {}) {
+TEST_CASE("on meta every kind of step allocates what it does on the CPU") {
   at::set_num_threads(1);
   const auto cpu = make_backend(at::kCPU);
   const auto meta = make_meta_backend(at::kCPU);
-  const auto real = allocations(spec, lengths, *cpu, CountingAllocator::instance());
-  const auto planned = allocations(spec, lengths, *meta, MetaAllocator::instance());
-  const auto is_same = [](const Allocation& a, const Allocation& b) { return a.bytes == b.bytes; };
-  const auto [at_real, at_planned] =
-      std::mismatch(real.begin(), real.end(), planned.begin(), planned.end(), is_same);
-  const auto next_of = [](auto from, auto end) {
-    std::string text;
-    for (auto next = from; next != end && next - from < 8; ++next) {
-      text += std::to_string(next->bytes) + " " + next->operation + ", ";
-    }
-    return text;
-  };
-  INFO(differences_from_default(spec)
-       << "from " << at_real - real.begin() << " of " << real.size() << " on the CPU:\n"
-       << next_of(at_real, real.end()) << "\non meta:\n"
-       << next_of(at_planned, planned.end()));
-  CHECK((at_real == real.end() && at_planned == planned.end()));
-  CHECK(real.size() > 100);
-}
-
-std::vector<RunSpec> runs_of_all_strategies() {
-  std::vector<RunSpec> specs = {run_of(StrategyKind::kSingle), run_of(StrategyKind::kDdp)};
-  for (const Sharding sharding :
-       {Sharding::kFullShard, Sharding::kShardGradOp, Sharding::kNoShard, Sharding::kHybridShard}) {
-    specs.push_back(run_of(StrategyKind::kFsdp, sharding));
-  }
-  return specs;
-}
-
-TEST_CASE("on meta every strategy allocates, in every precision, what it does on the CPU") {
-  for (RunSpec spec : runs_of_all_strategies()) {
-    for (const PrecisionKind precision : {PrecisionKind::kFp32, PrecisionKind::kBf16Mixed,
-                                          PrecisionKind::kBf16True, PrecisionKind::kFp16Mixed}) {
-      spec.precision.kind = precision;
-      check_same_allocations(spec);
-    }
-  }
-}
-
-TEST_CASE("and with every offload, accumulation, checkpointing, wrap and way to step") {
-  for (const RunSpec& base : runs_of_all_strategies()) {
-    for (const Offload offload : {Offload::kOptimizer, Offload::kParameters}) {
-      RunSpec spec = base;
-      spec.strategy.offload = offload;
-      check_same_allocations(spec);
-    }
-    for (const Accumulate accumulate : {Accumulate::kSharded, Accumulate::kUnsharded}) {
-      RunSpec spec = base;
-      spec.batch.gradient_accumulation_steps = 3;
-      spec.strategy.accumulate = accumulate;
-      spec.activation_checkpointing.every = accumulate == Accumulate::kSharded ? 1 : 2;
-      check_same_allocations(spec);
-    }
-    for (const CheckpointedPart part : {CheckpointedPart::kMlp, CheckpointedPart::kAttention}) {
-      RunSpec spec = base;
-      spec.activation_checkpointing = {.every = 1, .what = part};
-      spec.batch.gradient_accumulation_steps = 2;
-      spec.precision.kind = PrecisionKind::kBf16True;
-      spec.precision.gradients = Dtype::kFp32;
-      check_same_allocations(spec);
-    }
-    RunSpec spec = base;
-    spec.optimizer.gradient_clip_norm = 1.0;
-    spec.train.on_non_finite = OnNonFinite::kSkip;
-    spec.strategy.wrap.blocks = 2;
-    check_same_allocations(spec);
-    spec.precision.kind = PrecisionKind::kBf16True;
-    check_same_allocations(spec);
-    spec = base;
-    spec.optimizer.in_backward = true;
-    spec.model.config.tie_word_embeddings = true;
-    spec.strategy.prefetch = 2;
-    check_same_allocations(spec);
-    spec = base;
-    spec.optimizer.state_dtype = Dtype::kBf16;
-    spec.model.config.vocab_size = 5000;  // a unit of more than one of the optimizer's blocks
-    check_same_allocations(spec);
-    spec.optimizer.rounding = Rounding::kStochastic;
-    spec.optimizer.no_decay.push_back("norm");
-    spec.train.report_gradient_norm = true;
-    check_same_allocations(spec);
-    for (const OptimizerKind kind :
-         {OptimizerKind::kAdam, OptimizerKind::kSgd, OptimizerKind::kAdadelta}) {
-      spec = base;
-      spec.optimizer.kind = kind;
-      check_same_allocations(spec);
-    }
-  }
-}
-
-TEST_CASE("and with an encoder, dropout and every part recomputed") {
-  for (RunSpec spec : runs_of_all_strategies()) {
-    spec.model.config = {.architecture = kEncoderDecoder,
-                         .num_hidden_layers = 2,
-                         .hidden_size = 64,
-                         .intermediate_size = 96,
-                         .num_attention_heads = 4,
-                         .head_dim = 20,
-                         .vocab_size = kVocabulary,
-                         .tie_word_embeddings = true,
-                         .dropout_rate = 0.1};
-    for (const CheckpointedPart part :
-         {CheckpointedPart::kBlock, CheckpointedPart::kMlp, CheckpointedPart::kAttention}) {
-      spec.activation_checkpointing = {.every = 1, .what = part};
-      check_same_allocations(spec);
-    }
-    spec.activation_checkpointing = {};
-    spec.batch.gradient_accumulation_steps = 2;
-    spec.precision.kind = PrecisionKind::kBf16Mixed;
-    spec.model.config.feed_forward_proj = FeedForward::kGatedGelu;
-    check_same_allocations(spec);
-  }
-}
-
-TEST_CASE("and with documents, which differ from micro-batch to micro-batch") {
-  for (RunSpec spec : runs_of_all_strategies()) {
-    spec.batch.gradient_accumulation_steps = 2;
-    for (const PrecisionKind precision : {PrecisionKind::kFp32, PrecisionKind::kBf16Mixed}) {
-      spec.precision.kind = precision;
-      spec.activation_checkpointing.every = precision == PrecisionKind::kFp32 ? 1 : 0;
-      check_same_allocations(spec, {20, 1, 11, 32});
-    }
+  for (const StepCase& step_case : step_cases()) {
+    check_same_allocations(step_case,
+                           allocations(step_case, *cpu, observe(CountingAllocator::instance())),
+                           allocations(step_case, *meta, observe(MetaAllocator::instance())));
   }
 }
 

@@ -1,0 +1,24 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "parity"), str(TESTS / "plan")]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--trainer", type=Path, help="fsdp-train, built for CUDA")
+    parser.addoption("--fake-cuda", type=Path, help="libcuda.so.1 of tests/fakes/cuda")
+    parser.addoption("--runs", type=int, default=24, help="how many random runs")
+    parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
+
+
+@pytest.fixture(scope="session")
+def trainer(request) -> Path:
+    return request.config.getoption("--trainer").resolve()
+
+
+@pytest.fixture(scope="session")
+def fake_cuda(request) -> Path:
+    return request.config.getoption("--fake-cuda").resolve()

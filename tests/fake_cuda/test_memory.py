@@ -1,0 +1,55 @@
+"""On a GPU that keeps accounts, the allocator of libtorch takes what was planned, to the byte: allocated and reserved."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from planning import plans, request_of
+from random_runs import random_spec, write_articles
+from trainer import of_kind, read_events, start, wait_until_well_ended
+
+CAPABILITY = 80
+
+
+@pytest.fixture
+def seed(request) -> int:
+    given = request.config.getoption("--seed")
+    return given if given is not None else random.randrange(10**6)
+
+
+def random_spec_on_gpu(draw: random.Random, articles: Path) -> dict:
+    spec = random_spec(draw, articles) | {"device": "cuda", "kernels": "aten"}
+    config = spec["model"]["config"]
+    if spec["precision"] != "fp32":  # what else libtorch's attention refuses
+        config["head_dim"] = draw.choice([8, 16, 32])
+    return spec
+
+
+def largest(steps: list[dict], figure: str) -> int:
+    return max(step[f"memory_{figure}_bytes_max"] for step in steps)
+
+
+def test_the_allocator_takes_what_was_planned(trainer, fake_cuda, request, seed, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{CAPABILITY / 10}")
+    draw = random.Random(seed)
+    print(f"seed {seed}")
+    articles = write_articles(tmp_path / "articles.csv", draw)
+    results = tmp_path / "results"
+    unequal = []
+    for number in range(request.config.getoption("--runs")):
+        spec = random_spec_on_gpu(draw, articles)
+        folder = results / "runs" / "random" / str(number)
+        ranks = spec["strategy"]["ranks"]
+        wait_until_well_ended(start(trainer, spec, folder, preload=fake_cuda), folder)
+        if (folder / "prepared").exists():
+            shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
+        [plan] = plans(trainer, [request_of(spec, results, compute_capability=CAPABILITY)])
+        steps = [of_kind("step", read_events(folder, rank)) for rank in range(ranks)]
+        for figure in ("allocated", "reserved"):
+            measured = max(largest(of_rank, figure) for of_rank in steps)
+            planned = plan[f"memory_{figure}_bytes_max"]
+            if measured != planned:
+                unequal.append((number, figure, planned - measured, measured, spec))
+    print("\n".join(map(str, unequal)))
+    assert not unequal

@@ -1,0 +1,64 @@
+// cuBLAS and cuBLASLt without their headers, whose arguments these functions do not look at: what
+// has nothing to answer succeeds.
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+#define SUCCEEDS(function) \
+  int function() { return 0; }
+
+SUCCEEDS(cublasDestroy_v2)
+SUCCEEDS(cublasSetStream_v2)
+SUCCEEDS(cublasSetWorkspace_v2)
+SUCCEEDS(cublasSetMathMode)
+SUCCEEDS(cublasSetPointerMode_v2)
+SUCCEEDS(cublasGemmEx)
+SUCCEEDS(cublasGemmStridedBatchedEx)
+SUCCEEDS(cublasSgemmEx)
+SUCCEEDS(cublasSgemm_v2)
+SUCCEEDS(cublasSgemmStridedBatched)
+SUCCEEDS(cublasSgemv_v2)
+SUCCEEDS(cublasDgemm_v2)
+SUCCEEDS(cublasDgemmStridedBatched)
+SUCCEEDS(cublasDgemv_v2)
+SUCCEEDS(cublasLtMatmul)
+SUCCEEDS(cublasLtMatmulDescDestroy)
+SUCCEEDS(cublasLtMatmulDescSetAttribute)
+SUCCEEDS(cublasLtMatmulPreferenceDestroy)
+SUCCEEDS(cublasLtMatmulPreferenceSetAttribute)
+SUCCEEDS(cublasLtMatrixLayoutDestroy)
+SUCCEEDS(cublasLtMatrixLayoutSetAttribute)
+
+static char something;
+
+static int make(void** handle) {
+  *handle = &something;
+  return 0;
+}
+
+int cublasCreate_v2(void** handle) { return make(handle); }
+int cublasLtCreate(void** handle) { return make(handle); }
+int cublasLtMatmulDescCreate(void** handle) { return make(handle); }
+int cublasLtMatmulPreferenceCreate(void** handle) { return make(handle); }
+int cublasLtMatrixLayoutCreate(void** handle) { return make(handle); }
+
+int cublasGetMathMode(void*, int* mode) { return *mode = 0; }
+int cublasGetPointerMode_v2(void*, int* mode) { return *mode = 0; }
+
+// One algorithm, without a workspace: cublasLtMatmulHeuristicResult_t begins with 64 bytes of it.
+int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int,
+                                   void* result, int* count) {
+  struct Result {
+    uint64_t algorithm[8];
+    size_t workspace_bytes;
+    int state;
+    float waves;
+    int reserved[4];
+  };
+  *static_cast<Result*>(result) = {};
+  *count = 1;
+  return 0;
+}
+
+}  // extern "C"

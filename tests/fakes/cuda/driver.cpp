@@ -1,0 +1,28 @@
+// What libtorch wants to find of the driver, and calls for kernels alone that it compiles at run
+// time. Without the header, whose arguments these functions do not look at.
+extern "C" {
+
+#define NOT_FAKED(function) \
+  int function() { return 801; }  // CUDA_ERROR_NOT_SUPPORTED
+
+NOT_FAKED(cuCtxSetCurrent)
+NOT_FAKED(cuDevicePrimaryCtxRetain)
+NOT_FAKED(cuFuncGetAttribute)
+NOT_FAKED(cuFuncSetAttribute)
+NOT_FAKED(cuFuncSetCacheConfig)
+NOT_FAKED(cuGetErrorString)
+NOT_FAKED(cuLaunchCooperativeKernel)
+NOT_FAKED(cuLaunchKernel)
+NOT_FAKED(cuLinkAddData_v2)
+NOT_FAKED(cuLinkComplete)
+NOT_FAKED(cuLinkCreate_v2)
+NOT_FAKED(cuModuleGetFunction)
+NOT_FAKED(cuModuleLoad)
+NOT_FAKED(cuModuleLoadData)
+NOT_FAKED(cuModuleLoadDataEx)
+NOT_FAKED(cuModuleUnload)
+NOT_FAKED(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+NOT_FAKED(cuPointerGetAttribute)
+NOT_FAKED(cuTensorMapEncodeTiled)
+
+}  // extern "C"

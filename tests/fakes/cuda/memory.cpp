@@ -1,0 +1,256 @@
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/fakes/cuda/state.h"
+
+namespace {
+
+constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // the driver's unit, as on every GPU
+constexpr size_t kAddressBytes = size_t{64} << 40;
+
+std::mutex mutex;
+size_t memory_bytes = size_t{1} << 50;
+size_t memory_used_bytes = 0;
+std::map<void*, size_t> allocations;
+std::map<uintptr_t, size_t> pinned;  // by their first byte
+
+// So that no memory of the host has such an address, and that touching one ends the program.
+uint64_t first_address() {
+  static void* const addresses =
+      mmap(nullptr, kAddressBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (addresses == MAP_FAILED) std::abort();
+  return (reinterpret_cast<uint64_t>(addresses) + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+uint64_t take_addresses(size_t bytes) {
+  static uint64_t next_address = first_address();
+  const uint64_t address = next_address;
+  next_address += (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  if (next_address > first_address() + kAddressBytes - kPageBytes) std::abort();
+  return address;
+}
+
+bool take_memory(size_t bytes) {
+  if (memory_used_bytes + bytes > memory_bytes) return false;
+  memory_used_bytes += bytes;
+  return true;
+}
+
+// The driver's functions, which have no names of their own here. A handle is its size.
+CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* how,
+                unsigned long long) {
+  if (how->requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_PERMITTED;
+  const std::lock_guard lock(mutex);
+  if (!take_memory(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  *handle = bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult release(CUmemGenericAllocationHandle handle) {
+  const std::lock_guard lock(mutex);
+  memory_used_bytes -= handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult reserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  const std::lock_guard lock(mutex);
+  *address = take_addresses(bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult map(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long) {
+  return CUDA_SUCCESS;
+}
+
+CUresult unmap(CUdeviceptr, size_t) { return CUDA_SUCCESS; }
+
+CUresult set_access(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) { return CUDA_SUCCESS; }
+
+CUresult not_faked() { return CUDA_ERROR_NOT_SUPPORTED; }
+
+template <class Function>
+void* pointer(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+void* driver_function(const std::string& name) {
+  static const std::map<std::string, void*> functions = {
+      {"cuMemCreate", pointer(create)},
+      {"cuMemRelease", pointer(release)},
+      {"cuMemAddressReserve", pointer(reserve)},
+      {"cuMemAddressFree", pointer(unmap)},
+      {"cuMemMap", pointer(map)},
+      {"cuMemUnmap", pointer(unmap)},
+      {"cuMemSetAccess", pointer(set_access)},
+      {"cuDeviceGetAttribute", pointer(cuDeviceGetAttribute)},
+      {"cuDevicePrimaryCtxGetState", pointer(cuDevicePrimaryCtxGetState)},
+  };
+  const auto found = functions.find(name);
+  return found == functions.end() ? pointer(not_faked) : found->second;
+}
+
+// What leaves the device is zero.
+cudaError_t copy(void* to, const void* from, size_t bytes) {
+  using fsdp::fake_cuda::is_device_memory;
+  if (is_device_memory(to)) return cudaSuccess;
+  if (is_device_memory(from)) {
+    std::memset(to, 0, bytes);
+  } else {
+    std::memmove(to, from, bytes);
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+namespace fsdp::fake_cuda {
+
+void set_memory_bytes(int64_t bytes) { memory_bytes = static_cast<size_t>(bytes); }
+int64_t used_bytes() { return static_cast<int64_t>(memory_used_bytes); }
+
+bool is_device_memory(const void* address) {
+  return reinterpret_cast<uint64_t>(address) - first_address() < kAddressBytes - kPageBytes;
+}
+
+}  // namespace fsdp::fake_cuda
+
+using fsdp::fake_cuda::failed;
+
+extern "C" {
+
+CUresult cuDeviceGet(CUdevice* device, int number) {
+  *device = number;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+// Every process has a context on its GPU.
+CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned int* flags, int* is_active) {
+  *flags = 0;
+  *is_active = 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  static char something;
+  *context = reinterpret_cast<CUcontext>(&something);
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  if (!take_memory(bytes)) return failed(cudaErrorMemoryAllocation);
+  *memory = reinterpret_cast<void*>(take_addresses(bytes));
+  allocations[*memory] = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* memory) {
+  const std::lock_guard lock(mutex);
+  if (memory == nullptr) return cudaSuccess;
+  const auto found = allocations.find(memory);
+  if (found == allocations.end()) return failed(cudaErrorInvalidValue);
+  memory_used_bytes -= found->second;
+  allocations.erase(found);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const std::lock_guard lock(mutex);
+  *free = memory_bytes - memory_used_bytes;
+  *total = static_cast<size_t>(fsdp::fake_cuda::device_bytes());
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned int) {
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return cudaHostRegister(*memory, bytes, cudaHostRegisterDefault);
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  const cudaError_t error = cudaHostUnregister(memory);
+  if (error == cudaSuccess) std::free(memory);
+  return error;
+}
+
+cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int) {
+  const std::lock_guard lock(mutex);
+  const bool is_new = pinned.emplace(reinterpret_cast<uintptr_t>(memory), bytes).second;
+  return is_new ? cudaSuccess : failed(cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostUnregister(void* memory) {
+  const std::lock_guard lock(mutex);
+  const bool was_there = pinned.erase(reinterpret_cast<uintptr_t>(memory)) > 0;
+  return was_there ? cudaSuccess : failed(cudaErrorHostMemoryNotRegistered);
+}
+
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned int) {
+  *on_device = on_host;
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  *attributes = {};
+  const std::lock_guard lock(mutex);
+  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
+  if (fsdp::fake_cuda::is_device_memory(address)) {
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->devicePointer = const_cast<void*>(address);
+  } else if (after != pinned.begin() &&
+             reinterpret_cast<uintptr_t>(address) - std::prev(after)->first <
+                 std::prev(after)->second) {
+    attributes->type = cudaMemoryTypeHost;
+    attributes->devicePointer = attributes->hostPointer = const_cast<void*>(address);
+  } else {
+    attributes->type = cudaMemoryTypeUnregistered;
+  }
+  cudaGetDevice(&attributes->device);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  return copy(to, from, bytes);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
+  return copy(to, from, bytes);
+}
+
+cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  if (!fsdp::fake_cuda::is_device_memory(memory)) std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
+  return cudaMemset(memory, value, bytes);
+}
+
+cudaError_t cudaGetSymbolAddress(void** memory, const void*) { return cudaMalloc(memory, 1); }
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned int,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  *function = driver_function(name);
+  if (result) *result = cudaDriverEntryPointSuccess;
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,179 @@
+// NCCL whose collectives only meet: one is complete when every rank of its communicator has issued
+// it. Ranks are processes of one host, which meet in shared memory.
+#include <fcntl.h>
+#include <nccl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/fakes/cuda/state.h"
+
+namespace {
+
+constexpr int kRanks = 64;
+constexpr uint64_t kKept = 4096;  // collectives that a rank may be ahead of another
+
+// What all ranks have to say of one collective.
+struct Collective {
+  std::array<char, 16> name;
+  size_t count;
+  int type;
+  bool operator==(const Collective&) const = default;
+};
+
+std::string text_of(const Collective& collective) {
+  return std::string(collective.name.data()) + " of " + std::to_string(collective.count) +
+         " elements of type " + std::to_string(collective.type);
+}
+
+struct Meeting {
+  std::atomic<int> arrived;
+  std::array<std::atomic<uint64_t>, kRanks> issued;
+  std::array<std::array<Collective, kKept>, kRanks> collectives;
+};
+
+Meeting* open_meeting(const ncclUniqueId& id) {
+  const int file = shm_open(id.internal, O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ftruncate(file, sizeof(Meeting)) != 0) return nullptr;
+  void* memory = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return memory == MAP_FAILED ? nullptr : static_cast<Meeting*>(memory);
+}
+
+}  // namespace
+
+struct ncclComm {
+  Meeting* meeting;
+  int rank, size;
+  std::atomic<bool> is_aborted = false;
+};
+
+namespace {
+
+void compare(const ncclComm& comm, uint64_t number) {
+  const Collective& own = comm.meeting->collectives[comm.rank][number % kKept];
+  for (int rank = 0; rank < comm.size; ++rank) {
+    const Collective& other = comm.meeting->collectives[rank][number % kKept];
+    if (other == own) continue;
+    std::fprintf(stderr, "fake NCCL: collective %lu is %s on rank %d, and %s on rank %d of %d\n",
+                 number, text_of(own).c_str(), comm.rank, text_of(other).c_str(), rank, comm.size);
+    std::_Exit(70);
+  }
+}
+
+// Numbers begin at 1.
+bool is_complete(const ncclComm& comm, uint64_t number) {
+  if (comm.is_aborted) return true;
+  for (int rank = 0; rank < comm.size; ++rank) {
+    if (comm.meeting->issued[rank] < number) return false;
+  }
+  compare(comm, number);
+  return true;
+}
+
+ncclResult_t issue(const char* name, size_t count, ncclDataType_t type, ncclComm_t comm,
+                   cudaStream_t stream) {
+  Meeting& meeting = *comm->meeting;
+  const uint64_t number = meeting.issued[comm->rank] + 1;
+  while (number > kKept / 2 && !is_complete(*comm, number - kKept / 2)) std::this_thread::yield();
+  Collective& collective = meeting.collectives[comm->rank][number % kKept];
+  collective = {{}, count, static_cast<int>(type)};
+  std::strncpy(collective.name.data(), name, collective.name.size() - 1);
+  meeting.issued[comm->rank] = number;
+  fsdp::fake_cuda::wait_for(stream, [comm, number] { return is_complete(*comm, number); });
+  return ncclSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
+const char* ncclGetErrorString(ncclResult_t) { return "an error of the fake NCCL"; }
+const char* ncclGetLastError(ncclComm_t) { return ""; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static std::atomic<int> made = 0;
+  std::snprintf(id->internal, sizeof(id->internal), "/fake_nccl.%d.%d", getpid(), ++made);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t*) {
+  if (size > kRanks) return ncclInvalidArgument;
+  Meeting* meeting = open_meeting(id);
+  if (meeting == nullptr) return ncclSystemError;
+  if (++meeting->arrived == size) shm_unlink(id.internal);
+  while (meeting->arrived < size) std::this_thread::yield();
+  *comm = new ncclComm{meeting, rank, size};
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
+  return ncclCommInitRankConfig(comm, size, id, rank, nullptr);
+}
+
+// Streams may still ask for what it has: it stays.
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  comm->is_aborted = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) { return *error = ncclSuccess; }
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  *count = comm->size;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  *rank = comm->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t, void*, size_t, void**) { return ncclSuccess; }
+ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
+ncclResult_t ncclGroupStart() { return ncclSuccess; }
+ncclResult_t ncclGroupEnd() { return ncclSuccess; }
+
+ncclResult_t ncclAllGather(const void*, void*, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return issue("all_gather", count, type, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void*, void*, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return issue("reduce_scatter", count, type, comm, stream);
+}
+
+ncclResult_t ncclAllReduce(const void*, void*, size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return issue("all_reduce", count, type, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void*, void*, size_t count, ncclDataType_t type, int,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return issue("broadcast", count, type, comm, stream);
+}
+
+ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return ncclBroadcast(data, data, count, type, root, comm, stream);
+}
+
+}  // extern "C"

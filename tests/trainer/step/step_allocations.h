@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "contract/spec/run_spec.h"
+#include "trainer/backend/backend.h"
+
+// What a step allocates, on any backend, in its order.
+namespace fsdp {
+
+// A run, and the lengths of the documents in each row of a batch; none: every row is one document.
+struct StepCase {
+  RunSpec spec;
+  std::vector<int64_t> document_lengths{};
+};
+
+// Of every strategy: precisions, offload, accumulation, recomputation, wraps, ways to step,
+// optimizers, an encoder with dropout, and documents.
+std::vector<StepCase> step_cases();
+
+// Has all that is allocated of a device's memory, and with `is_release` released, told from now on;
+// an empty function: no longer.
+using Allocated = std::function<void(uintptr_t id, int64_t bytes, bool is_release)>;
+using ObserveAllocations = std::function<void(Allocated)>;
+
+// An allocation, or with a negative number a release.
+struct Allocation {
+  uintptr_t id;
+  int64_t bytes;
+  std::string operation;  // of libtorch, which made it
+};
+
+// Those of two optimizer steps and an evaluation.
+std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
+                                    const ObserveAllocations& observe);
+
+// All but those that one of these operations, such as "aten::sort", makes and releases while it
+// runs.
+std::vector<Allocation> without_workspace(std::vector<Allocation> log,
+                                          const std::vector<std::string>& operations);
+
+// Fails at the first difference, and names what was under way.
+void check_same_allocations(const StepCase& step_case, const std::vector<Allocation>& real,
+                            const std::vector<Allocation>& planned);
+
+}  // namespace fsdp

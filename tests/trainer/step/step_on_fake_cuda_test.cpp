@@ -1,0 +1,62 @@
+// The same of a step on a GPU that keeps accounts instead of computing: through ATen's real checks
+// and libtorch's real allocator.
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <catch2/catch.hpp>
+#include <mutex>
+
+#include "tests/trainer/step/step_allocations.h"
+#include "trainer/kernels/planned_gpu.h"
+#include "trainer/memory/counting_allocator.h"
+
+namespace fsdp {
+namespace {
+
+namespace caching_allocator = c10::cuda::CUDACachingAllocator;
+
+constexpr int kCapability = 80;  // attention without cuDNN, which nobody fakes
+
+// Their workspace, of some kilobytes, is CUB's, and not planned.
+const std::vector<std::string> kWithWorkspace = {"aten::sort", "aten::cumsum_"};
+
+// libtorch cannot be told to forget a tracker.
+void observe_cuda(Allocated allocated) {
+  static Allocated told;
+  static const bool is_attached [[maybe_unused]] = [] {
+    caching_allocator::attachAllocatorTraceTracker([](const caching_allocator::TraceEntry& entry) {
+      if (!told) return;
+      const bool is_release = entry.action_ == caching_allocator::TraceEntry::FREE_REQUESTED;
+      if (is_release || entry.action_ == caching_allocator::TraceEntry::ALLOC) {
+        told(entry.addr_, static_cast<int64_t>(entry.size_), is_release);
+      }
+    });
+    return true;
+  }();
+  told = std::move(allocated);
+}
+
+TEST_CASE("every kind of step allocates on a GPU what it does on meta") {
+  setenv("FAKE_CUDA_CAPABILITY", "8.0", 1);
+  const PlannedGpu planned(kCapability, /*is_deterministic=*/false);
+  const auto cuda = make_backend(at::Device(at::kCUDA, 0));
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  at::cuda::getCurrentCUDABlasHandle();  // makes its workspace, which is planned apart
+  const auto meta = make_meta_backend(at::kCUDA);
+  const auto observe_meta = [](Allocated allocated) {
+    AllocationCounter& counter = MetaAllocator::instance();
+    if (!allocated) return counter.set_observer({});
+    counter.set_observer([allocated](uintptr_t id, const CountedAllocation& made, bool is_release) {
+      if (made.is_of_device) allocated(id, made.bytes, is_release);
+    });
+  };
+  for (const StepCase& step_case : step_cases()) {
+    const auto real = allocations(step_case, *cuda, observe_cuda);
+    check_same_allocations(step_case, without_workspace(real, kWithWorkspace),
+                           allocations(step_case, *meta, observe_meta));
+  }
+}
+
+}  // namespace
+}  // namespace fsdp
