@@ -105,6 +105,7 @@ RankRun::Rank RankRun::start() {
   require_same_run(spec, attempt_, files, *group_);
   refuse_shared_gpu(*group_, rank.device);
   backend_ = make_backend(rank.device, spec.kernels);
+  begin_attention(spec, rank.device);
   return rank;
 }
 
