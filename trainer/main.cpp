@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,78 +8,28 @@
 #include <exception>
 #include <iomanip>
 #include <iostream>
-#include <system_error>
 
 #include "contract/record/exit_code.h"
-#include "contract/record/host_memory.h"
 #include "contract/record/log.h"
 #include "contract/record/processor.h"
 #include "contract/record/standard_streams.h"
 #include "contract/record/start_up.h"
 #include "contract/spec/run_spec.h"
-#include "contract/text/config_error.h"
 #include "contract/text/json.h"
-#include "trainer/comm/communication_error.h"
 #include "trainer/plan/plan_run.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/train/device.h"
+#include "trainer/train/failure.h"
 #include "trainer/train/run.h"
 
 namespace {
 
 using fsdp::ExitCode;
 
-// Drivers and NCCL have words of their own for it, outside of libtorch's allocator.
-bool says_out_of_memory(const std::string& reason) {
-  return reason.find("out of memory") != std::string::npos ||
-         reason.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos ||
-         reason.find("Failed to CUDA calloc") != std::string::npos;
-}
-
-constexpr const char* kThreadRemedy =
-    ": a thread cannot be had; raise the limit on processes (ulimit -u, pids.max of the cgroup), "
-    "or "
-    "lower threads_per_rank";
-
-// What a process that ended with an error exits with, and why.
-struct Failure {
-  ExitCode code;
-  std::string reason;
-};
-
-Failure failure_of(const std::exception_ptr& error) {
-  const auto failure = [](ExitCode code, const std::string& reason) {
-    return Failure{says_out_of_memory(reason) ? ExitCode::kOutOfMemory : code, reason};
-  };
-  try {
-    std::rethrow_exception(error);
-  } catch (const fsdp::ConfigError& config_error) {
-    return {ExitCode::kBadConfiguration, config_error.what()};
-  } catch (const c10::OutOfMemoryError& memory_error) {
-    return failure(ExitCode::kOutOfMemory, memory_error.what_without_backtrace());
-  } catch (const std::bad_alloc&) {
-    return failure(ExitCode::kOutOfMemory, std::string(fsdp::kOutOfHostMemory));
-  } catch (const fsdp::CommunicationError& communication_error) {
-    return failure(ExitCode::kCommunication, communication_error.what());
-  } catch (const c10::DistBackendError& backend_error) {
-    return failure(ExitCode::kCommunication, backend_error.what_without_backtrace());
-  } catch (const c10::Error& torch_error) {
-    return failure(ExitCode::kRunFailed, torch_error.what_without_backtrace());
-  } catch (const std::system_error& system_error) {
-    // Of no device, and it may name a file of any name.
-    const bool lacks_threads = system_error.code() == std::errc::resource_unavailable_try_again;
-    return {ExitCode::kRunFailed,
-            system_error.what() + std::string(lacks_threads ? kThreadRemedy : "")};
-  } catch (const std::exception& other_error) {
-    return failure(ExitCode::kRunFailed, other_error.what());
-  }
-}
-
 // An error becomes a run_failed event, a line on stderr and an exit code.
-ExitCode report(fsdp::RankRun& run, const std::exception_ptr& error) {
-  const Failure failure = failure_of(error);
-  run.report_failure(failure.code, failure.reason);
-  return failure.code;
+[[noreturn]] void fail(fsdp::RankRun& run, const std::exception_ptr& error) {
+  const fsdp::Failure failure = fsdp::failure_of(error);
+  run.fail(failure.code, failure.reason);
 }
 
 // One line a row; returns when all is known.
@@ -104,22 +53,21 @@ ExitCode self_test() {
 fsdp::RankRun* this_run = nullptr;
 
 // NCCL's own watchdog throws on its thread when a peer is gone.
-[[noreturn]] void report_and_end() {
+[[noreturn]] void fail_by_exception() {
   const std::exception_ptr error = std::current_exception();
   if (!error) std::abort();
-  _exit(static_cast<int>(report(*this_run, error)));
+  fail(*this_run, error);
 }
 
 // A library that calls exit() itself, as OpenMP does where a thread cannot be had, has said why.
-void report_exit() {
+void fail_by_exit() {
   const std::string part = fsdp::start_up_part();
-  this_run->report_failure(
+  this_run->fail(
       ExitCode::kRunFailed,
       "a library ended the process" + (part.empty() ? "" : " while it was " + part) +
           "; its own message stands above this one in the rank's log. If that is about threads, "
           "raise the limit on processes (ulimit -u, pids.max of the cgroup), or lower "
           "threads_per_rank");
-  _exit(static_cast<int>(ExitCode::kRunFailed));
 }
 
 // A checkpoint of a thousand ranks is read from thousands of files, all open at once.
@@ -188,7 +136,7 @@ int main(int argc, char** argv) {
     try {
       code = self_test();
     } catch (...) {
-      const Failure failure = failure_of(std::current_exception());
+      const fsdp::Failure failure = fsdp::failure_of(std::current_exception());
       std::cerr << "fsdp-train: " << failure.reason << std::endl;
       code = failure.code;
     }
@@ -197,16 +145,15 @@ int main(int argc, char** argv) {
   }
   fsdp::RankRun run(spec_file, attempt);
   this_run = &run;
-  std::set_terminate(report_and_end);
-  std::atexit(report_exit);
+  std::set_terminate(fail_by_exception);
+  std::atexit(fail_by_exit);
   fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s);
-  ExitCode code = ExitCode::kRunFailed;
   try {
-    code = results.empty() ? run.run() : run.calibrate(results);
+    const ExitCode code = results.empty() ? run.run() : run.calibrate(results);
+    // Other ranks may be gone: destructors of communication could wait for them.
+    std::cout.flush();
+    _exit(static_cast<int>(code));
   } catch (...) {
-    code = report(run, std::current_exception());
+    fail(run, std::current_exception());
   }
-  // Other ranks may be gone: destructors of communication could wait for them.
-  std::cout.flush();
-  _exit(static_cast<int>(code));
 }

@@ -5,6 +5,7 @@
 
 #include "trainer/memory/counting_allocator.h"
 #ifdef FSDP_CUDA
+#include "trainer/backend/cuda_libraries.h"
 #include "trainer/memory/cuda_memory.h"
 #endif
 #include "trainer/backend/make_kernels.h"
@@ -34,6 +35,9 @@ double Backend::read(const at::Tensor& number) const {
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels) {
   require_kernels_for(kernels, device);
   c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+#ifdef FSDP_CUDA
+  if (device.is_cuda()) begin_cublas(device);
+#endif
   return std::make_unique<Backend>(device, device.type(), make_streams(device),
                                    make_kernels(kernels, device.type()), make_memory_probe(device));
 }

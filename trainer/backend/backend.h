@@ -43,7 +43,8 @@ class Backend {
   std::unique_ptr<MemoryProbe> memory_;
 };
 
-// That of a CPU or a GPU, which becomes this thread's. Throws ConfigError when the kernels are not
+// That of a CPU or a GPU, which becomes this thread's. A GPU's first allocation is cuBLAS's
+// workspace, which plans count. Throws ConfigError when the kernels are not
 // to be had.
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels = KernelSet::kAuto);
 // `streams`: null for those of make_streams.

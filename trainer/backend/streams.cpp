@@ -23,6 +23,7 @@ class HostStreams : public Streams {
   EventPtr record(StreamId) override { return nullptr; }
   void block(StreamId, const EventPtr&) override {}
   bool is_done(const EventPtr&) override { return true; }
+  void drain() noexcept override {}
   void allocated(StreamId, Buffer) override {}
   void freed(Buffer) override {}
   void renamed(Buffer, Buffer) override {}
@@ -63,6 +64,14 @@ class DeviceStreams : public Streams {
     }
   }
   bool is_done(const EventPtr& event) override { return device_event(event).query(); }
+  void drain() noexcept override {
+    for (const c10::Stream& stream : streams_) {
+      try {
+        stream.synchronize();
+      } catch (const std::exception&) {  // the device has failed: nothing runs there any more
+      }
+    }
+  }
   void allocated(StreamId, Buffer) override {}
   void freed(Buffer) override {}
   void renamed(Buffer, Buffer) override {}
@@ -106,6 +115,10 @@ class StreamsWithOptimizer : public Streams {
     }
   }
   bool is_done(const EventPtr& event) override { return streams_->is_done(event); }
+  void drain() noexcept override {
+    if (worker_) worker_->drain();
+    streams_->drain();
+  }
   void allocated(StreamId, Buffer) override {}
   void freed(Buffer) override {}
   void renamed(Buffer, Buffer) override {}

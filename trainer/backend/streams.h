@@ -68,6 +68,9 @@ class Streams {
   virtual void block(StreamId stream, const EventPtr& event) = 0;
   // Whether what is before the event is done; does not wait. An event of a device's stream.
   virtual bool is_done(const EventPtr& event) = 0;
+  // Returns when everything run so far is done or has failed, on every stream. Destructors call it
+  // before they free what the work uses.
+  virtual void drain() noexcept = 0;
 
   // Said when a buffer is taken from, and given back to, the memory pool of a stream.
   virtual void allocated(StreamId pool, Buffer buffer) = 0;

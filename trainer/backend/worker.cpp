@@ -32,16 +32,26 @@ std::shared_future<void> Worker::post(std::function<void()> task) {
   return done;
 }
 
+void Worker::drain() noexcept {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return tasks_.empty() && !is_busy_; });
+}
+
 void Worker::work() {
   at::init_num_threads();
+  std::unique_lock lock(mutex_);
   while (true) {
-    std::unique_lock lock(mutex_);
+    is_busy_ = false;
+    if (tasks_.empty()) idle_.notify_all();
     wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
     std::packaged_task<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
+    is_busy_ = true;
     lock.unlock();
     task();
+    task = {};  // what it holds goes while drain() still waits
+    lock.lock();
   }
 }
 

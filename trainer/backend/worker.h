@@ -20,13 +20,17 @@ class Worker {
   // Ready when the task is done. After a task has thrown, later ones are left out and give its
   // exception.
   std::shared_future<void> post(std::function<void()> task);
+  // Returns when no task is left.
+  void drain() noexcept;
 
  private:
   void work();
 
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable idle_;
   std::deque<std::packaged_task<void()>> tasks_;
+  bool is_busy_ = false;
   bool stopping_ = false;
   std::exception_ptr failure_;  // only the thread touches it
   std::thread thread_;

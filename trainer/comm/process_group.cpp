@@ -97,6 +97,10 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
                       ", or never came to " + place + remedy);
     const auto watched = watchdog.watch(membership.describe("rendezvous", kNoUnit));
     membership.store = meet_at_store(world, device, options.rendezvous_timeout);
+    if (options.failure_notice != nullptr && world.world_size > 1) {
+      options.failure_notice->open(membership.store->clone(), world.rank, world.world_size,
+                                   serves_store(world));
+    }
     membership.store->setTimeout(membership.transport_timeout);
 #ifdef FSDP_CUDA
     if (cuda) return make_nccl_group(std::move(membership), device);

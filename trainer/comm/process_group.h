@@ -11,6 +11,7 @@
 #include "trainer/comm/communication_clock.h"
 #include "trainer/comm/communication_error.h"
 #include "trainer/comm/environment.h"
+#include "trainer/comm/failure_notice.h"
 #include "trainer/comm/pending.h"
 
 namespace fsdp {
@@ -79,6 +80,9 @@ struct ProcessGroupOptions {
   // thread of its own; it should end the process. Without it the transport makes the operation
   // fail.
   std::function<void(const std::string& reason)> on_timeout;
+  // Opened as soon as the ranks have met, unless there is one rank; outlives the group. May be
+  // null.
+  FailureNotice* failure_notice = nullptr;
   // Use NCCL even for a single rank on CUDA, where every operation could be a copy.
   bool nccl_for_single_rank = false;
 };

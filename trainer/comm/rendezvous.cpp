@@ -22,7 +22,7 @@ using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
 c10d::TCPStoreOptions store_options(const WorldEnvironment& world, int port, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(port);
-  options.isServer = world.rank == 0 && world.store_prefix.empty();
+  options.isServer = serves_store(world);
   options.numWorkers = world.world_size;
   options.timeout = timeout;
   options.waitWorkers = false;  // require_same_world() waits, and knows who is missing
@@ -90,6 +90,10 @@ c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at:
   }
   require_same_world(world, device, *store, timeout);
   return store;
+}
+
+bool serves_store(const WorldEnvironment& world) {
+  return world.rank == 0 && world.store_prefix.empty();
 }
 
 std::string meeting_place(const WorldEnvironment& world) {

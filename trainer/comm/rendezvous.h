@@ -17,6 +17,9 @@ namespace fsdp {
 c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at::Device device,
                                               std::chrono::milliseconds timeout);
 
+// True if the store is in this rank's process and ends with it.
+bool serves_store(const WorldEnvironment& world);
+
 // Where that is, for a message: address and port or ports.
 std::string meeting_place(const WorldEnvironment& world);
 

@@ -18,9 +18,16 @@ int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
   return major;
 }
 
-// The 16-bit kernels want heads of certain widths, flash an Ampere GPU; cuDNN's is the fastest on
-// Hopper, but libtorch has it for equally long sequences only. The memory-efficient one takes
-// everything, but knows no grouped queries.
+// cuDNN's is the fastest on Hopper. libtorch lets its backward add in any order also where its
+// others do not.
+bool may_be_cudnn(at::ScalarType dtype, int capability_major) {
+  return at::isReducedFloatingType(dtype) && capability_major == 9 &&
+         !at::globalContext().deterministicAlgorithms();
+}
+
+// The 16-bit kernels want heads of certain widths, flash an Ampere GPU; libtorch has cuDNN's for
+// equally long sequences only. The memory-efficient one takes everything, but knows no grouped
+// queries.
 AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
                                  const Documents* documents) {
   if (device == at::kCPU) return AttentionKernel::kCpuFlash;
@@ -29,9 +36,7 @@ AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHT
   if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 || major < 8) {
     return AttentionKernel::kEfficient;
   }
-  // libtorch lets cuDNN's backward add in any order also where its others do not.
-  const bool is_deterministic = at::globalContext().deterministicAlgorithms();
-  if (major == 9 && width <= 128 && documents == nullptr && !is_deterministic) {
+  if (may_be_cudnn(q_BHTW.scalar_type(), major) && width <= 128 && documents == nullptr) {
     return AttentionKernel::kCudnn;
   }
   return width <= 256 ? AttentionKernel::kCudaFlash : AttentionKernel::kEfficient;

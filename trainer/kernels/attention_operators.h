@@ -30,6 +30,8 @@ struct Within {
 // backward reads.
 enum SavedByAttention { kOut, kLogSumExp, kPhiloxSeed, kPhiloxOffset };
 
+// True if attention may be cuDNN's on GPUs whose compute capability begins so.
+bool may_be_cudnn(at::ScalarType dtype, int capability_major);
 AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
                                  const Documents* documents);
 const char* name_of(AttentionKernel kernel);

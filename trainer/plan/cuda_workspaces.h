@@ -10,7 +10,8 @@ namespace fsdp {
 // (aten/src/ATen/cuda/CublasHandlePool.cpp).
 struct CudaWorkspaces {
   // Taken on the current stream at the first matrix product (mm, addmm, bmm) of each thread and
-  // stream: in a trainer once, on its `compute` stream by the thread that trains.
+  // stream: in a trainer once, before its first tensor, on its `compute` stream by the thread that
+  // trains (make_backend).
   int64_t cublas_bytes = 0;
   // Taken likewise at the first product that goes to cuBLASLt (one with a vector as its bias);
   // 0 where it shares the other's.

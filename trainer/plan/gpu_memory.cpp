@@ -23,7 +23,7 @@ int64_t workspace_bytes(const RunSpec& spec, const PlannedDevice& device) {
 // Throws CachingAllocator::OutOfMemory.
 GpuMemory replay(const MemoryRecording& recording, int64_t workspace, CachingAllocator& allocator) {
   GpuMemory memory;
-  bool has_workspace = false;
+  allocator.allocate(kWorkspaceId, workspace, kComputePool);  // as make_backend does
   for (size_t i = 0; i < recording.entries().size(); ++i) {
     if (i == recording.forward_end()) {
       memory.allocated_bytes_forward = allocator.allocated_bytes();
@@ -34,10 +34,6 @@ GpuMemory replay(const MemoryRecording& recording, int64_t workspace, CachingAll
     if (entry.is_release) {
       allocator.free(id);
       continue;
-    }
-    if (!has_workspace && entry.label.phase == MemoryPhase::kForward) {
-      allocator.allocate(kWorkspaceId, workspace, kComputePool);  // at the first product
-      has_workspace = true;
     }
     allocator.allocate(id, entry.bytes, entry.label.pool);
   }

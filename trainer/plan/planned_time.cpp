@@ -31,6 +31,7 @@ class PlannedStreams : public Streams {
     if (event) time_.block(stream, static_cast<const PlannedEvent&>(*event).time_ms);
   }
   bool is_done(const EventPtr&) override { return true; }
+  void drain() noexcept override {}
   void allocated(StreamId, Buffer) override {}
   void freed(Buffer) override {}
   void renamed(Buffer, Buffer) override {}

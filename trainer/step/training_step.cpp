@@ -71,6 +71,9 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
 }
 
+// Streams and the optimizer's thread use every member.
+TrainingStep::~TrainingStep() { backend_.streams().drain(); }
+
 TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batches,
                                        double learning_rate, double vote,
                                        const std::function<void()>& at_forward_end) {

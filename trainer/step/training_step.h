@@ -24,6 +24,10 @@ class TrainingStep {
   // is not called on meta. Backend, mesh and world outlive the step.
   TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend, const Mesh& mesh,
                ProcessGroup& world, const FillParameter& fill);
+  // Waits for the work of a step that an exception has ended.
+  ~TrainingStep();
+  TrainingStep(const TrainingStep&) = delete;
+  TrainingStep& operator=(const TrainingStep&) = delete;
 
   // 0-dimensional fp32 tensors on the device, the same on every rank, of which nothing has waited.
   struct Result {

@@ -28,12 +28,6 @@ ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Op
   }
 }
 
-ShardStore::~ShardStore() {
-  for (const ShardedUnit& unit : units_) {
-    if (unit.ready) streams_.block(StreamId::kHost, unit.ready);
-  }
-}
-
 at::Tensor ShardStore::first_parameters(const FlatLayout& layout, const FillParameter& fill) const {
   const UncountedMemory beside_a_gpu(backend_.planned_for() != at::kCPU);
   const auto on_the_host = at::TensorOptions(options_.dtype).device(backend_.host());

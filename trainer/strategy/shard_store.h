@@ -29,6 +29,8 @@ using StepUnit =
 // is put in, the optimizer steps the parameters there on a thread of its own, and the result comes
 // back: at once with `offload: optimizer`, which keeps a copy on the device, and with each gather
 // with `offload: parameters`. On a CPU device the same copies are made.
+//
+// The streams are drained before it is destroyed.
 class ShardStore {
  public:
   // A gradient [shard_numel], in memory of a stream's pool.
@@ -49,8 +51,6 @@ class ShardStore {
   };
   ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
              Backend& backend, const FillParameter& fill);
-  // Waits for the parameters' way back.
-  ~ShardStore();
   ShardStore(const ShardStore&) = delete;
   ShardStore& operator=(const ShardStore&) = delete;
 

@@ -14,10 +14,15 @@
 #include "contract/record/processor.h"
 #include "contract/text/config_error.h"
 #include "trainer/comm/shared_device.h"
+#include "trainer/kernels/attention_operators.h"
 #include "trainer/memory/counting_allocator.h"
+#include "trainer/strategy/precision.h"
 #include "trainer/train/allocator_settings.h"
 #include "trainer/train/cpu_binding.h"
 #include "trainer/train/cuda_device.h"
+#ifdef FSDP_CUDA
+#include "trainer/backend/cuda_libraries.h"
+#endif
 
 namespace fsdp {
 namespace {
@@ -184,6 +189,14 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
   const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // of all ranks together
   const bool is_tighter = of_cgroup > 0 && (bytes == 0 || of_cgroup < bytes);
   CountingAllocator::instance().set_limit(is_tighter ? of_cgroup : bytes);
+}
+
+void begin_attention([[maybe_unused]] const RunSpec& spec, [[maybe_unused]] at::Device device) {
+#ifdef FSDP_CUDA
+  if (!device.is_cuda() || spec.kernels == KernelSet::kTransformerEngine) return;
+  const at::ScalarType dtype = dtypes_of(spec.precision).compute;
+  if (may_be_cudnn(dtype, cuda_compute_capability(device).major)) begin_cudnn(device);
+#endif
 }
 
 RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device) {

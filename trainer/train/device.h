@@ -49,6 +49,9 @@ void set_allocator(at::Device device);
 // counts too, if it is smaller.
 void set_memory_limit(const RunSpec& spec, at::Device device);
 
+// Makes cuDNN's handle on a GPU where attention may be cuDNN's, before the weights fill the GPU.
+void begin_attention(const RunSpec& spec, at::Device device);
+
 // The rank's first event, but for what the trainer knows (steps, parameters). Call it when the
 // rank's tensors are on the device: then its own process is among those that compute there.
 RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <utility>
 
 #include "contract/inputs/hub_inputs.h"
 #include "contract/inputs/inputs.h"
@@ -46,7 +47,10 @@ std::chrono::milliseconds to_milliseconds(double seconds) {
 }  // namespace
 
 RankRun::RankRun(std::filesystem::path spec_file, int attempt)
-    : spec_file_(std::move(spec_file)), attempt_(attempt) {}
+    : spec_file_(std::move(spec_file)),
+      attempt_(attempt),
+      failure_notice_(
+          [this](const std::string& reason) { fail(ExitCode::kCommunication, reason); }) {}
 
 RankRun::~RankRun() = default;
 
@@ -66,9 +70,9 @@ void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& worl
   options.operation_timeout = to_milliseconds(spec.communication.timeout_s);
   options.nccl_for_single_rank = spec.strategy.kind != StrategyKind::kSingle;
   options.on_timeout = [this](const std::string& reason) {
-    report_failure(ExitCode::kCommunication, reason);
-    _exit(static_cast<int>(ExitCode::kCommunication));
+    fail(ExitCode::kCommunication, reason);
   };
+  options.failure_notice = &failure_notice_;
   group_ = make_process_group(world, device, options);
 }
 
@@ -101,6 +105,7 @@ RankRun::Rank RankRun::start() {
   require_same_run(spec, attempt_, files, *group_);
   refuse_shared_gpu(*group_, rank.device);
   backend_ = make_backend(rank.device, spec.kernels);
+  begin_attention(spec, rank.device);
   return rank;
 }
 
@@ -159,13 +164,26 @@ ExitCode RankRun::run() {
   return ExitCode::kOk;
 }
 
+void RankRun::fail(ExitCode code, const std::string& reason) {
+  failing_.lock();  // other threads that fail wait for the end
+  if (!std::exchange(is_failing_, true)) {
+    std::cerr << "fsdp-train: " << reason << std::endl;
+    const std::string line = reason.substr(0, reason.find('\n'));
+    const std::string first = failure_notice_.post(line);
+    const bool is_consequence = code == ExitCode::kCommunication && !first.empty();
+    if (is_consequence && first != line) std::cerr << "fsdp-train: " << first << std::endl;
+    report_failure(code, is_consequence ? first : line);
+    failure_notice_.wait_until_seen();
+  }
+  std::cout.flush();
+  _exit(static_cast<int>(code));
+}
+
 void RankRun::report_failure(ExitCode code, const std::string& reason) {
-  std::cerr << "fsdp-train: " << reason << std::endl;
   const std::lock_guard lock(events_mutex_);
   if (!events_) return;
   try {
-    events_->write(RunFailed{.exit_code = static_cast<int64_t>(code),
-                             .reason = reason.substr(0, reason.find('\n'))});
+    events_->write(RunFailed{.exit_code = static_cast<int64_t>(code), .reason = reason});
   } catch (const std::exception& error) {
     std::cerr << "fsdp-train: " << error.what() << std::endl;
   }

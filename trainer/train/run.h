@@ -28,9 +28,10 @@ class RankRun {
   // contract/plan/calibration.h). Throws as run does.
   ExitCode calibrate(const std::filesystem::path& results);
 
-  // Says on stderr why the run failed and writes run_failed, if events could be opened. May be
-  // called from any thread.
-  void report_failure(ExitCode code, const std::string& reason);
+  // Ends the process: says on stderr why the run failed, tells the other ranks, and writes
+  // run_failed if events could be opened. If another rank failed first, a communication error is
+  // reported as that rank's failure. May be called from any thread; the first call counts.
+  [[noreturn]] void fail(ExitCode code, const std::string& reason);
 
  private:
   struct Rank {
@@ -42,10 +43,14 @@ class RankRun {
   // Up to where the ranks have met and know their devices.
   Rank start();
   void open_events(int rank);
+  void report_failure(ExitCode code, const std::string& reason);
   void meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
   std::filesystem::path spec_file_;
   int attempt_;
+  std::recursive_mutex failing_;  // held from the first fail() on
+  bool is_failing_ = false;
+  FailureNotice failure_notice_;
   std::mutex events_mutex_;  // for the pointer
   std::unique_ptr<EventWriter> events_;
   // Kept until the process ends: after an error on the device destructors could throw or hang.

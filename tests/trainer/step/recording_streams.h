@@ -22,6 +22,7 @@ class RecordingStreams : public Streams {
   void block(StreamId stream, const EventPtr& event) override;
   // The host sees that the event has passed, unless the device is behind.
   bool is_done(const EventPtr& event) override;
+  void drain() noexcept override {}
   void allocated(StreamId pool, Buffer buffer) override;
   void freed(Buffer buffer) override;
   void renamed(Buffer from, Buffer to) override;

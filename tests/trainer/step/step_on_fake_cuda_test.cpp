@@ -1,7 +1,5 @@
 // The same of a step on a GPU that keeps accounts instead of computing: through ATen's real checks
 // and libtorch's real allocator.
-#include <ATen/Context.h>
-#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include <catch2/catch.hpp>
@@ -41,8 +39,6 @@ TEST_CASE("every kind of step allocates on a GPU what it does on meta") {
   setenv("FAKE_CUDA_CAPABILITY", "8.0", 1);
   const PlannedGpu planned(kCapability, /*is_deterministic=*/false);
   const auto cuda = make_backend(at::Device(at::kCUDA, 0));
-  at::globalContext().lazyInitDevice(at::kCUDA);
-  at::cuda::getCurrentCUDABlasHandle();  // makes its workspace, which is planned apart
   const auto meta = make_meta_backend(at::kCUDA);
   const auto observe_meta = [](Allocated allocated) {
     AllocationCounter& counter = MetaAllocator::instance();

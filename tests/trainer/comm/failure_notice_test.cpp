@@ -1,0 +1,103 @@
+#include "trainer/comm/failure_notice.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+using namespace fsdp;
+
+namespace {
+
+c10::intrusive_ptr<c10d::Store> served_store() {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+// One rank's notice, and the first failure that it has told.
+class Rank {
+ public:
+  Rank(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+       bool serves_store = false)
+      : notice([this](const std::string& reason) { told_.set_value(reason); }) {
+    notice.open(store, rank, world_size, serves_store);
+  }
+  std::string wait() { return is_told_.get(); }
+  bool is_told() const {
+    return is_told_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+
+ private:
+  std::promise<std::string> told_;
+  std::future<std::string> is_told_ = told_.get_future();
+
+ public:
+  FailureNotice notice;  // ends first
+};
+
+// A store whose host does not answer.
+class SilentStore : public c10d::HashStore {
+ public:
+  bool check(const std::vector<std::string>&) override { return wait(), false; }
+  std::vector<uint8_t> compareSet(const std::string&, const std::vector<uint8_t>&,
+                                  const std::vector<uint8_t>&) override {
+    return wait(), std::vector<uint8_t>();
+  }
+  void answer() { answer_.set_value(); }
+
+ private:
+  void wait() const { is_answered_.wait(); }
+
+  std::promise<void> answer_;
+  std::shared_future<void> is_answered_ = answer_.get_future();
+};
+
+}  // namespace
+
+TEST_CASE("every other rank is told of a failure, and the store stays until they have seen it") {
+  const auto store = served_store();
+  Rank rank_0(store->clone(), 0, 3, /*serves_store=*/true);
+  Rank rank_1(store->clone(), 1, 3);
+  Rank rank_2(store->clone(), 2, 3);
+  CHECK(rank_2.notice.post("no memory").empty());
+  rank_2.notice.wait_until_seen();  // nobody else's connection ends with rank 2
+  CHECK(rank_0.wait() == "rank 2 of 3 failed: no memory");
+  rank_0.notice.wait_until_seen();
+  CHECK(store->check({"first_failure/seen_by/1"}));
+  CHECK(rank_1.wait() == "rank 2 of 3 failed: no memory");
+  CHECK_FALSE(rank_2.is_told());
+}
+
+TEST_CASE("of two failures the first one counts, for both ranks") {
+  const auto store = served_store();
+  Rank rank_0(store->clone(), 0, 2);
+  Rank rank_1(store->clone(), 1, 2);
+  CHECK(rank_1.notice.post("no memory").empty());
+  CHECK(rank_0.notice.post("rank 1 is gone") == "rank 1 of 2 failed: no memory");
+  CHECK(rank_1.notice.post("and again").empty());
+}
+
+TEST_CASE("ranks that have not met tell nobody") {
+  FailureNotice notice([](const std::string&) { FAIL(); });
+  CHECK(notice.post("no memory").empty());
+  notice.wait_until_seen();
+}
+
+TEST_CASE("a store that does not answer holds up no rank that fails, and is no failure") {
+  const auto store = c10::make_intrusive<SilentStore>();
+  Rank rank(store, 1, 2);
+  CHECK(rank.notice.post("no memory").empty());
+  rank.notice.wait_until_seen();
+  CHECK_FALSE(rank.is_told());
+  store->answer();  // or the notice's thread would never end
+}
+
+TEST_CASE("a store whose host is gone is no failure: a run may have ended") {
+  auto store = served_store();
+  Rank rank(store->clone(), 1, 2);
+  store.reset();
+  CHECK(rank.notice.post("no memory").empty());
+  CHECK_FALSE(rank.is_told());
+}

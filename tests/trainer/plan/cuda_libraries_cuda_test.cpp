@@ -1,0 +1,38 @@
+#include "tests/fakes/cuda.h"
+
+#include <c10/util/Exception.h>
+
+#include <catch2/catch.hpp>
+
+#include "trainer/backend/cuda_libraries.h"
+
+namespace fsdp::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string problem_of_cublas() {
+  try {
+    begin_cublas({c10::kCUDA, 0});
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "";
+}
+
+// The fake GPUs have memory, but no driver that cuBLAS could begin with.
+TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
+  CHECK_THAT(problem_of_cublas(), Contains("cuBLAS cannot begin on cuda:0: ") &&
+                                      Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
+                                      Contains("enough of the GPU's memory is free") &&
+                                      !Contains("out of memory"));
+  fake_cuda::set_memory_bytes(fake_cuda::used_bytes() + (5 << 20));
+  CHECK_THROWS_AS(begin_cublas({c10::kCUDA, 0}), c10::OutOfMemoryError);
+  CHECK_THAT(problem_of_cublas(), Contains("out of memory, as only 5 of the GPU's ") &&
+                                      Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
+                                      Contains("nvidia-smi"));
+  fake_cuda::set_memory_bytes(int64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace fsdp::test

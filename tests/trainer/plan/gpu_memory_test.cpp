@@ -1,0 +1,25 @@
+#include "trainer/plan/gpu_memory.h"
+
+#include <ATen/ops/empty.h>
+
+#include <catch2/catch.hpp>
+
+#include "trainer/backend/backend.h"
+
+namespace fsdp {
+namespace {
+
+constexpr int64_t kMib = 1 << 20;
+
+TEST_CASE("cuBLAS's workspace is the GPU's first memory, before the parameters") {
+  const auto backend = make_meta_backend(at::kCUDA);
+  MemoryRecording recording;
+  at::Tensor parameters = at::empty({4 * kMib}, at::TensorOptions(at::kByte).device(at::kMeta));
+  const GpuMemory memory = replay_on_gpu(
+      recording, RunSpec(),
+      {.kind = DeviceKind::kCuda, .memory_bytes = 1 << 30, .compute_capability = 90}, std::nullopt);
+  CHECK(memory.allocated_bytes_max == (32 + 4) * kMib);
+}
+
+}  // namespace
+}  // namespace fsdp

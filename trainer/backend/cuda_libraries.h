@@ -1,0 +1,17 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+// The libraries of CUDA that allocate beside libtorch's allocator; only in a CUDA build.
+namespace fsdp {
+
+// Makes this thread's handle of cuBLAS and the workspace of the current stream. libtorch would make
+// both at the first product. The GPU may then be full, and cuBLAS says only that it is not
+// initialised. Throws c10::OutOfMemoryError if little memory is free, else c10::Error with what may
+// be wrong.
+void begin_cublas(c10::Device device);
+
+// The same of cuDNN's handle, which libtorch would make at the first attention.
+void begin_cudnn(c10::Device device);
+
+}  // namespace fsdp

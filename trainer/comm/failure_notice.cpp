@@ -1,0 +1,106 @@
+#include "trainer/comm/failure_notice.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace fsdp {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookInterval = std::chrono::seconds(1);
+constexpr milliseconds kPostLimit = std::chrono::seconds(2);
+constexpr milliseconds kSeenLimit = std::chrono::seconds(3);
+constexpr milliseconds kSeenInterval{20};
+
+const std::string kFirstFailure = "first_failure";
+
+std::string seen_by(int rank) { return kFirstFailure + "/seen_by/" + std::to_string(rank); }
+
+}  // namespace
+
+FailureNotice::~FailureNotice() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void FailureNotice::open(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size,
+                         bool serves_store) {
+  const std::lock_guard lock(mutex_);
+  store_ = std::move(store);
+  rank_ = rank;
+  world_size_ = world_size;
+  serves_store_ = serves_store;
+  is_looking_ = true;
+  thread_ = std::thread([this] { look(); });
+}
+
+void FailureNotice::look() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && first_failure_.empty()) {
+    wake_.wait_for(lock, kLookInterval, [this] { return stopping_ || !own_failure_.empty(); });
+    if (stopping_) break;
+    const std::string own_failure = own_failure_;
+    lock.unlock();
+    std::string first;
+    try {
+      first = ask(own_failure);
+    } catch (const std::exception&) {  // the store's host is gone, as at the end of a run
+      lock.lock();
+      break;
+    }
+    lock.lock();
+    first_failure_ = first;
+  }
+  is_looking_ = false;
+  const std::string first = first_failure_;
+  const bool is_news = !first.empty() && own_failure_.empty();
+  lock.unlock();
+  answered_.notify_all();
+  if (is_news) on_failure_(first);
+}
+
+std::string FailureNotice::ask(const std::string& own_failure) {
+  std::string first;
+  if (!own_failure.empty()) {
+    first = store_->compareSet(kFirstFailure, "", own_failure);
+  } else if (store_->check({kFirstFailure})) {
+    first = store_->get_to_str(kFirstFailure);
+  }
+  if (!first.empty()) store_->set(seen_by(rank_), "");
+  return first;
+}
+
+std::string FailureNotice::post(const std::string& reason) {
+  std::unique_lock lock(mutex_);
+  if (is_looking_) {
+    own_failure_ = "rank " + std::to_string(rank_) + " of " + std::to_string(world_size_) +
+                   " failed: " + reason;
+    wake_.notify_one();
+    answered_.wait_for(lock, kPostLimit, [this] { return !is_looking_; });
+  }
+  return first_failure_ == own_failure_ ? "" : first_failure_;
+}
+
+void FailureNotice::wait_until_seen() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!serves_store_) return;
+  }
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size_; ++rank) keys.push_back(seen_by(rank));
+  const auto deadline = std::chrono::steady_clock::now() + kSeenLimit;
+  try {
+    while (!store_->check(keys) && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kSeenInterval);
+    }
+  } catch (const std::exception&) {  // nobody is left
+  }
+}
+
+}  // namespace fsdp
