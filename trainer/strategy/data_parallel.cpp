@@ -57,7 +57,7 @@ void DataParallel::gather(int unit) {
           const WorkScope work([&] {
             return Work{.name = is_on_host ? kToDeviceWork : kConvertWork, .width = own.numel()};
           });
-          shard.copy_(own, /*non_blocking=*/true);
+          store_.copy_parameters(unit, shard);
         }
         if (shard_group_ != nullptr) {
           state.gathering = shard_group_->all_gather(state.whole, shard, unit);

@@ -53,6 +53,17 @@ void ShardStore::wait_parameters(int unit, StreamId stream) {
   if (units_[unit].ready) streams_.block(stream, units_[unit].ready);
 }
 
+void ShardStore::copy_parameters(int unit, const at::Tensor& to) const {
+  at::Tensor own = parameters(unit);
+  const bool is_elsewhere =
+      options_.offload == Offload::kParameters && backend_.planned_for() != at::kCPU;
+  // libtorch would convert on the device, in memory that no plan sees.
+  if (is_elsewhere && own.scalar_type() != to.scalar_type()) {
+    own = at::empty(own.sizes(), tensor_options()).copy_(own, /*non_blocking=*/true);
+  }
+  at::Tensor(to).copy_(own, /*non_blocking=*/true);
+}
+
 std::vector<at::Tensor> ShardStore::optimizer_parameters() const {
   std::vector<at::Tensor> parameters;
   for (const ShardedUnit& unit : units_) {

@@ -70,6 +70,9 @@ class ShardStore {
   // Orders `stream` after the optimizer's last write of parameters(unit).
   void wait_parameters(int unit, StreamId stream);
 
+  // Copies parameters(unit) to `to`, of the device and any dtype, on the current stream.
+  void copy_parameters(int unit, const at::Tensor& to) const;
+
   // [shard_numel] by unit, where the optimizer works: on the host with offload. Not during a step.
   std::vector<at::Tensor> optimizer_parameters() const;
 

@@ -3,6 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tests/fakes/cuda/fake_cuda.h"
+
+static bool begins = true;
+
+namespace fsdp::fake_cuda {
+void set_cublas_begins(bool whether) { begins = whether; }
+}  // namespace fsdp::fake_cuda
+
 extern "C" {
 
 #define SUCCEEDS(function) \
@@ -37,7 +45,7 @@ static int make(void** handle) {
   return 0;
 }
 
-int cublasCreate_v2(void** handle) { return make(handle); }
+int cublasCreate_v2(void** handle) { return begins ? make(handle) : 1; }  // not initialized
 int cublasLtCreate(void** handle) { return make(handle); }
 int cublasLtMatmulDescCreate(void** handle) { return make(handle); }
 int cublasLtMatmulPreferenceCreate(void** handle) { return make(handle); }

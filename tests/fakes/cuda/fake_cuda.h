@@ -21,6 +21,9 @@ void set_memory_bytes(int64_t bytes);
 // All GPUs draw from one memory.
 int64_t used_bytes();
 
+// Whether a handle of cuBLAS can be made; at first it can.
+void set_cublas_begins(bool begins);
+
 bool is_device_memory(const void* address);
 
 }  // namespace fsdp::fake_cuda

@@ -1,9 +1,8 @@
-#include "tests/fakes/cuda.h"
-
 #include <c10/util/Exception.h>
 
 #include <catch2/catch.hpp>
 
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "trainer/backend/cuda_libraries.h"
 
 namespace fsdp::test {
@@ -20,8 +19,8 @@ std::string problem_of_cublas() {
   return "";
 }
 
-// The fake GPUs have memory, but no driver that cuBLAS could begin with.
 TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
+  fake_cuda::set_cublas_begins(false);
   CHECK_THAT(problem_of_cublas(), Contains("cuBLAS cannot begin on cuda:0: ") &&
                                       Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
                                       Contains("enough of the GPU's memory is free") &&
@@ -32,6 +31,8 @@ TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
                                       Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
                                       Contains("nvidia-smi"));
   fake_cuda::set_memory_bytes(int64_t{1} << 50);
+  fake_cuda::set_cublas_begins(true);
+  begin_cublas({c10::kCUDA, 0});
 }
 
 }  // namespace
