@@ -15,7 +15,7 @@ namespace {
 
 // libgomp's own 300,000 let one busy process take a core from two threads for milliseconds at each
 // of thousands of waits a step; docs/performance.md has the measurement.
-constexpr const char* kSpinCount = "2000";
+constexpr const char* kSpinCount = "4000";
 
 }  // namespace
 
