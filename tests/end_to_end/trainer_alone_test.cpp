@@ -318,7 +318,7 @@ TEST_CASE("threads that wait do not spin for long, unless the user says so") {
     return spin_counts(
         Program(folder / ".", {FSDP_TRAIN_PROGRAM, "--version"}, environment).wait().errors);
   };
-  CHECK(of({}).back() == "2000");
+  CHECK(of({}).back() == "4000");
   CHECK(of({{"GOMP_SPINCOUNT", "77"}}) == std::vector<std::string>{"77"});
   CHECK(of({{"OMP_WAIT_POLICY", "passive"}}) == std::vector<std::string>{"0"});
 }
@@ -327,5 +327,5 @@ TEST_CASE("a rank of fsdp-run is loaded once, with threads that do not spin for 
   const Workplace workplace("  - {name: one}\n", kTinyRun, FSDP_TRAIN_PROGRAM);
   CHECK(workplace.run({"experiment.yaml"}, kVerboseOpenMp).status == 0);
   const auto log = attempt_folder(workplace, "one", 1) / "rank0.log";
-  CHECK(spin_counts(text_of(log)) == std::vector<std::string>{"2000"});
+  CHECK(spin_counts(text_of(log)) == std::vector<std::string>{"4000"});
 }
