@@ -27,19 +27,22 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
 // libtorch has no attention for it there, and says so in the first forward only.
 const ModelConfig& require_attention(const ModelConfig& config, at::ScalarType dtype,
                                      const Backend& backend) {
-  if (backend.planned_for() != at::kCUDA || !at::isReducedFloatingType(dtype)) return config;
+  if (backend.planned_for() != at::kCUDA) return config;
+  constexpr int kAmpere = 8;
+  constexpr int64_t kAlignmentBytes = 16;
   const int major = capability_major(at::empty({0}, backend.device()));
-  if (major < 8 && dtype == at::kBFloat16) {
+  if (major < kAmpere && dtype == at::kBFloat16) {
     throw ConfigError("", "precision",
                       "bf16 needs a GPU of compute capability 8.0 (Ampere) or later, and this one "
                       "has " +
                           std::to_string(major) + ".x; set precision: fp16_mixed, or fp32");
   }
-  if (major >= 8 && config.head_width() % 8 != 0) {
+  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  if (major >= kAmpere && config.head_width() * item_bytes % kAlignmentBytes != 0) {
     throw ConfigError("", "model.config.head_dim",
                       "is " + std::to_string(config.head_width()) +
-                          "; in 16 bits attention on a GPU takes heads whose width is a multiple "
-                          "of 8; set precision: fp32, or train another model");
+                          "; attention on a GPU takes heads whose width is a multiple of 4 in fp32 "
+                          "and of 8 in 16 bits; train another model, or set device: cpu");
   }
   return config;
 }

@@ -1,0 +1,41 @@
+"""What no kernel of a GPU can do is refused before the first step, by runs and by plans."""
+
+import json
+import subprocess
+
+import pytest
+from planning import request_of
+from trainer import log_file, start, wait_for
+
+BAD_CONFIGURATION = 2
+RUN = {
+    "model": {"config": {"num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4,
+                         "num_key_value_heads": 4, "vocab_size": 1024, "max_position_embeddings": 64}},
+    "data": {"kind": "chess", "sequence_length": 32},
+    "strategy": {"kind": "single", "ranks": 1},
+    "train": {"steps": 1},
+    "device": "cuda",
+}
+
+
+@pytest.mark.parametrize(("capability", "precision", "head_dim", "reason"), [
+    (80, "fp32", 10, "'model.config.head_dim': is 10; attention on a GPU takes heads whose width"),
+    (80, "bf16_mixed", 12, "'model.config.head_dim': is 12; attention on a GPU takes heads whose width"),
+    (90, "fp16_mixed", 20, "'model.config.head_dim': is 20; attention on a GPU takes heads whose width"),
+    (75, "bf16_true", 16, "'precision': bf16 needs a GPU of compute capability 8.0 (Ampere) or later"),
+    (75, "fp16_mixed", 12, ""),
+    (80, "fp32", 12, ""),
+    (80, "bf16_mixed", 24, ""),
+])
+def test_what_no_kernel_can_do(trainer, fake_cuda, capability, precision, head_dim, reason, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{capability / 10}")
+    config = RUN["model"]["config"] | {"head_dim": head_dim}
+    spec = RUN | {"model": {"config": config}, "precision": precision}
+    folder = tmp_path / "results" / "runs" / "refused" / "run"
+    [process] = processes = start(trainer, spec, folder, preload=fake_cuda)
+    wait_for(processes)
+    assert process.returncode == (BAD_CONFIGURATION if reason else 0), log_file(folder, 0).read_text()
+    assert reason in log_file(folder, 0).read_text()
+    request = json.dumps(request_of(spec, tmp_path / "results", compute_capability=capability)) + "\n"
+    answer = subprocess.run([trainer, "--plan"], input=request, capture_output=True, text=True, check=True)
+    assert reason in json.loads(answer.stdout)["error"]
