@@ -1,10 +1,7 @@
 #include "trainer/backend/cuda_libraries.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
-#include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
-
-#include <string>
 
 // ATen/cudnn/Handle.h without cudnn.h, which not every PyTorch comes with.
 struct cudnnContext;
@@ -18,26 +15,26 @@ namespace {
 // More memory than a library needs to begin.
 constexpr size_t kEnoughBytes = size_t{256} << 20;
 
-[[noreturn]] void fail_to_begin(const std::string& library, c10::Device device,
-                                const c10::Error& error) {
+}  // namespace
+
+void fail_to_begin(const std::string& library, c10::Device device, const c10::Error& error) {
   size_t free_bytes = 0;
   size_t all_bytes = 0;
   const bool is_known = cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess;
   const std::string cause = error.what_without_backtrace();
   const std::string problem =
       library + " cannot begin on " + device.str() + ": " + cause.substr(0, cause.find('\n'));
-  if (is_known && free_bytes < kEnoughBytes) {
-    C10_THROW_ERROR(OutOfMemoryError,
-                    problem + "; out of memory, as only " + std::to_string(free_bytes >> 20) +
-                        " of the GPU's " + std::to_string(all_bytes >> 20) +
-                        " MiB are free: see nvidia-smi for other processes on it");
+  if (!is_known) C10_THROW_ERROR(Error, problem + "; see nvidia-smi");
+  const std::string memory = std::to_string(free_bytes >> 20) + " of the GPU's " +
+                             std::to_string(all_bytes >> 20) + " MiB are free";
+  if (free_bytes < kEnoughBytes) {
+    C10_THROW_ERROR(OutOfMemoryError, problem + "; out of memory, as only " + memory +
+                                          ": see nvidia-smi for other processes on it");
   }
-  C10_THROW_ERROR(Error, problem +
-                             "; enough of the GPU's memory is free, so the driver or the GPU does "
-                             "not work: see nvidia-smi and fsdp-train --self-test");
+  C10_THROW_ERROR(Error, problem + "; " + memory +
+                             ", so the driver or the GPU does not work: see nvidia-smi and "
+                             "fsdp-train --self-test");
 }
-
-}  // namespace
 
 void begin_cublas(c10::Device device) {
   try {

@@ -1,7 +1,5 @@
 #include "tests/fakes/cuda.h"
 
-#include <c10/util/Exception.h>
-
 #include <catch2/catch.hpp>
 
 #include "trainer/backend/cuda_libraries.h"
@@ -11,23 +9,27 @@ namespace {
 
 using Catch::Matchers::Contains;
 
+const c10::Error kUnready({"cublas", "cublas.cpp", 1},
+                          "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
+                          "`cublasCreate(handle)`");
+
 std::string problem_of_cublas() {
   try {
-    begin_cublas({c10::kCUDA, 0});
+    fail_to_begin("cuBLAS", {c10::kCUDA, 0}, kUnready);
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
   }
   return "";
 }
 
-// The fake GPUs have memory, but no driver that cuBLAS could begin with.
 TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
-  CHECK_THAT(problem_of_cublas(), Contains("cuBLAS cannot begin on cuda:0: ") &&
-                                      Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
-                                      Contains("enough of the GPU's memory is free") &&
-                                      !Contains("out of memory"));
+  CHECK_THAT(problem_of_cublas(),
+             Contains("cuBLAS cannot begin on cuda:0: ") &&
+                 Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
+                 Contains("MiB are free, so the driver or the GPU does not work") &&
+                 !Contains("out of memory"));
   fake_cuda::set_memory_bytes(fake_cuda::used_bytes() + (5 << 20));
-  CHECK_THROWS_AS(begin_cublas({c10::kCUDA, 0}), c10::OutOfMemoryError);
+  CHECK_THROWS_AS(fail_to_begin("cuBLAS", {c10::kCUDA, 0}, kUnready), c10::OutOfMemoryError);
   CHECK_THAT(problem_of_cublas(), Contains("out of memory, as only 5 of the GPU's ") &&
                                       Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
                                       Contains("nvidia-smi"));
