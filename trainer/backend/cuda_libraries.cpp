@@ -27,15 +27,16 @@ constexpr size_t kEnoughBytes = size_t{256} << 20;
   const std::string cause = error.what_without_backtrace();
   const std::string problem =
       library + " cannot begin on " + device.str() + ": " + cause.substr(0, cause.find('\n'));
-  if (is_known && free_bytes < kEnoughBytes) {
-    C10_THROW_ERROR(OutOfMemoryError,
-                    problem + "; out of memory, as only " + std::to_string(free_bytes >> 20) +
-                        " of the GPU's " + std::to_string(all_bytes >> 20) +
-                        " MiB are free: see nvidia-smi for other processes on it");
+  if (!is_known) C10_THROW_ERROR(Error, problem + "; see nvidia-smi");
+  const std::string memory = std::to_string(free_bytes >> 20) + " of the GPU's " +
+                             std::to_string(all_bytes >> 20) + " MiB are free";
+  if (free_bytes < kEnoughBytes) {
+    C10_THROW_ERROR(OutOfMemoryError, problem + "; out of memory, as only " + memory +
+                                          ": see nvidia-smi for other processes on it");
   }
-  C10_THROW_ERROR(Error, problem +
-                             "; enough of the GPU's memory is free, so the driver or the GPU does "
-                             "not work: see nvidia-smi and fsdp-train --self-test");
+  C10_THROW_ERROR(Error, problem + "; " + memory +
+                             ", so the driver or the GPU does not work: see nvidia-smi and "
+                             "fsdp-train --self-test");
 }
 
 }  // namespace

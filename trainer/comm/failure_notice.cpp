@@ -10,6 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval = std::chrono::seconds(1);
+constexpr milliseconds kPatience = std::chrono::seconds(2);  // with a rank that fails, too
 constexpr milliseconds kPostLimit = std::chrono::seconds(2);
 constexpr milliseconds kSeenLimit = std::chrono::seconds(3);
 constexpr milliseconds kSeenInterval{20};
@@ -41,9 +42,10 @@ void FailureNotice::open(c10::intrusive_ptr<c10d::Store> store, int rank, int wo
 }
 
 void FailureNotice::look() {
+  const auto ends_itself = [this] { return stopping_ || !own_failure_.empty(); };
   std::unique_lock lock(mutex_);
   while (!stopping_ && first_failure_.empty()) {
-    wake_.wait_for(lock, kLookInterval, [this] { return stopping_ || !own_failure_.empty(); });
+    wake_.wait_for(lock, kLookInterval, ends_itself);
     if (stopping_) break;
     const std::string own_failure = own_failure_;
     lock.unlock();
@@ -57,9 +59,11 @@ void FailureNotice::look() {
     lock.lock();
     first_failure_ = first;
   }
+  // Ranks that fail for one cause each say it.
+  if (!first_failure_.empty()) wake_.wait_for(lock, kPatience, ends_itself);
   is_looking_ = false;
   const std::string first = first_failure_;
-  const bool is_news = !first.empty() && own_failure_.empty();
+  const bool is_news = !first.empty() && !ends_itself();
   lock.unlock();
   answered_.notify_all();
   if (is_news) on_failure_(first);

@@ -18,8 +18,8 @@ namespace fsdp {
 // wait on theirs. The watchdog could not do this: the store's host may never answer.
 class FailureNotice {
  public:
-  // Gets "rank 2 of 4 failed: <reason>" if another rank has failed; called once, on the thread of
-  // the notice. It should end the process.
+  // Gets "rank 2 of 4 failed: <reason>" if another rank has failed, and this one has not within 2
+  // s. Called once, on the thread of the notice. It should end the process.
   using OnFailure = std::function<void(const std::string& reason)>;
 
   explicit FailureNotice(OnFailure on_failure) : on_failure_(std::move(on_failure)) {}

@@ -79,6 +79,16 @@ TEST_CASE("of two failures the first one counts, for both ranks") {
   CHECK(rank_1.notice.post("and again").empty());
 }
 
+TEST_CASE("a rank that fails itself soon after another one gives its own failure alone") {
+  const auto store = served_store();
+  Rank rank_0(store->clone(), 0, 2);
+  Rank rank_1(store->clone(), 1, 2);
+  CHECK(rank_1.notice.post("bad key").empty());
+  while (!store->check({"first_failure/seen_by/0"})) std::this_thread::yield();
+  CHECK(rank_0.notice.post("bad key") == "rank 1 of 2 failed: bad key");
+  CHECK_FALSE(rank_0.is_told());
+}
+
 TEST_CASE("ranks that have not met tell nobody") {
   FailureNotice notice([](const std::string&) { FAIL(); });
   CHECK(notice.post("no memory").empty());

@@ -21,10 +21,11 @@ std::string problem_of_cublas() {
 
 TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
   fake_cuda::set_cublas_begins(false);
-  CHECK_THAT(problem_of_cublas(), Contains("cuBLAS cannot begin on cuda:0: ") &&
-                                      Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
-                                      Contains("enough of the GPU's memory is free") &&
-                                      !Contains("out of memory"));
+  CHECK_THAT(problem_of_cublas(),
+             Contains("cuBLAS cannot begin on cuda:0: ") &&
+                 Contains("CUBLAS_STATUS_NOT_INITIALIZED") &&
+                 Contains("MiB are free, so the driver or the GPU does not work") &&
+                 !Contains("out of memory"));
   fake_cuda::set_memory_bytes(fake_cuda::used_bytes() + (5 << 20));
   CHECK_THROWS_AS(begin_cublas({c10::kCUDA, 0}), c10::OutOfMemoryError);
   CHECK_THAT(problem_of_cublas(), Contains("out of memory, as only 5 of the GPU's ") &&
