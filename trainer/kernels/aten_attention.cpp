@@ -65,7 +65,7 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
   const Within within(table.documents.get(), heads);
-  const AttentionKernel kernel = choose_attention(device_, q, within.documents);
+  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within.documents);
   Tensors saved = launch_operator(
       name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
       [&] { return empty_outputs(kernel, q, k, v, within.documents); });
@@ -86,7 +86,7 @@ at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention for
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
   const Within within(table.documents.get(), heads);
-  const AttentionKernel kernel = choose_attention(device_, q, within.documents);
+  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within.documents);
   const Tensors gradients = launch_operator(
       name_of(kernel), {dout, q, k, v, forward.out},
       [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, within); },

@@ -1,37 +1,23 @@
 #include "trainer/kernels/attention_operators.h"
 
 #include <ATen/ATen.h>
-#ifdef FSDP_CUDA
-#include <c10/cuda/CUDAException.h>
-#endif
-
-#include "trainer/kernels/planned_gpu.h"
 
 namespace fsdp {
-int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
-  int major = PlannedGpu::capability_major();
-#ifdef FSDP_CUDA
-  if (on_gpu.is_meta()) return major;
-  C10_CUDA_CHECK(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, on_gpu.device().index()));
-#endif
-  return major;
-}
 
 // The 16-bit kernels want heads of certain widths, flash an Ampere GPU; cuDNN's is the fastest on
 // Hopper, but libtorch has it for equally long sequences only. The memory-efficient one takes
 // everything, but knows no grouped queries.
-AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
-                                 const Documents* documents) {
+AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
+                                 const at::Tensor& q_BHTW, const Documents* documents) {
   if (device == at::kCPU) return AttentionKernel::kCpuFlash;
   const int64_t width = q_BHTW.size(-1);
-  const int major = capability_major(q_BHTW);
-  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 || major < 8) {
+  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 ||
+      capability_major < kAmpere) {
     return AttentionKernel::kEfficient;
   }
   // libtorch lets cuDNN's backward add in any order also where its others do not.
   const bool is_deterministic = at::globalContext().deterministicAlgorithms();
-  if (major == 9 && width <= 128 && documents == nullptr && !is_deterministic) {
+  if (capability_major == kHopper && width <= 128 && documents == nullptr && !is_deterministic) {
     return AttentionKernel::kCudnn;
   }
   return width <= 256 ? AttentionKernel::kCudaFlash : AttentionKernel::kEfficient;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/documents.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/kernels/launch.h"
@@ -30,8 +31,9 @@ struct Within {
 // backward reads.
 enum SavedByAttention { kOut, kLogSumExp, kPhiloxSeed, kPhiloxOffset };
 
-AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
-                                 const Documents* documents);
+// `capability_major`: as of AtenKernels.
+AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
+                                 const at::Tensor& q_BHTW, const Documents* documents);
 const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
