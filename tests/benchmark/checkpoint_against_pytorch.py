@@ -6,12 +6,15 @@ save one and to go on from it. Run by hand, on two idle cores:
         --trainer build/release/fsdp-train
 
 Two ranks, fp32 weights and AdamW's state, the same model, folder and disk; both sides in turns
-(PyTorch, trainer, PyTorch, trainer, ...), medians. A run saves after each of its steps; another one
-goes on from the last of them, and fails unless its loss is the same on both sides.
+(PyTorch, trainer, PyTorch, trainer, ...), medians. A run saves after every 8 of its steps; another
+one goes on from the last of them, and fails unless its loss is the same on both sides.
 
-Save: from the end of a step until rank 0 goes on. PyTorch's is get_state_dict and dcp.save, whose
-FileSystemWriter syncs each file (sync_files, on by default) and renames the metadata last; the
-trainer syncs each file and the folders, and renames the folder last.
+Save: from the end of a step until the checkpoint is complete. PyTorch's is get_state_dict and
+dcp.save, whose FileSystemWriter syncs each file (sync_files, on by default) and renames the metadata
+last; the trainer syncs each file and the folders, and renames the folder last.
+
+Training stands still: from the end of a step until rank 0 begins the next one. The trainer goes on
+while files are synced, so the steps meanwhile are part of its save; PyTorch's save is all of it.
 
 Load: PyTorch's is get_state_dict, dcp.load and set_state_dict alone, of a model that is made and
 has its first weights already. The trainer loads while it makes its shards, so its figure is all of
@@ -32,7 +35,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measurement import PYTORCH, Measurement, measure, median, write_inputs
+from measurement import PYTORCH, Measurement, measure, median, of_kind, write_inputs
 
 SIDES = ("PyTorch", "trainer")
 
@@ -48,18 +51,37 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+STEPS_PER_SAVE = 8
+
+
 def save_and_resume(
     program: Path, spec: dict, saves: int, folder: Path
 ) -> tuple[Measurement, Measurement]:
     """A run that saves, and one that goes on from its last checkpoint by one step."""
     saving = spec | {
-        "train": {"steps": saves},
-        "checkpoint": {"every_steps": 1, "state_dict": "sharded"},
+        "train": {"steps": steps_of(saves) + 1},
+        "checkpoint": {"every_steps": STEPS_PER_SAVE, "state_dict": "sharded"},
     }
     first = measure(program, saving, folder / "first")
-    resume = str(folder / "first" / "checkpoints" / f"step-{saves}")
-    going_on = spec | {"train": {"steps": saves + 1}, "resume": resume}
+    resume = str(folder / "first" / "checkpoints" / f"step-{steps_of(saves)}")
+    going_on = spec | {"train": {"steps": steps_of(saves) + 1}, "resume": resume}
     return first, measure(program, going_on, folder / "second")
+
+
+def steps_of(saves: int) -> int:
+    return saves * STEPS_PER_SAVE
+
+
+def stops_ms(run: Measurement) -> list[float]:
+    """The time between the step before each checkpoint and the one after it."""
+    steps = {event["step"]: event for event in of_kind("step", run.events)}
+    saved = [step for step in steps if step % STEPS_PER_SAVE == 0]
+    return [
+        steps[step + 1]["time_unix_ms"]
+        - steps[step + 1]["step_time_ms"]
+        - steps[step]["time_unix_ms"]
+        for step in saved
+    ]
 
 
 def write_times_ms(run: Measurement) -> list[float]:
@@ -93,7 +115,7 @@ def main() -> None:
     sizes, plain_ms = {}, []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as temporary:
         root = Path(temporary)
-        spec = write_inputs(root, rows=2 * (arguments.saves + 1), sequence_length=64) | {
+        spec = write_inputs(root, rows=2 * (steps_of(arguments.saves) + 1), sequence_length=64) | {
             "strategy": {"kind": "fsdp", "ranks": 2},
             "batch": {"size_per_rank": 1},
         }
@@ -102,13 +124,15 @@ def main() -> None:
                 folder = root / side
                 os.sync()  # what other programs have written does not wait for our fsync
                 first, second = save_and_resume(program, spec, arguments.saves, folder)
-                sizes[side] = folder_bytes(folder / "first/checkpoints" / f"step-{arguments.saves}")
+                last = f"step-{steps_of(arguments.saves)}"
+                sizes[side] = folder_bytes(folder / "first/checkpoints" / last)
                 shutil.rmtree(folder)
                 runs[side].append((first, second))
                 saved = ", ".join(f"{ms:.0f}" for ms in write_times_ms(first))
+                stops = ", ".join(f"{ms:.0f}" for ms in stops_ms(first))
                 print(
-                    f"round {round_number}, {side}: saved in {saved} ms, went on after "
-                    f"{second.start_up_time_ms:.0f} ms, loss {second.losses[0]:.6f}",
+                    f"round {round_number}, {side}: saved in {saved} ms, stood still for {stops} ms, "
+                    f"went on after {second.start_up_time_ms:.0f} ms, loss {second.losses[0]:.6f}",
                     file=sys.stderr, flush=True,
                 )  # fmt: skip
             want, have = (runs[side][-1][1].losses[0] for side in SIDES)
@@ -122,6 +146,7 @@ def main() -> None:
     print("\n| | PyTorch ms | trainer ms | ratio |\n| --- | --: | --: | --: |")
     save = [median(saving[side], write_times_ms) for side in SIDES]
     print_row("save", *save)
+    print_row("training stands still", *(median(saving[side], stops_ms) for side in SIDES))
     start_up = [median(resumed[side], lambda r: [r.start_up_time_ms]) for side in SIDES]
     load_ms = median(resumed["PyTorch"], lambda r: r.figures("run_started", "load_time_ms"))
     print_row("load: DCP alone, trainer's whole start", load_ms, start_up[1])

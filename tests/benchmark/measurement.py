@@ -24,7 +24,7 @@ from trainer import (  # noqa: E402
     start,
 )
 
-__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "write_inputs"]
+__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "write_inputs"]
 
 POLL_S = 0.02
 

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 
 // Preloaded into a program, it kills it with SIGKILL before its call number KILL_AT_CALL, from 1,
@@ -12,7 +13,7 @@ namespace {
 
 void count_call() {
   static const char* const limit = getenv("KILL_AT_CALL");
-  static long calls = 0;
+  static std::atomic<long> calls = 0;
   if (limit != nullptr && ++calls == atol(limit)) raise(SIGKILL);
 }
 

@@ -1,5 +1,8 @@
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +21,7 @@ def pytest_addoption(parser):
         default=os.environ.get("FSDP_TRAIN"),
         help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
     )
+    parser.addoption("--hold-fsync", type=Path, help="tests/fakes/hold_fsync, built")
     parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
     parser.addoption("--logits-writer", type=Path, help="the program logits.cpp, built")
 
@@ -54,6 +58,41 @@ def kill_at_call(request, monkeypatch, trainer):
         assert -signal.SIGKILL in [process.returncode for process in processes]
 
     return train_until_killed
+
+
+class HeldDisk:
+    """No fsync of the ranks that it starts goes on before release()."""
+
+    def __init__(self, library: Path, fifo: Path, monkeypatch):
+        self.library, self.fifo, self.monkeypatch = library.resolve(), fifo, monkeypatch
+        self.processes: list[subprocess.Popen] = []
+        os.mkfifo(fifo)
+
+    def start(self, trainer: Path, spec: dict, folder: Path) -> list[subprocess.Popen]:
+        with self.monkeypatch.context() as patch:
+            patch.setenv("HOLD_FSYNC", str(self.fifo))
+            self.processes = start(trainer, spec, folder, preload=self.library)
+        return self.processes
+
+    def kill(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        descriptor = os.open(self.fifo, os.O_RDWR)  # a reader, too, so that it waits for none
+        yield
+        os.close(descriptor)
+
+
+@pytest.fixture
+def held_disk(request, monkeypatch, tmp_path) -> Iterator[HeldDisk]:
+    library = request.config.getoption("--hold-fsync")
+    assert library, "give the library: --hold-fsync build/release/tests/fakes/libhold_fsync.so"
+    disk = HeldDisk(library, tmp_path / "fifo", monkeypatch)
+    yield disk
+    disk.kill()
 
 
 @pytest.fixture(scope="session")

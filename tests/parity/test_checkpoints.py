@@ -17,7 +17,20 @@ from agreement import assert_close
 from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
 from cover import pairwise_product
 from test_against_transformers import Case
-from trainer import TIME_LIMIT_S, free_port, log_file, rank_environment, start, train, wait_for
+from trainer import (
+    TIME_LIMIT_S,
+    events_file,
+    free_port,
+    log_file,
+    of_kind,
+    rank_environment,
+    read_events,
+    read_run,
+    start,
+    train,
+    wait_for,
+    wait_until_well_ended,
+)
 from transformers import AutoModelForCausalLM
 
 TOLERANCE = 1e-5
@@ -43,6 +56,11 @@ def written(state_dict: str = "full", **keys) -> dict:
 def started(run_folder: Path) -> dict:
     events = run_folder / "attempt-1" / "events.rank0.jsonl"
     return json.loads(events.read_text().splitlines()[0])
+
+
+def contents(run_folder: Path, step: int) -> dict[str, bytes]:
+    folder = run_folder / "checkpoints" / f"step-{step}"
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def names(run_folder: Path) -> list[str]:
@@ -272,6 +290,80 @@ def test_killed_run_goes_on(
     assert resumed_from == max(complete), left
     assert again.losses() == uninterrupted(case)[0].losses()[resumed_from:]
     assert names(tmp_path / "again") == sorted(f"step-{step}" for step in range(1, STEPS + 1))
+
+
+# The disk takes longer than steps
+
+
+def wait_for_step(step: int, folder: Path, processes: list) -> None:
+    wait_for_text(f'"step":{step},"loss"', folder, processes)
+
+
+def wait_for_text(text: str, folder: Path, processes: list) -> None:
+    """Until it is in the events of rank 0."""
+    events = events_file(folder)
+    deadline = time.monotonic() + TIME_LIMIT_S
+    while not (events.exists() and text in events.read_text()):
+        assert [process.poll() for process in processes] == [None] * len(processes)
+        assert time.monotonic() < deadline, names(folder)
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("state_dict", ["full", "sharded"])
+@pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2), Case("ddp", ranks=2)], ids=str)
+def test_training_goes_on_while_a_checkpoint_is_synced(
+    trainer, held_disk, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
+):
+    spec = case.spec(checkpoints["plain"], tokens, **written(state_dict))
+    run, folder = tmp_path / "run", tmp_path / "stopped"
+    processes = held_disk.start(trainer, spec, run)
+    wait_for_step(MIDDLE + 3, run, processes)
+    assert names(run) == [f"step-{MIDDLE}.partial"]
+    assert '"kind":"checkpoint"' not in events_file(run).read_text()
+    with held_disk.released():
+        wait_until_well_ended(processes, run)
+    assert names(run) == sorted(f"step-{step}" for step in (MIDDLE, STEPS))
+    saved = [event["step"] for event in of_kind("checkpoint", read_events(run))]
+    assert saved == [MIDDLE, STEPS]
+    # The values are those of its step, not of a later one.
+    train(trainer, spec | {"train": spec["train"] | {"steps": MIDDLE}}, folder)
+    assert contents(run, MIDDLE) == contents(folder, MIDDLE)
+    assert read_run(run, case.ranks).losses() == uninterrupted(case)[0].losses()
+
+
+@pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2)], ids=str)
+def test_a_loss_that_is_not_finite_leaves_the_checkpoint_before_it(
+    trainer, held_disk, checkpoints, tokens, tmp_path, case
+):
+    spec = case.spec(checkpoints["plain"], tokens, **written("sharded", every_steps=1))
+    run = tmp_path / "run"
+    optimizer = spec["optimizer"] | {"learning_rate": 1e38}
+    processes = held_disk.start(trainer, spec | {"optimizer": optimizer}, run)
+    wait_for_text('"non_finite":true', run, processes)
+    with held_disk.released():
+        wait_for(processes)
+    assert all(process.returncode for process in processes)
+    assert names(run) == ["step-1"]
+
+
+@pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2)], ids=str)
+def test_a_run_killed_while_a_checkpoint_is_synced_goes_on_from_the_one_before(
+    trainer, held_disk, uninterrupted, checkpoints, tokens, tmp_path, case
+):
+    every = 3
+    spec = case.spec(checkpoints["plain"], tokens, **written("sharded", every_steps=every))
+    run = tmp_path / "run"
+    train(trainer, spec | {"train": spec["train"] | {"steps": every}}, run)
+    shutil.rmtree(run / "attempt-1")
+    (run / "run.yaml").unlink()
+    processes = held_disk.start(trainer, spec | {"resume": "auto"}, run)
+    wait_for_step(2 * every + 1, run, processes)
+    held_disk.kill()
+    assert names(run) == [f"step-{every}", f"step-{2 * every}.partial"]
+    shutil.copytree(run / "checkpoints", tmp_path / "again/checkpoints")
+    again = train(trainer, spec | {"resume": "auto"}, tmp_path / "again")
+    assert started(tmp_path / "again")["resumed_from_step"] == every
+    assert again.losses() == uninterrupted(case)[0].losses()[every:]
 
 
 def interrupt(trainer: Path, spec: dict, folder: Path, number: signal.Signals) -> dict:

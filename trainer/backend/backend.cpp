@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "trainer/kernels/aten_kernels.h"
 #include "trainer/memory/counting_allocator.h"
 #ifdef FSDP_CUDA
 #include "trainer/backend/cuda_libraries.h"
@@ -38,17 +39,23 @@ std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels) {
 #ifdef FSDP_CUDA
   if (device.is_cuda()) begin_cublas(device);
 #endif
-  return std::make_unique<Backend>(device, device.type(), make_streams(device),
-                                   make_kernels(kernels, device.type()), make_memory_probe(device));
+  return std::make_unique<Backend>(
+      device, device.type(), make_streams(device),
+      make_kernels(kernels, device.type(), capability_of(device).major), make_memory_probe(device));
 }
 
 std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for, KernelSet kernels,
-                                           std::shared_ptr<Streams> streams) {
+                                           std::shared_ptr<Streams> streams,
+                                           int64_t compute_capability) {
+  constexpr int64_t kPerMajor = 10;
+  const int capability_major =
+      compute_capability > 0 ? static_cast<int>(compute_capability / kPerMajor) : kHopper;
   const at::Device meta(at::kMeta);
   if (!streams) streams = make_streams(meta);
   MetaAllocator::instance().count_numbers(planned_for != at::kCPU);
   return std::make_unique<Backend>(meta, planned_for, std::move(streams),
-                                   make_kernels(kernels, planned_for), make_memory_probe(meta));
+                                   make_kernels(kernels, planned_for, capability_major),
+                                   make_memory_probe(meta));
 }
 
 }  // namespace fsdp

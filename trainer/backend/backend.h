@@ -47,9 +47,11 @@ class Backend {
 // workspace, which plans count. Throws ConfigError when the kernels are not
 // to be had.
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels = KernelSet::kAuto);
-// `streams`: null for those of make_streams.
+// `streams`: null for those of make_streams. `compute_capability`: of the GPU that is planned for,
+// 80 is 8.0; 0: not known, and taken for Hopper's.
 std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for,
                                            KernelSet kernels = KernelSet::kAuto,
-                                           std::shared_ptr<Streams> streams = nullptr);
+                                           std::shared_ptr<Streams> streams = nullptr,
+                                           int64_t compute_capability = 0);
 
 }  // namespace fsdp

@@ -18,7 +18,7 @@ namespace {
 }
 
 // Beside the program, in lib/. It stays loaded.
-std::unique_ptr<Kernels> load_transformer_engine_kernels() {
+std::unique_ptr<Kernels> load_transformer_engine_kernels(int capability_major) {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path library =
       program.parent_path() / "lib/libtransformer_engine_kernels.so";
@@ -33,10 +33,10 @@ std::unique_ptr<Kernels> load_transformer_engine_kernels() {
            "); install the wheel transformer-engine-cu13 2.12.0 (for CUDA 12 "
            "transformer-engine-cu12) beside torch");
   }
-  using Make = Kernels* (*)();
+  using Make = Kernels* (*)(int);
   const auto make = reinterpret_cast<Make>(dlsym(handle, "fsdp_make_transformer_engine_kernels"));
   TORCH_CHECK(make != nullptr, library.string(), " is not the trainer's");
-  return std::unique_ptr<Kernels>(make());
+  return std::unique_ptr<Kernels>(make(capability_major));
 }
 
 }  // namespace
@@ -53,24 +53,32 @@ void require_kernels_for(KernelSet set, const std::string& architectures,
 
 void require_kernels_for([[maybe_unused]] KernelSet set, [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
-  if (!device.is_cuda()) return;
+  if (device.is_cuda()) {
+    require_kernels_for(set, FSDP_KERNEL_ARCHITECTURES, capability_of(device));
+  }
+#endif
+}
+
+ComputeCapability capability_of([[maybe_unused]] at::Device device) {
   ComputeCapability capability;
+#ifdef FSDP_CUDA
+  if (!device.is_cuda()) return capability;
   C10_CUDA_CHECK(
       cudaDeviceGetAttribute(&capability.major, cudaDevAttrComputeCapabilityMajor, device.index()));
   C10_CUDA_CHECK(
       cudaDeviceGetAttribute(&capability.minor, cudaDevAttrComputeCapabilityMinor, device.index()));
-  require_kernels_for(set, FSDP_KERNEL_ARCHITECTURES, capability);
 #endif
+  return capability;
 }
 
-std::unique_ptr<Kernels> make_kernels(KernelSet set, c10::DeviceType device) {
+std::unique_ptr<Kernels> make_kernels(KernelSet set, c10::DeviceType device, int capability_major) {
   switch (set) {
     case KernelSet::kAuto:
     case KernelSet::kAten:
-      return std::make_unique<AtenKernels>(device);
+      return std::make_unique<AtenKernels>(device, capability_major);
     case KernelSet::kTransformerEngine:
       if (device != at::kCUDA) refuse("needs device: cuda");
-      return load_transformer_engine_kernels();
+      return load_transformer_engine_kernels(capability_major);
   }
   TORCH_CHECK(false, "not a set of kernels");
 }

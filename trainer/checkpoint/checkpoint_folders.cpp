@@ -111,7 +111,6 @@ path create_partial_checkpoint(const RunPaths& paths, int64_t step) {
   std::filesystem::create_directory(paths.checkpoints(), error);
   if (!error) std::filesystem::create_directory(folder, error);
   if (error) fail_to_write(folder, error.value());
-  sync_folder(paths.folder());
   return folder;
 }
 
@@ -120,6 +119,7 @@ void publish_checkpoint(const RunPaths& paths, int64_t step) {
   const path partial = with_suffix(published, kPartial);
   const path replaced = with_suffix(published, kReplaced);
   sync_folder(partial);
+  sync_folder(paths.folder());
   if (std::filesystem::exists(published)) {
     remove_folder(replaced);
     rename_folder(published, replaced);

@@ -19,9 +19,9 @@ std::vector<std::filesystem::path> checkpoints_newest_first(const RunPaths& path
 // Removes what a writer that was stopped left behind. Not while one writes.
 void remove_partial_checkpoints(const RunPaths& paths);
 
-// The empty folder that step N's files are written to, on the disk. Throws std::runtime_error, as
-// the functions below do, with what to do; also where the run's folder is not there any more, which
-// is not made anew.
+// The empty folder that step N's files are written to. Throws std::runtime_error, as the functions
+// below do, with what to do; also where the run's folder is not there any more, which is not made
+// anew.
 std::filesystem::path create_partial_checkpoint(const RunPaths& paths, int64_t step);
 
 // Makes the complete step-<N>.partial step-<N>, in place of an earlier one; at every moment one of

@@ -1,5 +1,8 @@
 #include "trainer/checkpoint/checkpoint_writer.h"
 
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/checkpoint/checksum.h"
 #include "trainer/checkpoint/output_file.h"
@@ -9,55 +12,77 @@ namespace fsdp {
 
 using std::filesystem::path;
 
+namespace {
+
+// Throws what the task has thrown.
+bool is_done(const std::shared_future<void>& task, bool waits) {
+  if (!waits && task.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+  task.get();
+  return true;
+}
+
+}  // namespace
+
 CheckpointWriter::CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world,
-                                   int shard_ranks)
-    : paths_(std::move(paths)), step_(step), world_(world), shard_ranks_(shard_ranks) {
+                                   int shard_ranks, const Backend& backend)
+    : paths_(std::move(paths)),
+      step_(step),
+      world_(world),
+      shard_ranks_(shard_ranks),
+      thread_(backend) {
   TORCH_CHECK(shard_ranks >= 1 && shard_ranks <= world.size());
   const path folder = world_.rank() == 0 ? create_partial_checkpoint(paths_, step_) : path();
   folder_ = world_.agree("checkpoint_folder", folder.string());
 }
 
 void CheckpointWriter::write_pieces(const std::string& stem, const std::vector<Piece>& pieces) {
-  TORCH_CHECK(stems_.insert(stem).second, stem, " is written twice");
   if (world_.rank() >= shard_ranks_) return;
   const std::string name = piece_file_name(stem, world_.rank());
-  world_.leave(checksum_key(name), write_piece_file(folder_ / name, pieces));
+  std::shared_ptr<SafetensorsWriter> file = write_piece_file(folder_ / name, pieces, thread_);
+  add_files([file, name] { return Checksums{{name, file->finish()}}; });
 }
 
-void CheckpointWriter::add_checksums(std::map<std::string, std::string> checksums) {
-  checksums_.merge(checksums);
+void CheckpointWriter::add_files(std::function<Checksums()> finish) {
+  unfinished_.push_back(std::move(finish));
 }
 
-std::string CheckpointWriter::checksum_key(const std::string& name) const {
-  return "checksum/" + std::to_string(step_) + '/' + name;
+void CheckpointWriter::finish_later(TrainerState state, std::optional<int64_t> keep) {
+  state_ = std::move(state);
+  keep_ = keep;
+  synced_ = thread_.post([this] {
+    for (const auto& finish : unfinished_) checksums_.merge(finish());
+  });
 }
 
-CheckpointDone CheckpointWriter::finish(TrainerState state, std::optional<int64_t> keep) {
-  world_.barrier();
-  const int64_t size_bytes = world_.rank() == 0 ? complete(std::move(state), keep) : 0;
-  // Nobody is done before the checkpoint is complete.
-  const std::string agreed = world_.agree("checkpoint_bytes", std::to_string(size_bytes));
-  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin_;
-  return {.step = step_,
-          .path = std::filesystem::relative(paths_.checkpoint(step_), paths_.folder()).string(),
-          .size_bytes = std::stoll(agreed),
-          .write_time_ms = time.count()};
-}
-
-std::map<std::string, std::string> CheckpointWriter::take_checksums() const {
-  std::map<std::string, std::string> checksums = checksums_;
-  for (const std::string& stem : stems_) {
-    for (int rank = 0; rank < shard_ranks_; ++rank) {
-      const std::string name = piece_file_name(stem, rank);
-      checksums[name] = world_.take(checksum_key(name));
+bool CheckpointWriter::advance(bool waits) {
+  if (!is_done(synced_, waits)) return false;
+  if (world_.rank() != 0) {
+    if (world_.rank() < shard_ranks_) {
+      world_.leave(checksums_key(world_.rank()), nlohmann::json(checksums_).dump());
     }
+    return true;
   }
-  return checksums;
+  if (!take_checksums(waits)) return false;
+  if (!completed_.valid()) completed_ = thread_.post([this] { complete(); });
+  return is_done(completed_, waits);
+}
+
+std::string CheckpointWriter::checksums_key(int rank) const {
+  return "checksums/" + std::to_string(step_) + "/rank" + std::to_string(rank);
+}
+
+bool CheckpointWriter::take_checksums(bool waits) {
+  for (; ranks_taken_ < shard_ranks_; ++ranks_taken_) {
+    const std::string key = checksums_key(ranks_taken_);
+    if (!waits && !world_.is_left(key)) return false;
+    checksums_.merge(nlohmann::json::parse(world_.take(key)).get<Checksums>());
+  }
+  return true;
 }
 
 std::vector<CheckpointFile> CheckpointWriter::list_files() const {
   // A network file system may not list yet what other hosts have made, but finds it by its name.
-  std::map<std::string, std::string> checksums = take_checksums();
+  Checksums checksums = checksums_;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const auto [known, is_new] = checksums.try_emplace(entry.path().filename());
     if (is_new) known->second = checksum_of_file(entry.path());
@@ -77,17 +102,21 @@ std::vector<CheckpointFile> CheckpointWriter::list_files() const {
   return files;
 }
 
-int64_t CheckpointWriter::complete(TrainerState state, std::optional<int64_t> keep) const {
-  state.step = step_;
-  state.world_size = world_.size();
-  state.files = list_files();
-  const std::string text = to_json(state);
+void CheckpointWriter::complete() {
+  state_.step = step_;
+  state_.world_size = world_.size();
+  state_.files = list_files();
+  const std::string text = to_json(state_);
   write_file(folder_ / kTrainerStateName, text);
   publish_checkpoint(paths_, step_);
-  if (keep) remove_old_checkpoints(paths_, step_, *keep);
+  if (keep_) remove_old_checkpoints(paths_, step_, *keep_);
   auto size_bytes = static_cast<int64_t>(text.size());
-  for (const CheckpointFile& file : state.files) size_bytes += file.size_bytes;
-  return size_bytes;
+  for (const CheckpointFile& file : state_.files) size_bytes += file.size_bytes;
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin_;
+  done_ = {.step = step_,
+           .path = std::filesystem::relative(paths_.checkpoint(step_), paths_.folder()).string(),
+           .size_bytes = size_bytes,
+           .write_time_ms = time.count()};
 }
 
 }  // namespace fsdp

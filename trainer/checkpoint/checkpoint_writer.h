@@ -4,15 +4,16 @@
 
 #include <chrono>
 #include <filesystem>
-#include <map>
+#include <functional>
+#include <future>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "contract/record/event.h"
 #include "contract/record/run_paths.h"
 #include "trainer/checkpoint/trainer_state.h"
+#include "trainer/checkpoint/writer_thread.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/model/model.h"
 
@@ -35,46 +36,67 @@ struct Piece {
 // step-<N> when every rank's files are on the disk. Until then, and after any error, earlier
 // checkpoints are as they were.
 //
-// All ranks construct it and call finish() together; write_pieces() waits for nobody. Errors are
-// std::runtime_errors that name the file and what to do; the rank must then end, so that the others
-// do not wait for it.
+// All ranks construct it together, which waits for rank 0. Then each rank writes what it has, and
+// calls finish_later(). From there on the rank may train: its thread syncs the files, and on rank 0
+// completes the checkpoint. The rank calls advance() from time to time. Only rank 0 waits for
+// others, and only if it is told to.
+//
+// Errors are std::runtime_errors that name the file and what to do; the rank must then end, so that
+// the others do not wait for it.
 class CheckpointWriter {
  public:
   // The first `shard_ranks` ranks hold every state once between them, and only they write pieces
   // (1 for ddp, the group's size for hybrid_shard, all for full_shard).
-  CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world, int shard_ranks);
+  CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world, int shard_ranks,
+                   const Backend& backend);
 
-  // Where rank 0 writes the files of full weights (see FullWeightsWriter).
+  // Where rank 0 writes the files of full weights (see FullWeightsWriter), by the thread.
   const std::filesystem::path& folder() const { return folder_; }
+  WriterThread& thread() { return thread_; }
 
-  // Writes this rank's pieces to <stem>.rank<R>.safetensors, on the disk. Every rank calls it once
-  // for each stem, those that hold no pieces too; beyond `shard_ranks` it does nothing.
+  // Writes this rank's pieces to <stem>.rank<R>.safetensors. Returns when they may change. Every
+  // rank calls it once for each stem, those that hold no pieces too; beyond `shard_ranks` it does
+  // nothing.
   void write_pieces(const std::string& stem, const std::vector<Piece>& pieces);
 
-  // Of files that rank 0 wrote by other means; of those that are not told, finish() takes them.
-  void add_checksums(std::map<std::string, std::string> checksums);
+  // Leaves for the thread what is to be done when everything is written: `finish` brings files to
+  // the disk and returns their checksums. Checksums that rank 0 is not told it takes itself.
+  void add_files(std::function<Checksums()> finish);
 
-  // Completes the checkpoint and removes older ones: `keep` of the newest stay, and the one with
-  // the lowest validation loss; all of them without it. Fills in the state's step, world size and
-  // files. The same result on every rank, but for the time.
-  CheckpointDone finish(TrainerState state, std::optional<int64_t> keep);
+  // Everything is written. Older checkpoints are to be removed: `keep` of the newest stay, and the
+  // one with the lowest validation loss; all of them without it. Fills in the state's step, world
+  // size and files.
+  void finish_later(TrainerState state, std::optional<int64_t> keep);
+
+  // Does what can be done by now; if `waits`, all of it. Returns true, once, when nothing is left:
+  // this rank's files are on the disk, and on rank 0 the checkpoint is complete.
+  bool advance(bool waits);
+
+  // On rank 0, after advance() has returned true.
+  const CheckpointDone& done() const { return done_; }
 
  private:
-  std::string checksum_key(const std::string& name) const;
-  // By name, of every rank's files that are told.
-  std::map<std::string, std::string> take_checksums() const;
+  std::string checksums_key(int rank) const;
+  // Rank 0: takes what other ranks have left. Returns true if all have.
+  bool take_checksums(bool waits);
   std::vector<CheckpointFile> list_files() const;
-  // Rank 0's part of finish(); returns the size of all files.
-  int64_t complete(TrainerState state, std::optional<int64_t> keep) const;
+  void complete();
 
   RunPaths paths_;
   int64_t step_;
   ProcessGroup& world_;
   int shard_ranks_;
   std::filesystem::path folder_;
-  std::set<std::string> stems_;
-  std::map<std::string, std::string> checksums_;  // by file name
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<std::function<Checksums()>> unfinished_;
+  TrainerState state_;
+  std::optional<int64_t> keep_;
+  Checksums checksums_;  // this rank's; on rank 0 in the end every rank's
+  int ranks_taken_ = 1;  // whose checksums rank 0 has
+  std::shared_future<void> synced_;
+  std::shared_future<void> completed_;
+  CheckpointDone done_;
+  WriterThread thread_;  // ends before all that it touches
 };
 
 }  // namespace fsdp

@@ -60,23 +60,24 @@ FullWeightsWriter::FullWeightsWriter(std::filesystem::path folder,
   for (const ParameterPtr& parameter : parameters) parameter_count_ += parameter->numel();
 }
 
-void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whole) {
+void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whole,
+                              WriterThread& thread) {
   const std::string& first_name = parameter.tensors().front().name;
   TORCH_CHECK(whole.scalar_type() == dtype_ && whole.numel() == parameter.numel(), first_name,
               " has ", whole.numel(), " elements of dtype ", whole.scalar_type());
-  const at::Tensor values = whole.cpu().contiguous();
-  std::span<const std::byte> bytes = bytes_of_tensor(values);
+  const at::Tensor values = whole.flatten();
+  int64_t begin = 0;
   for (const NamedTensor& tensor : parameter.tensors()) {
     const auto file = file_of_.find(tensor.name);
     TORCH_CHECK(file != file_of_.end(), tensor.name, " is none of the parameters to be written");
-    const size_t size = c10::multiply_integers(tensor.shape) * c10::elementSize(dtype_);
-    files_[file->second]->write(tensor.name, bytes.first(size));
-    bytes = bytes.subspan(size);
+    const int64_t count = c10::multiply_integers(tensor.shape);
+    files_[file->second]->write(tensor.name, values.narrow(0, begin, count), thread);
+    begin += count;
   }
 }
 
-std::map<std::string, std::string> FullWeightsWriter::finish() {
-  std::map<std::string, std::string> checksums;
+Checksums FullWeightsWriter::finish() {
+  Checksums checksums;
   for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
   if (files_.size() > 1) checksums[kIndexName] = write_index();
   return checksums;

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,12 +34,13 @@ class FullWeightsWriter {
   FullWeightsWriter(std::filesystem::path folder, std::span<const ParameterPtr> parameters,
                     at::ScalarType dtype, int64_t max_file_bytes = kMaxFileBytes);
 
-  // The value of one of the parameters that was not written yet, on any device. In any order.
-  void write(const Parameter& parameter, const at::Tensor& whole);
+  // The value of one of the parameters that was not written yet, on any device. In any order. As
+  // WriterThread::write.
+  void write(const Parameter& parameter, const at::Tensor& whole, WriterThread& thread);
 
-  // Waits until the disk has everything. Returns the files' checksums by their names. Throws
-  // std::logic_error when a parameter was not written.
-  std::map<std::string, std::string> finish();
+  // Waits until the disk has everything. Returns the files' checksums. Throws std::logic_error when
+  // a parameter was not written.
+  Checksums finish();
 
  private:
   std::string write_index() const;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 
 // Writing files so that they are on the disk, or an error says why not.
 namespace fsdp {
+
+// Checksums of files, by their names.
+using Checksums = std::map<std::string, std::string>;
 
 // A new file, written at any places in any order. Every function throws std::runtime_error that
 // names the file, the cause and what to do.

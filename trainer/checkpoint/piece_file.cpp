@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "contract/files/input_file.h"
-#include "trainer/checkpoint/safetensors_writer.h"
 #include "trainer/checkpoint/stored_dtype.h"
 
 namespace fsdp {
@@ -46,7 +45,9 @@ std::string piece_file_name(const std::string& stem, int rank) {
   return stem + ".rank" + std::to_string(rank) + ".safetensors";
 }
 
-std::string write_piece_file(const path& path, const std::vector<Piece>& pieces) {
+std::unique_ptr<SafetensorsWriter> write_piece_file(const path& path,
+                                                    const std::vector<Piece>& pieces,
+                                                    WriterThread& thread) {
   std::vector<SafetensorsTensor> tensors;
   std::map<std::string, std::string> metadata;
   for (const Piece& piece : pieces) {
@@ -59,12 +60,12 @@ std::string write_piece_file(const path& path, const std::vector<Piece>& pieces)
     metadata.emplace(std::string(kElements) + name_of(piece.parameter),
                      std::to_string(piece.parameter.numel()));
   }
-  SafetensorsWriter file(path, tensors, metadata);
+  auto file = std::make_unique<SafetensorsWriter>(path, tensors, metadata);
   for (const Piece& piece : pieces) {
     if (piece.part.numel() == 0) continue;
-    file.write(piece_key(piece), bytes_of_tensor(piece.part.cpu()));
+    file->write(piece_key(piece), piece.part, thread);
   }
-  return file.finish();
+  return file;
 }
 
 void StoredPieces::add_file(const path& file) {

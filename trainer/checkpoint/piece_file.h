@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "contract/inputs/safetensors.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
+#include "trainer/checkpoint/safetensors_writer.h"
 
 // A rank's pieces as a safetensors file. The tensor "<state>/<parameter>@<offset>" holds a range of
 // that state of the parameter, which goes by its first tensor's name; the metadata
@@ -15,8 +17,10 @@ namespace fsdp {
 
 std::string piece_file_name(const std::string& stem, int rank);
 
-// Returns the file's checksum. Throws std::runtime_error.
-std::string write_piece_file(const std::filesystem::path& path, const std::vector<Piece>& pieces);
+// Returns when the pieces may change. Throws std::runtime_error.
+std::unique_ptr<SafetensorsWriter> write_piece_file(const std::filesystem::path& path,
+                                                    const std::vector<Piece>& pieces,
+                                                    WriterThread& thread);
 
 // A range of a state, as it lies in a file.
 struct StoredPiece {

@@ -54,34 +54,36 @@ std::string header_text(const std::vector<SafetensorsTensor>& tensors,
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
                                      const std::vector<SafetensorsTensor>& tensors,
                                      const std::map<std::string, std::string>& metadata)
-    : file_(std::move(path)) {
+    : file_(std::make_shared<OutputFile>(std::move(path))) {
   const std::string header = header_text(tensors, metadata);
-  file_.write(0, std::as_bytes(std::span(header)));
+  file_->write(0, std::as_bytes(std::span(header)));
   auto offset = static_cast<int64_t>(header.size());
   for (const SafetensorsTensor& tensor : tensors) {
     if (!unwritten_.try_emplace(tensor.name, offset, tensor.size_bytes).second) {
-      throw std::logic_error(tensor.name + " is twice in " + file_.path().string());
+      throw std::logic_error(tensor.name + " is twice in " + file_->path().string());
     }
     offset += tensor.size_bytes;
   }
 }
 
-void SafetensorsWriter::write(const std::string& name, std::span<const std::byte> bytes) {
+void SafetensorsWriter::write(const std::string& name, const at::Tensor& values,
+                              WriterThread& thread) {
   const auto found = unwritten_.find(name);
-  if (found == unwritten_.end() || found->second.size_bytes != std::ssize(bytes)) {
-    throw std::logic_error(name + ", " + std::to_string(bytes.size()) + " bytes, is not due in " +
-                           file_.path().string());
+  const auto size_bytes = static_cast<int64_t>(values.nbytes());
+  if (found == unwritten_.end() || found->second.size_bytes != size_bytes) {
+    throw std::logic_error(name + ", " + std::to_string(size_bytes) + " bytes, is not due in " +
+                           file_->path().string());
   }
-  file_.write(found->second.offset, bytes);
+  thread.write(file_, found->second.offset, values);
   unwritten_.erase(found);
 }
 
 std::string SafetensorsWriter::finish() {
   if (!unwritten_.empty()) {
     throw std::logic_error(unwritten_.begin()->first + " was not written to " +
-                           file_.path().string());
+                           file_->path().string());
   }
-  return file_.finish();
+  return file_->finish();
 }
 
 }  // namespace fsdp

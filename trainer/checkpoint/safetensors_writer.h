@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trainer/checkpoint/output_file.h"
+#include "trainer/checkpoint/writer_thread.h"
 
 namespace fsdp {
 
@@ -26,8 +26,9 @@ class SafetensorsWriter {
   SafetensorsWriter(std::filesystem::path path, const std::vector<SafetensorsTensor>& tensors,
                     const std::map<std::string, std::string>& metadata);
 
-  // The bytes (row-major, little-endian) of a tensor that has not been written yet.
-  void write(const std::string& name, std::span<const std::byte> bytes);
+  // The values of a tensor that has not been written yet: contiguous, of any shape, on any device.
+  // As WriterThread::write.
+  void write(const std::string& name, const at::Tensor& values, WriterThread& thread);
 
   // Waits until the disk has everything. Returns the file's checksum. Throws std::logic_error when
   // a tensor was not written.
@@ -39,7 +40,7 @@ class SafetensorsWriter {
     int64_t size_bytes;
   };
   std::unordered_map<std::string, Place> unwritten_;
-  OutputFile file_;
+  OutputFilePtr file_;
 };
 
 }  // namespace fsdp

@@ -93,6 +93,8 @@ void ExchangeGroup::leave(const std::string& key, const std::string& value) {
   membership_.leave(key, value);
 }
 
+bool ExchangeGroup::is_left(const std::string& key) { return membership_.is_left(key); }
+
 std::string ExchangeGroup::take(const std::string& key) { return membership_.take(key); }
 
 std::unique_ptr<ProcessGroup> ExchangeGroup::subgroup(const std::string& name,

@@ -31,6 +31,7 @@ class ExchangeGroup : public ProcessGroup {
   void barrier() override;
   std::string agree(const std::string& key, const std::string& value) override;
   void leave(const std::string& key, const std::string& value) override;
+  bool is_left(const std::string& key) override;
   std::string take(const std::string& key) override;
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override;

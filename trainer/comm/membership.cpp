@@ -42,6 +42,15 @@ void Membership::leave(const std::string& key, const std::string& value) {
   }
 }
 
+bool Membership::is_left(const std::string& key) {
+  try {
+    const Watchdog::Watched watched = watch("look for " + key, kNoUnit);
+    return store->check({"left/" + key});
+  } catch (const std::exception& error) {
+    throw CommunicationError(describe_failure("look for " + key, kNoUnit, error));
+  }
+}
+
 std::string Membership::take(const std::string& key) {
   try {
     const Watchdog::Watched watched = watch("take " + key, kNoUnit);

@@ -33,6 +33,7 @@ struct Membership {
   std::string agree(const std::string& key, const std::string& value);
   // Leaves `value` for rank 0 to take, once.
   void leave(const std::string& key, const std::string& value);
+  bool is_left(const std::string& key);
   std::string take(const std::string& key);
   // Of `group_ranks`, which count in this group.
   Membership subgroup(const std::string& group_name, const std::vector<int>& group_ranks);

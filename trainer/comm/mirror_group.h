@@ -28,6 +28,7 @@ class MirrorGroup : public ProcessGroup {
   void barrier() override {}
   std::string agree(const std::string&, const std::string& value) override { return value; }
   void leave(const std::string&, const std::string&) override {}
+  bool is_left(const std::string&) override { return true; }
   std::string take(const std::string&) override { return ""; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&,
                                          const std::vector<int>& ranks) override {

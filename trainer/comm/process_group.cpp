@@ -27,6 +27,7 @@ class SingleRankGroup : public ProcessGroup {
   void barrier() override {}
   std::string agree(const std::string&, const std::string& value) override { return value; }
   void leave(const std::string& key, const std::string& value) override { left_[key] = value; }
+  bool is_left(const std::string& key) override { return left_.contains(key); }
   std::string take(const std::string& key) override { return left_.extract(key).mapped(); }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
     return make_single_rank_group();

@@ -56,6 +56,8 @@ class ProcessGroup {
   // Leaves a value for rank 0, which takes it, once; waits for nobody. No key is used twice. Throws
   // CommunicationError.
   virtual void leave(const std::string& key, const std::string& value) = 0;
+  // Rank 0 alone: true if a rank has left a value there. Throws CommunicationError.
+  virtual bool is_left(const std::string& key) = 0;
   // Rank 0 alone: what a rank has left, or will. Throws CommunicationError.
   virtual std::string take(const std::string& key) = 0;
   // A group of those ranks of this one, counted from 0 in the order of `ranks`; this rank is among

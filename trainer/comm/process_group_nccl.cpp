@@ -95,6 +95,7 @@ class NcclGroup : public ProcessGroup {
   void leave(const std::string& key, const std::string& value) override {
     membership_.leave(key, value);
   }
+  bool is_left(const std::string& key) override { return membership_.is_left(key); }
   std::string take(const std::string& key) override { return membership_.take(key); }
 
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,

@@ -1,3 +1,4 @@
+#include "contract/text/config_error.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
 
@@ -57,6 +58,26 @@ RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsP
   return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}};
 }
 
+// libtorch would say so in the first forward only: "cutlassF: no kernel found to launch!".
+void AtenKernels::require_attention(at::ScalarType dtype, int64_t head_width) const {
+  if (device_ != at::kCUDA) return;
+  constexpr int64_t kAlignmentBytes = 16;
+  if (capability_major_ < kAmpere && dtype == at::kBFloat16) {
+    throw ConfigError("", "precision",
+                      "bf16 needs a GPU of compute capability 8.0 (Ampere) or later, and this one "
+                      "has " +
+                          std::to_string(capability_major_) +
+                          ".x; set precision: fp16_mixed, or fp32");
+  }
+  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  if (capability_major_ >= kAmpere && head_width * item_bytes % kAlignmentBytes != 0) {
+    throw ConfigError("", "model.config.head_dim",
+                      "is " + std::to_string(head_width) +
+                          "; attention on a GPU takes heads whose width is a multiple of 4 in fp32 "
+                          "and of 8 in 16 bits; train another model, or set device: cpu");
+  }
+}
+
 Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHeads& heads,
                                           const RotaryTable& table, bool for_backward) {
   const Heads packed(qkv_NE, table.sequence_length, heads);
@@ -65,7 +86,7 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
   const Within within(table.documents.get(), heads);
-  const AttentionKernel kernel = choose_attention(device_, q, within.documents);
+  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within.documents);
   Tensors saved = launch_operator(
       name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
       [&] { return empty_outputs(kernel, q, k, v, within.documents, for_backward); });
@@ -86,7 +107,7 @@ at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention for
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
   const Within within(table.documents.get(), heads);
-  const AttentionKernel kernel = choose_attention(device_, q, within.documents);
+  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within.documents);
   const Tensors gradients = launch_operator(
       name_of(kernel), {dout, q, k, v, forward.out},
       [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, within); },

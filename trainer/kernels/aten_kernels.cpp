@@ -45,9 +45,9 @@ at::Tensor scaled_rows(const at::Tensor& x_ND, const at::Tensor& wide_x_ND,
 
 // Whether libtorch multiplies matrices of this type to one of fp32: not on a CPU, and those of bf16
 // not before Ampere.
-bool has_wide_product(c10::DeviceType device, const at::Tensor& factor) {
+bool has_wide_product(c10::DeviceType device, int capability_major, const at::Tensor& factor) {
   return device == at::kCUDA &&
-         (factor.scalar_type() != at::kBFloat16 || capability_major(factor) >= 8);
+         (factor.scalar_type() != at::kBFloat16 || capability_major >= kAmpere);
 }
 
 Kernels::RmsNorm fused_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D,
@@ -137,7 +137,7 @@ void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& 
   if (gradient.tensor.scalar_type() == a.scalar_type()) {
     const UncountedMemory workspace;
     at::addmm_out(gradient.tensor, gradient.tensor, a, b, beta, scale);
-  } else if (has_wide_product(device_, a)) {
+  } else if (has_wide_product(device_, capability_major_, a)) {
     launch("addmm", {a, b}, {gradient.tensor},
            [&] { at::addmm_out(gradient.tensor, gradient.tensor, a, b, at::kFloat, beta, scale); });
   } else {

@@ -4,11 +4,18 @@
 
 namespace fsdp {
 
+// First numbers of compute capabilities.
+inline constexpr int kAmpere = 8;
+inline constexpr int kHopper = 9;
+
 // The reference: compositions of libtorch's operators, on any device. On meta tensors they allocate
 // what they would on `device`, the kind of device that is planned for.
 class AtenKernels : public Kernels {
  public:
-  explicit AtenKernels(c10::DeviceType device) : device_(device) {}
+  // `capability_major`: the first number of the GPU's compute capability, on meta of the GPU that
+  // is planned for. Not read on a CPU.
+  explicit AtenKernels(c10::DeviceType device, int capability_major = kHopper)
+      : device_(device), capability_major_(capability_major) {}
 
   void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                 bool accumulate = false, double scale = 1.0) override;
@@ -27,6 +34,7 @@ class AtenKernels : public Kernels {
 
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                            at::ScalarType buffer_type, at::ScalarType type) override;
+  void require_attention(at::ScalarType dtype, int64_t head_width) const override;
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;
   at::Tensor attention_backward(const at::Tensor& dout, Attention forward,
@@ -54,8 +62,12 @@ class AtenKernels : public Kernels {
   at::Tensor evaluate_cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                                     at::Tensor loss_C1) override;
 
+ protected:
+  int capability_major() const { return capability_major_; }
+
  private:
   c10::DeviceType device_;
+  int capability_major_;
 };
 
 }  // namespace fsdp

@@ -1,42 +1,30 @@
 #include "trainer/kernels/attention_operators.h"
 
 #include <ATen/ATen.h>
-#ifdef FSDP_CUDA
-#include <c10/cuda/CUDAException.h>
-#endif
-
-#include "trainer/kernels/planned_gpu.h"
 
 namespace fsdp {
-int capability_major([[maybe_unused]] const at::Tensor& on_gpu) {
-  int major = PlannedGpu::capability_major();
-#ifdef FSDP_CUDA
-  if (on_gpu.is_meta()) return major;
-  C10_CUDA_CHECK(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, on_gpu.device().index()));
-#endif
-  return major;
-}
 
 // cuDNN's is the fastest on Hopper. libtorch lets its backward add in any order also where its
 // others do not.
 bool may_be_cudnn(at::ScalarType dtype, int capability_major) {
-  return at::isReducedFloatingType(dtype) && capability_major == 9 &&
+  return at::isReducedFloatingType(dtype) && capability_major == kHopper &&
          !at::globalContext().deterministicAlgorithms();
 }
 
 // The 16-bit kernels want heads of certain widths, flash an Ampere GPU; libtorch has cuDNN's for
-// equally long sequences only. The memory-efficient one takes everything, but knows no grouped
-// queries.
-AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
-                                 const Documents* documents) {
+// equally long sequences of more than one token only. The memory-efficient one takes everything,
+// but knows no grouped queries.
+AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
+                                 const at::Tensor& q_BHTW, const Documents* documents) {
   if (device == at::kCPU) return AttentionKernel::kCpuFlash;
-  const int64_t width = q_BHTW.size(-1);
-  const int major = capability_major(q_BHTW);
-  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 || major < 8) {
+  const int64_t length = q_BHTW.size(2);
+  const int64_t width = q_BHTW.size(3);
+  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 ||
+      capability_major < kAmpere) {
     return AttentionKernel::kEfficient;
   }
-  if (may_be_cudnn(q_BHTW.scalar_type(), major) && width <= 128 && documents == nullptr) {
+  if (may_be_cudnn(q_BHTW.scalar_type(), capability_major) && width <= 128 && length > 1 &&
+      documents == nullptr) {
     return AttentionKernel::kCudnn;
   }
   return width <= 256 ? AttentionKernel::kCudaFlash : AttentionKernel::kEfficient;

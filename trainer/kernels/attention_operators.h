@@ -1,5 +1,6 @@
 #pragma once
 
+#include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/documents.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/kernels/launch.h"
@@ -32,8 +33,9 @@ enum SavedByAttention { kOut, kLogSumExp, kPhiloxSeed, kPhiloxOffset };
 
 // True if attention may be cuDNN's on GPUs whose compute capability begins so.
 bool may_be_cudnn(at::ScalarType dtype, int capability_major);
-AttentionKernel choose_attention(c10::DeviceType device, const at::Tensor& q_BHTW,
-                                 const Documents* documents);
+// `capability_major`: as of AtenKernels.
+AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
+                                 const at::Tensor& q_BHTW, const Documents* documents);
 const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,

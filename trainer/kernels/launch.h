@@ -13,9 +13,6 @@ namespace fsdp {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Of the tensor's GPU, such as 8 of compute capability 8.6; on meta of the one that is planned for
-// (planned_gpu.h).
-int capability_major(const at::Tensor& on_gpu);
 inline constexpr int kPlannedMultiprocessors = 132;  // of a Hopper GPU; others have less
 
 // Shows a kernel that libtorch does not show by itself to its observers (at::RecordFunction).

@@ -53,10 +53,12 @@ void join_and_rotate_back(const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
 // attention stays within. `window`: how many tokens a query then sees at most, itself and those
 // before it; 0: all.
 
-// Whether there are kernels, forward and backward, for such tensors on that device. On meta: for
-// the GPUs since Ampere, all of which have the same answer; with documents for those since Hopper.
+// True if there are kernels, forward and backward, for such tensors on that device. On meta: for
+// GPUs of that capability. GPUs since Ampere have the same answer, with documents GPUs since
+// Hopper.
 bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
-                          const Documents* documents, const at::Device& device);
+                          const Documents* documents, const at::Device& device,
+                          int capability_major);
 
 // The shape of the log-sum-exp of each query (fp32), which is written also when there is no
 // backward: [B, H, T, 1], with documents [T, H, 1].

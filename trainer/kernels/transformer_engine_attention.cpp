@@ -134,9 +134,10 @@ std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documen
 // Asked for grouped queries, because for documents they need cuDNN 9.6, since when the log-sum-exp
 // has the shape above.
 bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
-                          const Documents* documents, const at::Device& device) {
+                          const Documents* documents, const at::Device& device,
+                          int capability_major) {
   if (!at::isReducedFloatingType(type) || width % 8 != 0 || width > kHeadWidthMax) return false;
-  if (!device.is_cuda()) return true;
+  if (!device.is_cuda()) return capability_major >= (documents != nullptr ? kHopper : kAmpere);
   const NVTEDType dtype = type == at::kHalf ? kNVTEFloat16 : kNVTEBFloat16;
   const size_t length = documents != nullptr ? documents->longest : sequence_length;
   const size_t head_width = width;

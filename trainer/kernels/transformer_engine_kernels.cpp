@@ -104,7 +104,8 @@ RotaryTable TransformerEngineKernels::rotary_table(const at::Tensor& angles,
   const int64_t sequence_length = angles.size(0);
   const int64_t width = 2 * angles.size(1);
   if (buffer_type != at::kFloat ||
-      !te::has_causal_attention(type, sequence_length, width, documents.get(), angles.device())) {
+      !te::has_causal_attention(type, sequence_length, width, documents.get(), angles.device(),
+                                capability_major())) {
     return AtenKernels::rotary_table(angles, documents, buffer_type, type);
   }
   return {sequence_length, documents, {at::cat({angles, angles}, 1)}};

@@ -12,7 +12,8 @@ namespace fsdp {
 
 class TransformerEngineKernels : public AtenKernels {
  public:
-  TransformerEngineKernels() : AtenKernels(c10::kCUDA) {}
+  explicit TransformerEngineKernels(int capability_major = kHopper)
+      : AtenKernels(c10::kCUDA, capability_major) {}
 
   RmsNorm rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D, double epsilon) override;
   at::Tensor rms_norm_again(const at::Tensor& x_ND, const at::Tensor& reciprocal_rms_N1,

@@ -96,15 +96,25 @@ class T5Block : public Module {
     const at::Tensor& tokens_BT =
         is_decoder_ ? pass.batch.decoder_input_ids_BT : pass.batch.input_ids_BT;
     const int64_t length = tokens_BT.size(1);
-    if (!kinds_.defined() || kinds_.numel() != length * length ||
-        kinds_.device() != tokens_BT.device()) {
-      kinds_ = tokens_BT.is_meta()
-                   ? at::empty({length * length}, tokens_BT.options())
-                   : distance_kinds(length, length, config_.relative_attention_num_buckets,
-                                    config_.relative_attention_max_distance, !is_decoder_)
-                         .to(tokens_BT.device());
-    }
+    prepare_kinds(length, tokens_BT.options());
     pass.activations[kDistanceBias] = relative_bias(pass, kinds_, length, relative_bias_);
+  }
+
+  // Only lengths above all before them need the host.
+  void prepare_kinds(int64_t length, const at::TensorOptions& options) {
+    const int64_t distances = 2 * length - 1;
+    if (!distance_kinds_.defined() || distance_kinds_.device() != options.device() ||
+        distance_kinds_.numel() < distances) {
+      kinds_.reset();
+      distance_kinds_ = options.device().is_meta()
+                            ? at::empty({distances}, options)
+                            : distance_kinds(length, config_.relative_attention_num_buckets,
+                                             config_.relative_attention_max_distance, !is_decoder_)
+                                  .to(options.device());
+    }
+    if (!kinds_.defined() || kinds_.numel() != length * length) {
+      kinds_ = kinds_of_pairs(distance_kinds_, length);
+    }
   }
 
   Activation attend_to_itself(Pass& pass, const Activation& x_ND) {
@@ -169,7 +179,8 @@ class T5Block : public Module {
   ParameterPtr mlp_norm_;
   ParameterPtr wi_;
   ParameterPtr wo_;
-  at::Tensor kinds_;  // of distances; kept while the length stays
+  at::Tensor distance_kinds_;  // up to the longest length so far
+  at::Tensor kinds_;           // of pairs of positions; kept while the length stays
 };
 
 class EncoderEnd : public Module {

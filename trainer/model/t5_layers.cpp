@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trainer/kernels/on_meta.h"
+
 namespace fsdp {
 namespace {
 
@@ -21,20 +23,24 @@ int64_t kind_of(int64_t distance, int64_t kinds, int64_t distance_max) {
 
 }  // namespace
 
-at::Tensor distance_kinds(int64_t queries, int64_t keys, int64_t kinds, int64_t distance_max,
-                          bool both_ways) {
+at::Tensor distance_kinds(int64_t length, int64_t kinds, int64_t distance_max, bool both_ways) {
   const int64_t kinds_of_side = both_ways ? kinds / 2 : kinds;
-  at::Tensor result = at::empty({queries * keys}, at::kLong);
+  at::Tensor result = at::empty({2 * length - 1}, at::kLong);
   int64_t* out = result.data_ptr<int64_t>();
-  for (int64_t query = 0; query < queries; ++query) {
-    for (int64_t key = 0; key < keys; ++key) {
-      const bool is_after = key > query;
-      const int64_t distance = is_after && !both_ways ? 0 : std::abs(key - query);
-      *out++ = kind_of(distance, kinds_of_side, distance_max) +
-               (both_ways && is_after ? kinds_of_side : 0);
-    }
+  for (int64_t to_key = 1 - length; to_key < length; ++to_key) {
+    const bool is_after = to_key > 0;
+    const int64_t distance = is_after && !both_ways ? 0 : std::abs(to_key);
+    *out++ = kind_of(distance, kinds_of_side, distance_max) +
+             (both_ways && is_after ? kinds_of_side : 0);
   }
   return result;
+}
+
+at::Tensor kinds_of_pairs(const at::Tensor& kinds, int64_t length) {
+  const int64_t own_place = kinds.numel() / 2;  // of the distance from a query to itself
+  const at::Tensor queries_T = counted(0, length, kinds.options());
+  const at::Tensor keys_T = counted(own_place, length, kinds.options());
+  return kinds.gather(0, keys_T.sub(queries_T.unsqueeze(1)).flatten());
 }
 
 Activation relative_bias(Pass& pass, const at::Tensor& kinds, int64_t length,

@@ -8,11 +8,15 @@
 // Shape suffixes: N tokens of all rows, T of one, H heads, W head width, F intermediate_size.
 namespace fsdp {
 
-// Which kind of distance from a query to a key every pair of positions has, from 0: int64
-// [queries * keys], on the CPU. `both_ways`: of keys before and after the query; otherwise those
-// after it are of kind 0. As T5Attention._relative_position_bucket of transformers.
-at::Tensor distance_kinds(int64_t queries, int64_t keys, int64_t kinds, int64_t distance_max,
-                          bool both_ways);
+// Returns the kind of each distance from a query to a key among `length` positions, from 0: int64
+// [2 * length - 1], on the CPU; the first is that of the last query to the first key. `both_ways`:
+// of keys before and after the query; otherwise those after it are of kind 0. As
+// T5Attention._relative_position_bucket of transformers.
+at::Tensor distance_kinds(int64_t length, int64_t kinds, int64_t distance_max, bool both_ways);
+
+// Returns the kind of every pair of a query and a key [length * length], on the device of `kinds`,
+// which distance_kinds gave for as many positions or more.
+at::Tensor kinds_of_pairs(const at::Tensor& kinds, int64_t length);
 
 // The bias [H, T, T] of every head for pairs of positions of such kinds. Saves the kinds.
 Activation relative_bias(Pass& pass, const at::Tensor& kinds, int64_t length,

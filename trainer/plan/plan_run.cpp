@@ -17,7 +17,6 @@
 #include "contract/text/json.h"
 #include "contract/text/json_fields.h"
 #include "trainer/comm/mirror_group.h"
-#include "trainer/kernels/planned_gpu.h"
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
 #include "trainer/plan/memory_timeline.h"
@@ -38,6 +37,18 @@ std::string remembered_digest(const std::filesystem::path& file) {
   if (known != digests.end()) return known->second;
   return digests[file] = file_digest(file);
 }
+
+// While it exists, kernels are planned that add as train.deterministic says.
+class PlannedOrder {
+ public:
+  explicit PlannedOrder(bool deterministic) {
+    at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
+  }
+  ~PlannedOrder() { at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false); }
+  PlannedOrder(const PlannedOrder&) = delete;
+  PlannedOrder& operator=(const PlannedOrder&) = delete;
+};
 
 void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
   at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble).device(at::kMeta));
@@ -118,8 +129,9 @@ RunPlan plan_run(const PlanRequest& request) {
   const RunSpec spec = run_spec_from_yaml(request.specification, {});
   const ModelConfig config = model_config(spec);
   const bool is_cuda = request.device.kind == DeviceKind::kCuda;
-  const PlannedGpu planned_gpu(request.device.compute_capability, spec.train.deterministic);
-  const auto backend = make_meta_backend(is_cuda ? at::kCUDA : at::kCPU, spec.kernels);
+  const PlannedOrder order(spec.train.deterministic);
+  const auto backend = make_meta_backend(is_cuda ? at::kCUDA : at::kCPU, spec.kernels,
+                                         /*streams=*/nullptr, request.device.compute_capability);
   MetaAllocator::instance().reset_peak();
   const PlannedBatches batches = planned_batches(spec, config, request.results, remembered_digest);
 

@@ -68,12 +68,17 @@ struct StepTime {
   StepFlops flops{};
 };
 
+at::DeviceType type_of(const PlannedDevice& device) {
+  return device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
+}
+
 // Of one step, after one that goes before it.
-StepTime step_time(const RunSpec& spec, const ModelConfig& config, at::DeviceType planned_for,
+StepTime step_time(const RunSpec& spec, const ModelConfig& config, const PlannedDevice& device,
                    std::vector<Batch> micro_batches, PlannedTime& time) {
   const double scale = std::max(1.0, static_cast<double>(micro_batches.size()) / kMostMicroBatches);
   micro_batches.resize(std::min(micro_batches.size(), kMostMicroBatches));
-  const auto backend = make_meta_backend(planned_for, spec.kernels, planned_streams(time));
+  const auto backend = make_meta_backend(type_of(device), spec.kernels, planned_streams(time),
+                                         device.compute_capability);
   const auto world = planned_group(static_cast<int>(spec.strategy.ranks), time);
   const Mesh mesh(spec.strategy, *world);
   TrainingStep training(spec, config, *backend, mesh, *world, {});
@@ -104,15 +109,13 @@ StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& c
 std::optional<StepTime> replayed(const Calibration& calibration, const PlanRequest& request,
                                  const RunSpec& spec, const ModelConfig& config,
                                  const PlannedBatches& batches, RunPlan& plan) {
-  const at::DeviceType planned_for =
-      request.device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
   const WorkTimes times(calibration.times);
   std::vector<StepTime> steps;
   for (const auto& make_step : batches.usual_steps) {
-    PlannedTime time(times, planned_for);
+    PlannedTime time(times, type_of(request.device));
     const ObservedWork observed(time);
     const std::vector<Batch> micro_batches = make_step();
-    steps.push_back(step_time(spec, config, planned_for, micro_batches, time));
+    steps.push_back(step_time(spec, config, request.device, micro_batches, time));
     steps.back().flops = flops_of(micro_batches, config, spec.activation_checkpointing);
     if (!time.unknown().empty()) {
       plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +

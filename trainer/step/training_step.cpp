@@ -1,8 +1,6 @@
 #include "trainer/step/training_step.h"
 
-#include "contract/text/config_error.h"
 #include "trainer/backend/work.h"
-#include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
@@ -24,26 +22,10 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
-// libtorch has no attention for it there, and says so in the first forward only.
-const ModelConfig& require_attention(const ModelConfig& config, at::ScalarType dtype,
-                                     const Backend& backend) {
-  if (backend.planned_for() != at::kCUDA) return config;
-  constexpr int kAmpere = 8;
-  constexpr int64_t kAlignmentBytes = 16;
-  const int major = capability_major(at::empty({0}, backend.device()));
-  if (major < kAmpere && dtype == at::kBFloat16) {
-    throw ConfigError("", "precision",
-                      "bf16 needs a GPU of compute capability 8.0 (Ampere) or later, and this one "
-                      "has " +
-                          std::to_string(major) + ".x; set precision: fp16_mixed, or fp32");
-  }
-  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
-  if (major >= kAmpere && config.head_width() * item_bytes % kAlignmentBytes != 0) {
-    throw ConfigError("", "model.config.head_dim",
-                      "is " + std::to_string(config.head_width()) +
-                          "; attention on a GPU takes heads whose width is a multiple of 4 in fp32 "
-                          "and of 8 in 16 bits; train another model, or set device: cpu");
-  }
+// Throws before weights are loaded.
+const ModelConfig& with_attention(const ModelConfig& config, const RunSpec& spec,
+                                  Backend& backend) {
+  backend.kernels().require_attention(dtypes_of(spec.precision).compute, config.head_width());
   return config;
 }
 
@@ -61,8 +43,7 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       backend_(backend),
       mesh_(mesh),
       world_(world),
-      model_(make_model(require_attention(config, dtypes_of(spec.precision).compute, backend),
-                        dtypes_of(spec.precision).buffers)),
+      model_(make_model(with_attention(config, spec, backend), dtypes_of(spec.precision).buffers)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
       strategy_(make_strategy(spec, store_, backend.streams(), mesh)),

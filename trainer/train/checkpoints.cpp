@@ -1,6 +1,6 @@
 #include "trainer/train/checkpoints.h"
 
-#include <optional>
+#include <memory>
 
 #include "contract/record/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
@@ -9,14 +9,15 @@
 namespace fsdp {
 
 Checkpoints::Checkpoints(const RunSpec& spec, const RunPaths& paths, TrainingStep& training,
-                         const Mesh& mesh, ProcessGroup& world)
+                         const Mesh& mesh, ProcessGroup& world, const Backend& backend)
     : spec_(spec),
       paths_(paths),
       training_(training),
       store_(training.store()),
       optimizer_(training.optimizer()),
       mesh_(mesh),
-      world_(world) {}
+      world_(world),
+      backend_(backend) {}
 
 bool Checkpoints::is_due(int64_t step, int64_t steps) const {
   const CheckpointSpec& spec = spec_.checkpoint;
@@ -28,9 +29,10 @@ void Checkpoints::for_each_part(int unit, const at::Tensor& shard, Visit visit) 
   store_.layout(unit).for_each_part(shard, mesh_.shard_index(), visit);
 }
 
-CheckpointDone Checkpoints::save(TrainerState state) {
+void Checkpoints::save(TrainerState state) {
   const MemoryScope scope(MemoryPhase::kCheckpoint);
-  CheckpointWriter writer(paths_, state.step, world_, mesh_.shard_count());
+  CheckpointWriter& writer =
+      writer_.emplace(paths_, state.step, world_, mesh_.shard_count(), backend_);
   writer.write_pieces(kOptimizer, optimizer_pieces());
   switch (spec_.checkpoint.state_dict) {
     case StateDict::kSharded:
@@ -48,7 +50,15 @@ CheckpointDone Checkpoints::save(TrainerState state) {
     state.gradient_scaler = {.scale = scaler->state().scale,
                              .steps_since_growth = scaler->state().steps_since_growth};
   }
-  return writer.finish(std::move(state), spec_.checkpoint.keep);
+  writer.finish_later(std::move(state), spec_.checkpoint.keep);
+}
+
+std::optional<CheckpointDone> Checkpoints::advance(bool waits) {
+  if (!writer_ || !writer_->advance(waits)) return std::nullopt;
+  std::optional<CheckpointDone> done;
+  if (world_.rank() == 0) done = writer_->done();
+  writer_.reset();
+  return done;
 }
 
 void Checkpoints::add_pieces(std::vector<Piece>& pieces, const std::string& state, int unit,
@@ -78,23 +88,26 @@ std::vector<Piece> Checkpoints::weight_pieces() const {
 
 // One unit at a time is whole, and only rank 0 writes.
 void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
-  std::optional<FullWeightsWriter> writer;
+  std::shared_ptr<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
     std::vector<ParameterPtr> parameters;
     for (const auto& part : training_.model().modules) {
       parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
     }
     const at::ScalarType dtype = store_.options().dtype;
-    write_model_files(checkpoint.folder(), spec_.model, dtype);
-    writer.emplace(checkpoint.folder(), parameters, dtype, max_file_bytes(spec_.checkpoint));
+    writer = std::make_shared<FullWeightsWriter>(checkpoint.folder(), parameters, dtype,
+                                                 max_file_bytes(spec_.checkpoint));
+    checkpoint.add_files([writer, &checkpoint, &model = spec_.model, dtype] {
+      write_model_files(checkpoint.folder(), model, dtype);
+      return writer->finish();
+    });
   }
   for_each_whole_unit(store_, mesh_, [&](const FlatLayout& layout, const at::Tensor& whole) {
     if (!writer) return;
     layout.for_each(whole, [&](const Parameter& parameter, const at::Tensor& value) {
-      writer->write(parameter, value);
+      writer->write(parameter, value, checkpoint.thread());
     });
   });
-  if (writer) checkpoint.add_checksums(writer->finish());
 }
 
 void Checkpoints::load(const CheckpointReader& reader) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,13 +19,19 @@ class Checkpoints {
  public:
   // Everything outlives it.
   Checkpoints(const RunSpec& spec, const RunPaths& paths, TrainingStep& training, const Mesh& mesh,
-              ProcessGroup& world);
+              ProcessGroup& world, const Backend& backend);
 
   // Whether one is due after `step` of `steps`, but for an improvement or a stop.
   bool is_due(int64_t step, int64_t steps) const;
 
-  // Every rank calls it between two steps. Fills in what is not the caller's in `state`.
-  CheckpointDone save(TrainerState state);
+  // Every rank calls it between two steps, if none is under way. Fills in what is not the caller's
+  // in `state`. Returns when everything has left the device and the optimizer may go on; a thread
+  // brings the files to the disk.
+  void save(TrainerState state);
+
+  // Goes on with the checkpoint that is under way; if `waits`, until this rank's part is done. On
+  // rank 0 the checkpoint that has become complete, once.
+  std::optional<CheckpointDone> advance(bool waits);
 
   void load(const CheckpointReader& reader);
 
@@ -39,7 +44,6 @@ class Checkpoints {
   std::vector<Piece> optimizer_pieces() const;
   std::vector<Piece> weight_pieces() const;
   void write_full_weights(CheckpointWriter& checkpoint);
-  // Every rank's, on rank 0.
 
   const RunSpec& spec_;
   RunPaths paths_;
@@ -48,6 +52,8 @@ class Checkpoints {
   Optimizer& optimizer_;
   const Mesh& mesh_;
   ProcessGroup& world_;
+  const Backend& backend_;
+  std::optional<CheckpointWriter> writer_;  // of the checkpoint that is under way
 };
 
 }  // namespace fsdp

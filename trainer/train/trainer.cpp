@@ -88,7 +88,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
             weight_source(spec, resumed_.reader.get(), mesh_, backend.device(), weights_read_)),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, backend.device()),
-      checkpoints_(spec_, paths, step_, mesh_, group),
+      checkpoints_(spec_, paths, step_, mesh_, group, backend),
       clock_(backend.device()) {
   if (reads_weights(spec, resumed_.reader.get())) {
     log(LogLevel::kInfo, "start",
@@ -137,6 +137,7 @@ int64_t Trainer::run() {
     report_memory_peak(steps_done_);
   }
   while (!reports_.empty()) write_report();
+  advance_checkpoint(/*waits=*/true);
   if (const std::optional<CpuUse> use = cpu_meter_.use()) events_.write(*use);
   return steps_done_;
 }
@@ -207,6 +208,7 @@ void Trainer::write_report() {
   log(LogLevel::kInfo, "train", step_line(report.event, steps_planned_));
   if (statistics[1] != 0) stop_ = true;
   if (report.event.non_finite && spec_.train.on_non_finite == OnNonFinite::kStop) {
+    advance_checkpoint(/*waits=*/true);
     throw std::runtime_error(
         "the loss of step " + std::to_string(report.event.step) + " is not finite (" +
         shortest(statistics[0]) +
@@ -223,6 +225,7 @@ void Trainer::report_memory_peak(int64_t step) {
 }
 
 void Trainer::after_step(int64_t step) {
+  advance_checkpoint(/*waits=*/false);
   const bool is_evaluation_due = evaluation_.is_due(step, steps_per_epoch_);
   const bool is_last = stop_ || step == steps_planned_;
   if (!is_evaluation_due && !is_last && !checkpoints_.is_due(step, steps_planned_)) return;
@@ -250,15 +253,20 @@ bool Trainer::evaluate(int64_t step) {
 }
 
 void Trainer::save_checkpoint(int64_t step) {
+  advance_checkpoint(/*waits=*/true);
   TrainerState state;
   state.step = step;
   state.validation_loss = validation_loss_;
   state.best_validation_loss = best_validation_loss_;
   state.data = data_order_;
-  const CheckpointDone done = checkpoints_.save(std::move(state));
-  if (group_.rank() != 0) return;
-  events_.write(done);
-  log(LogLevel::kInfo, "checkpoint", "wrote " + done.path);
+  checkpoints_.save(std::move(state));
+}
+
+void Trainer::advance_checkpoint(bool waits) {
+  const std::optional<CheckpointDone> done = checkpoints_.advance(waits);
+  if (!done) return;
+  events_.write(*done);
+  log(LogLevel::kInfo, "checkpoint", "wrote " + done->path);
 }
 
 }  // namespace fsdp

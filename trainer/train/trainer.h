@@ -59,6 +59,8 @@ class Trainer {
   // Returns whether the loss is the best so far.
   bool evaluate(int64_t step);
   void save_checkpoint(int64_t step);
+  // Goes on with the checkpoint that is under way, if `waits` to its end, and reports its end.
+  void advance_checkpoint(bool waits);
 
   RunSpec spec_;
   ModelConfig config_;

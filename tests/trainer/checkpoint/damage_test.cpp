@@ -177,8 +177,9 @@ TEST_CASE("a folder that cannot be made is an error with its path") {
   const TemporaryFolder folder;
   const auto in_the_way = folder.write("checkpoints", "a file");
   const auto world = simulated_world(1);
+  const auto backend = make_backend(at::kCPU);
   CHECK_THROWS_WITH(
-      CheckpointWriter(RunPaths(folder.path()), 1, *world[0], 1),
+      CheckpointWriter(RunPaths(folder.path()), 1, *world[0], 1, *backend),
       Contains((in_the_way / "step-1.partial").string()) && Contains("Not a directory"));
 }
 

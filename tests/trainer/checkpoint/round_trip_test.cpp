@@ -63,7 +63,8 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
   const TemporaryFolder folder;
   const RunPaths paths(folder.path());
   const auto world = simulated_world(1);
-  CheckpointWriter writer(paths, 12, *world[0], 1);
+  const auto backend = make_backend(at::kCPU);
+  CheckpointWriter writer(paths, 12, *world[0], 1, *backend);
   writer.write_pieces(kOptimizer, {});
   TrainerState state;
   state.sequences = 480;
@@ -78,7 +79,9 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
   data.format = ChatFormat::kLlama3;
   data.prompt.with_input = "a \"b\"\n{input}";
   state.data = DataOrder{.data = data, .digest = "0123", .rows = 90, .split_seed = 3, .seed = 5};
-  const CheckpointDone done = writer.finish(state, std::nullopt);
+  writer.finish_later(state, std::nullopt);
+  REQUIRE(writer.advance(/*waits=*/true));
+  const CheckpointDone done = writer.done();
 
   const TrainerState read = CheckpointReader(paths.checkpoint(12)).state();
   state.step = 12;
@@ -116,11 +119,14 @@ TEST_CASE("full weights above the limit are several files and an index") {
 TEST_CASE("weights that were not all written are no complete files") {
   const TemporaryFolder folder;
   const auto parameters = test_parameters();
+  const auto backend = make_backend(at::kCPU);
   FullWeightsWriter writer(folder.path(), parameters, at::kFloat);
-  writer.write(*parameters[0], at::ones({7, 5}));
+  WriterThread thread(*backend);
+  writer.write(*parameters[0], at::ones({7, 5}), thread);
   CHECK_THROWS_WITH(writer.finish(), Contains("was not written"));
-  CHECK_THROWS_WITH(writer.write(*parameters[0], at::ones({7, 5})), Contains("is not due"));
-  CHECK_THROWS_WITH(writer.write(*parameters[2], at::ones({2}, at::kHalf)), Contains("Half"));
+  CHECK_THROWS_WITH(writer.write(*parameters[0], at::ones({7, 5}), thread), Contains("is not due"));
+  CHECK_THROWS_WITH(writer.write(*parameters[2], at::ones({2}, at::kHalf), thread),
+                    Contains("Half"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <random>
@@ -32,6 +33,7 @@ class SimulatedRank : public ProcessGroup {
     return values_->at(key);
   }
   void leave(const std::string& key, const std::string& value) override { (*values_)[key] = value; }
+  bool is_left(const std::string& key) override { return values_->contains(key); }
   std::string take(const std::string& key) override { return values_->extract(key).mapped(); }
 
  private:
@@ -125,17 +127,20 @@ inline CheckpointDone write_checkpoint(const RunPaths& paths,
   const bool is_full = checkpoint.state_dict == StateDict::kFull;
   auto weights = random_pieces(parameters, {kWeights}, checkpoint);
   auto optimizer = random_pieces(parameters, {"exp_avg", "exp_avg_sq"}, checkpoint);
-  std::vector<CheckpointWriter> writers;
+  const auto backend = make_backend(at::kCPU);
+  std::deque<CheckpointWriter> writers;
   for (const auto& group : world) {
-    writers.emplace_back(paths, checkpoint.step, *group, checkpoint.shard_ranks);
+    writers.emplace_back(paths, checkpoint.step, *group, checkpoint.shard_ranks, *backend);
   }
   if (is_full) {
-    FullWeightsWriter full(writers[0].folder(), parameters, at::kFloat, checkpoint.max_file_bytes);
+    const auto full = std::make_shared<FullWeightsWriter>(writers[0].folder(), parameters,
+                                                          at::kFloat, checkpoint.max_file_bytes);
     for (const ParameterPtr& parameter : parameters) {
-      full.write(*parameter,
-                 state_values(kWeights, *parameter, checkpoint.seed).view(parameter->shape()));
+      full->write(*parameter,
+                  state_values(kWeights, *parameter, checkpoint.seed).view(parameter->shape()),
+                  writers[0].thread());
     }
-    writers[0].add_checksums(full.finish());
+    writers[0].add_files([full] { return full->finish(); });
   }
   for (int rank = 0; rank < checkpoint.world_size; ++rank) {
     if (rank == checkpoint.rank_without_pieces) weights[rank].clear(), optimizer[rank].clear();
@@ -146,9 +151,9 @@ inline CheckpointDone write_checkpoint(const RunPaths& paths,
   state.state_dict = checkpoint.state_dict;
   state.sequences = checkpoint.seed;
   state.validation_loss = checkpoint.validation_loss;
-  std::vector<CheckpointDone> done;
-  for (CheckpointWriter& writer : writers) done.push_back(writer.finish(state, checkpoint.keep));
-  return done.front();
+  for (CheckpointWriter& writer : writers) writer.finish_later(state, checkpoint.keep);
+  for (int rank = checkpoint.world_size; rank-- > 0;) writers[rank].advance(/*waits=*/true);
+  return writers[0].done();
 }
 
 }  // namespace fsdp

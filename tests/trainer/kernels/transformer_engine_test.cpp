@@ -7,6 +7,7 @@
 
 #include "tests/trainer/kernels/observed_calls.h"
 #include "tests/trainer/kernels/without_gpu.h"
+#include "trainer/backend/backend.h"
 #include "trainer/kernels/transformer_engine_kernels.h"
 
 // What Transformer Engine is given, as far as that shows without a GPU: tensors lie in host memory,
@@ -284,6 +285,34 @@ TEST_CASE("attention within documents on meta launches the same; cuDNN plans for
     CHECK(calls.allocations() ==
           Numbers{kQuery, kQuery, kKey, kKey, kWorkspace, kTokens * kPacked * 2});
   }
+}
+
+// The loaded library has a copy of its own of every static variable that it is linked with.
+TEST_CASE("the loaded library plans an A100's attention, and not always a Hopper GPU's",
+          "[transformer_engine]") {
+  const at::TensorOptions meta = options().device(at::kMeta);
+  const auto launches = [&](int64_t compute_capability, bool has_documents) {
+    constexpr int64_t kWidth = 64;
+    const AttentionHeads heads = {.query = 4, .key_value = 4, .width = kWidth};
+    const DocumentsPtr documents =
+        has_documents ? make_documents({9, 1, 6, 16}, kTokens, at::kMeta) : nullptr;
+    const auto backend = make_meta_backend(at::kCUDA, KernelSet::kTransformerEngine,
+                                           /*streams=*/nullptr, compute_capability);
+    Kernels& kernels = backend->kernels();
+    const RotaryTable table =
+        kernels.rotary_table(at::empty({kTokens, kWidth / 2}, meta.dtype(at::kFloat)), documents,
+                             at::kFloat, at::kBFloat16);
+    const ObservedCalls calls;
+    kernels.attention(at::empty({kTokens, 3 * 4 * kWidth}, meta), heads, table, true);
+    return calls.names_of_launches();
+  };
+  using Catch::Matchers::VectorContains;
+  const std::string of_engine = "nvte_fused_attn_fwd";
+  CHECK_THAT(launches(80, false), VectorContains(of_engine));
+  CHECK_THAT(launches(90, true), VectorContains(of_engine));
+  CHECK_THAT(launches(80, true), VectorContains(std::string("flash_attention")));
+  CHECK_THAT(launches(70, false), VectorContains(std::string("flash_attention")));
+  CHECK_THAT(launches(0, true), VectorContains(of_engine));
 }
 
 }  // namespace fsdp

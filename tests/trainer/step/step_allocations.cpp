@@ -61,15 +61,15 @@ class CurrentOperation {
   static inline std::vector<std::string> names_;
 };
 
-Batch some_batch(const ModelConfig& config, at::Device device) {
+Batch some_batch(const ModelConfig& config, at::Device device, int64_t length = 32) {
   const auto tokens = at::TensorOptions(at::kLong).device(device);
-  Batch batch{.input_ids_BT = at::zeros({2, 32}, tokens),
-              .labels_BT = at::zeros({2, 32}, tokens),
+  Batch batch{.input_ids_BT = at::zeros({2, length}, tokens),
+              .labels_BT = at::zeros({2, length}, tokens),
               .loss_scale = 1.0 / 256};
   if (config.architecture == kEncoderDecoder) {
-    batch.decoder_input_ids_BT = at::zeros({2, 20}, tokens);
-    batch.labels_BT = at::zeros({2, 20}, tokens);
-    batch.input_counts_B = at::full({2}, 30, tokens);
+    batch.decoder_input_ids_BT = at::zeros({2, length - 12}, tokens);
+    batch.labels_BT = at::zeros({2, length - 12}, tokens);
+    batch.input_counts_B = at::full({2}, length - 2, tokens);
   }
   return batch;
 }
@@ -211,6 +211,9 @@ std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
   }
   for (int i = 0; i < 2; ++i) step.run(i + 1, micro_batches, 0.1, 0.0, [] {});
   step.evaluate(micro_batches.front());
+  for (const int64_t length : {16, 48, 24}) {
+    step.evaluate(some_batch(spec.model.config, backend.device(), length));
+  }
   observe({});
   return log;
 }

@@ -32,7 +32,7 @@ struct Allocation {
   std::string operation;  // of libtorch, which made it
 };
 
-// Those of two optimizer steps and an evaluation.
+// Those of two optimizer steps and evaluations, also of other lengths.
 std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
                                     const ObserveAllocations& observe);
 

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "tests/trainer/step/step_allocations.h"
-#include "trainer/kernels/planned_gpu.h"
 #include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
@@ -37,9 +36,8 @@ void observe_cuda(Allocated allocated) {
 
 TEST_CASE("every kind of step allocates on a GPU what it does on meta") {
   setenv("FAKE_CUDA_CAPABILITY", "8.0", 1);
-  const PlannedGpu planned(kCapability, /*is_deterministic=*/false);
   const auto cuda = make_backend(at::Device(at::kCUDA, 0));
-  const auto meta = make_meta_backend(at::kCUDA);
+  const auto meta = make_meta_backend(at::kCUDA, KernelSet::kAuto, nullptr, kCapability);
   const auto observe_meta = [](Allocated allocated) {
     AllocationCounter& counter = MetaAllocator::instance();
     if (!allocated) return counter.set_observer({});
