@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/cuda/state.h"
@@ -17,7 +18,16 @@ constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // the driver's unit, as on 
 constexpr size_t kAddressBytes = size_t{64} << 40;
 
 std::mutex mutex;
-size_t memory_bytes = size_t{1} << 50;
+size_t free_memory_bytes() {
+  const char* free = std::getenv("FAKE_CUDA_FREE_MIB");
+  const char* rank = std::getenv("RANK");
+  if (free == nullptr || rank == nullptr || std::atoi(free) != std::atoi(rank)) {
+    return size_t{1} << 50;
+  }
+  return static_cast<size_t>(std::atoi(std::strchr(free, ':') + 1)) << 20;
+}
+
+size_t memory_bytes = free_memory_bytes();
 size_t memory_used_bytes = 0;
 std::map<void*, size_t> allocations;
 std::map<uintptr_t, size_t> pinned;  // by their first byte
@@ -95,6 +105,14 @@ void* driver_function(const std::string& name) {
   };
   const auto found = functions.find(name);
   return found == functions.end() ? pointer(not_faked) : found->second;
+}
+
+bool is_pinned(const void* address) {
+  const std::lock_guard lock(mutex);
+  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
+  if (after == pinned.begin()) return false;
+  const auto [first, bytes] = *std::prev(after);
+  return reinterpret_cast<uintptr_t>(address) - first < bytes;
 }
 
 // What leaves the device is zero.
@@ -193,8 +211,11 @@ cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int) {
 
 cudaError_t cudaHostUnregister(void* memory) {
   const std::lock_guard lock(mutex);
-  const bool was_there = pinned.erase(reinterpret_cast<uintptr_t>(memory)) > 0;
-  return was_there ? cudaSuccess : failed(cudaErrorHostMemoryNotRegistered);
+  const auto found = pinned.find(reinterpret_cast<uintptr_t>(memory));
+  if (found == pinned.end()) return failed(cudaErrorHostMemoryNotRegistered);
+  fsdp::fake_cuda::let_go(memory, found->second);
+  pinned.erase(found);
+  return cudaSuccess;
 }
 
 cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned int) {
@@ -204,14 +225,10 @@ cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned i
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
   *attributes = {};
-  const std::lock_guard lock(mutex);
-  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
   if (fsdp::fake_cuda::is_device_memory(address)) {
     attributes->type = cudaMemoryTypeDevice;
     attributes->devicePointer = const_cast<void*>(address);
-  } else if (after != pinned.begin() &&
-             reinterpret_cast<uintptr_t>(address) - std::prev(after)->first <
-                 std::prev(after)->second) {
+  } else if (is_pinned(address)) {
     attributes->type = cudaMemoryTypeHost;
     attributes->devicePointer = attributes->hostPointer = const_cast<void*>(address);
   } else {
@@ -226,7 +243,12 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind)
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                            cudaStream_t) {
+                            cudaStream_t stream) {
+  // Pageable memory of the host is copied before the call returns.
+  std::vector<fsdp::fake_cuda::Access> accesses;
+  if (is_pinned(to)) accesses.push_back({to, bytes, /*is_write=*/true});
+  if (is_pinned(from)) accesses.push_back({from, bytes, /*is_write=*/false});
+  if (!accesses.empty()) fsdp::fake_cuda::issue(stream, "a copy", accesses);
   return copy(to, from, bytes);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -79,8 +80,31 @@ bool is_complete(const ncclComm& comm, uint64_t number) {
   return true;
 }
 
-ncclResult_t issue(const char* name, size_t count, ncclDataType_t type, ncclComm_t comm,
-                   cudaStream_t stream) {
+size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32:
+      return 4;
+    case ncclInt64:
+    case ncclUint64:
+    case ncclFloat64:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
+// `sent` and `received` are numbers of elements.
+ncclResult_t issue(const char* name, const void* from, size_t sent, void* to, size_t received,
+                   ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+  const size_t count = std::min(sent, received);
+  fsdp::fake_cuda::issue(stream, name,
+                         {{from, sent * bytes_of(type), /*is_write=*/false},
+                          {to, received * bytes_of(type), /*is_write=*/true}});
   Meeting& meeting = *comm->meeting;
   const uint64_t number = meeting.issued[comm->rank] + 1;
   while (number > kKept / 2 && !is_complete(*comm, number - kKept / 2)) std::this_thread::yield();
@@ -151,24 +175,24 @@ ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 ncclResult_t ncclGroupStart() { return ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return ncclSuccess; }
 
-ncclResult_t ncclAllGather(const void*, void*, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return issue("all_gather", count, type, comm, stream);
-}
-
-ncclResult_t ncclReduceScatter(const void*, void*, size_t count, ncclDataType_t type, ncclRedOp_t,
-                               ncclComm_t comm, cudaStream_t stream) {
-  return issue("reduce_scatter", count, type, comm, stream);
-}
-
-ncclResult_t ncclAllReduce(const void*, void*, size_t count, ncclDataType_t type, ncclRedOp_t,
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
-  return issue("all_reduce", count, type, comm, stream);
+  return issue("all_gather", from, count, to, count * comm->size, type, comm, stream);
 }
 
-ncclResult_t ncclBroadcast(const void*, void*, size_t count, ncclDataType_t type, int,
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
+  return issue("reduce_scatter", from, count * comm->size, to, count, type, comm, stream);
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
+  return issue("all_reduce", from, count, to, count, type, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int,
                            ncclComm_t comm, cudaStream_t stream) {
-  return issue("broadcast", count, type, comm, stream);
+  return issue("broadcast", from, count, to, count, type, comm, stream);
 }
 
 ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm,

@@ -19,6 +19,9 @@
 
 namespace {
 
+using fsdp::fake_cuda::host_clock;
+using fsdp::fake_cuda::merge;
+
 // What something waits for: all other work is done when it is issued.
 using Condition = std::function<bool()>;
 using Conditions = std::vector<Condition>;
@@ -33,10 +36,14 @@ int& current_device() {
 }  // namespace
 
 struct CUstream_st {
+  int number;
   Conditions conditions;
+  fsdp::fake_cuda::Clock clock{};
 };
 struct CUevent_st {
+  int stream = 0;
   Conditions conditions;
+  fsdp::fake_cuda::Clock clock;
   std::chrono::steady_clock::time_point recorded;
 };
 
@@ -44,7 +51,7 @@ namespace {
 
 // Of a process, which has one device; null is the default stream.
 std::set<CUstream_st*>& streams() {
-  static CUstream_st default_stream;
+  static CUstream_st default_stream{.number = 0, .conditions = {}};
   static std::set<CUstream_st*> all = {&default_stream};
   return all;
 }
@@ -63,7 +70,9 @@ bool is_done(Conditions& conditions) {
 template <typename Handle>
 cudaError_t query(Handle& handle) {
   const std::lock_guard lock(stream_mutex);
-  return is_done(handle.conditions) ? cudaSuccess : cudaErrorNotReady;
+  if (!is_done(handle.conditions)) return cudaErrorNotReady;
+  merge(host_clock(), handle.clock);
+  return cudaSuccess;
 }
 
 template <typename Handle>
@@ -91,6 +100,9 @@ Capability capability_of(int device) {
   if (text == nullptr) return {7 + device % 4, 0};
   return {std::atoi(text), std::atoi(std::strchr(text, '.') + 1)};
 }
+
+std::set<fsdp::fake_cuda::Wait> waits_done;
+std::optional<fsdp::fake_cuda::Wait> left_out;
 
 struct Launch {
   dim3 grid, block;
@@ -122,6 +134,26 @@ cudaError_t failed(cudaError_t error) { return last_error = error; }
 void wait_for(cudaStream_t stream, std::function<bool()> is_done) {
   const std::lock_guard lock(stream_mutex);
   of(stream).conditions.push_back(std::move(is_done));
+}
+
+std::set<Wait> waits() {
+  const std::lock_guard lock(stream_mutex);
+  return waits_done;
+}
+
+void leave_out(std::optional<Wait> wait) {
+  const std::lock_guard lock(stream_mutex);
+  left_out = wait;
+}
+
+std::pair<int, Clock> tick(cudaStream_t stream) {
+  const std::lock_guard lock(stream_mutex);
+  CUstream_st& ticking = of(stream);
+  merge(ticking.clock, host_clock());
+  const auto number = static_cast<size_t>(ticking.number);
+  ticking.clock.resize(std::max(ticking.clock.size(), number + 1));
+  ++ticking.clock[number];
+  return {ticking.number, ticking.clock};
 }
 
 }  // namespace fsdp::fake_cuda
@@ -244,7 +276,8 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
   const std::lock_guard lock(stream_mutex);
   of(nullptr);
-  streams().insert(*stream = new CUstream_st);
+  static int made = 0;
+  streams().insert(*stream = new CUstream_st{.number = ++made, .conditions = {}});
   return cudaSuccess;
 }
 
@@ -265,6 +298,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(of(s
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   const std::lock_guard lock(stream_mutex);
+  const fsdp::fake_cuda::Wait wait{event->stream, of(stream).number};
+  if (wait.first != wait.second) waits_done.insert(wait);
+  if (wait == left_out) return cudaSuccess;
+  merge(of(stream).clock, event->clock);
   if (is_done(event->conditions)) return cudaSuccess;
   Conditions& conditions = of(stream).conditions;
   conditions.insert(conditions.end(), event->conditions.begin(), event->conditions.end());
@@ -292,7 +329,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* stat
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
-  *event = new CUevent_st;
+  *event = new CUevent_st{};
   return cudaSuccess;
 }
 
@@ -307,6 +344,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(stream_mutex);
   is_done(of(stream).conditions);
   event->conditions = of(stream).conditions;
+  event->clock = of(stream).clock;
+  event->stream = of(stream).number;
   event->recorded = std::chrono::steady_clock::now();
   return cudaSuccess;
 }

@@ -3,6 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <utility>
+
+#include "tests/fakes/cuda/order.h"
 
 namespace fsdp::fake_cuda {
 
@@ -11,5 +14,11 @@ cudaError_t failed(cudaError_t error);
 
 // What is issued on `stream` from here on waits until `is_done`, which any thread may ask.
 void wait_for(cudaStream_t stream, std::function<bool()> is_done);
+
+// Counts another operation of a stream, which comes after all that the calling thread has waited
+// for. Returns the stream's number and what the operation comes after, itself included.
+std::pair<int, Clock> tick(cudaStream_t stream);
+
+void make_hazards_fatal();
 
 }  // namespace fsdp::fake_cuda

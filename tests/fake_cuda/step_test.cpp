@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <mutex>
 
+#include "tests/fakes/cuda/order.h"
 #include "tests/trainer/step/step_allocations.h"
 #include "trainer/memory/counting_allocator.h"
 
@@ -14,6 +15,7 @@ namespace {
 namespace caching_allocator = c10::cuda::CUDACachingAllocator;
 
 constexpr int kCapability = 80;  // attention without cuDNN, which nobody fakes
+constexpr int kGpu = 1;          // has it
 
 // Their workspace, of some kilobytes, is CUB's, and not planned.
 const std::vector<std::string> kWithWorkspace = {"aten::sort", "aten::cumsum_"};
@@ -34,9 +36,9 @@ void observe_cuda(Allocated allocated) {
   told = std::move(allocated);
 }
 
-TEST_CASE("every kind of step allocates on a GPU what it does on meta") {
-  setenv("FAKE_CUDA_CAPABILITY", "8.0", 1);
-  const auto cuda = make_backend(at::Device(at::kCUDA, 0));
+TEST_CASE("every kind of step allocates on a GPU what it does on meta, and no stream is too early") {
+  fake_cuda::watch_order(/*is_fatal=*/false);
+  const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
   const auto meta = make_meta_backend(at::kCUDA, KernelSet::kAuto, nullptr, kCapability);
   const auto observe_meta = [](Allocated allocated) {
     AllocationCounter& counter = MetaAllocator::instance();
@@ -50,6 +52,30 @@ TEST_CASE("every kind of step allocates on a GPU what it does on meta") {
     check_same_allocations(step_case, without_workspace(real, kWithWorkspace),
                            allocations(step_case, *meta, observe_meta));
   }
+  CHECK(fake_cuda::hazards() == std::vector<std::string>{});
+}
+
+TEST_CASE("every wait between two streams of a GPU is needed: without it an operator is too early") {
+  fake_cuda::watch_order(/*is_fatal=*/false);
+  const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
+  const auto run = [&] {
+    for (const StepCase& step_case : step_cases()) {
+      if (step_case.spec.strategy.kind != StrategyKind::kFsdp) continue;
+      allocations(step_case, *cuda, observe_cuda);
+    }
+  };
+  run();
+  const std::set<fake_cuda::Wait> waits = fake_cuda::waits();
+  CHECK(waits.size() > 6);
+  for (const fake_cuda::Wait& wait : waits) {
+    CAPTURE(wait.first, wait.second);
+    fake_cuda::forget_hazards();
+    fake_cuda::leave_out(wait);
+    run();
+    CHECK(!fake_cuda::hazards().empty());
+  }
+  fake_cuda::leave_out({});
+  fake_cuda::forget_hazards();
 }
 
 }  // namespace

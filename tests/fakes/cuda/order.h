@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+// The order in which a GPU may do what is issued to its streams, by vector clocks. All is done at once
+// here, but an access counts as too early if no event, and no wait of the host, puts it behind
+// another one of the same memory.
+namespace fsdp::fake_cuda {
+
+// By stream's number, how much of that stream's work has been waited for.
+using Clock = std::vector<uint64_t>;
+
+void merge(Clock& clock, const Clock& other);
+
+// What the calling thread has waited for.
+Clock& host_clock();
+
+struct Access {
+  const void* begin;
+  size_t bytes;
+  bool is_write;
+};
+
+// An operation that is issued to `stream`. Adds to hazards().
+void issue(cudaStream_t stream, const std::string& operation, const std::vector<Access>& accesses);
+// The host lets memory go, on the calling thread.
+void let_go(const void* begin, size_t bytes);
+
+// "mul on stream 2 has not waited for copy_ on stream 0", each once.
+std::vector<std::string> hazards();
+void forget_hazards();
+
+// From which stream to which the program has let one wait for the other.
+using Wait = std::pair<int, int>;
+std::set<Wait> waits();
+// From now on these are not done, as if the program had left them out.
+void leave_out(std::optional<Wait> wait);
+
+// Has every operation of libtorch issued (order_observer.cpp), and hazards end the program if
+// `is_fatal`.
+void watch_order(bool is_fatal);
+
+}  // namespace fsdp::fake_cuda

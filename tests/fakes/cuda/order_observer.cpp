@@ -1,0 +1,122 @@
+// Tells the order of what libtorch's operators read and write, on the stream that is current.
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "tests/fakes/cuda/order.h"
+#include "tests/fakes/cuda/state.h"
+
+namespace fsdp::fake_cuda {
+namespace {
+
+void add(std::vector<Access>& accesses, const at::Tensor& tensor, bool is_write) {
+  if (!tensor.defined() || !tensor.is_cuda() || tensor.numel() == 0) return;
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+  accesses.push_back({tensor.const_data_ptr(),
+                      static_cast<size_t>(last + 1) * tensor.element_size(), is_write});
+}
+
+void add(std::vector<Access>& accesses, const c10::IValue& value, bool is_write) {
+  if (value.isTensor()) {
+    add(accesses, value.toTensor(), is_write);
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) add(accesses, tensor, is_write);
+  }
+}
+
+// Which of an operator's arguments and results it writes. One without a schema is of our own
+// kernels (show_launch): it writes its results.
+struct Effects {
+  bool touches_memory = true;
+  std::vector<bool> writes_argument;
+  std::vector<bool> writes_result;
+};
+
+Effects effects_of(const c10::OperatorName& name) {
+  Effects effects;
+  const auto handle = c10::Dispatcher::singleton().findSchema(name);
+  if (!handle) return effects;
+  const c10::FunctionSchema& schema = handle->schema();
+  for (const c10::Argument& argument : schema.arguments()) {
+    effects.writes_argument.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    const bool is_view = result.alias_info() && !result.alias_info()->isWrite();
+    if (is_view) effects.touches_memory = false;
+    effects.writes_result.push_back(!result.alias_info());
+  }
+  const std::string_view text = name.name;
+  if (text.find("empty") != text.npos || text == "aten::resize_" || text == "aten::set_") {
+    effects.touches_memory = false;
+  }
+  return effects;
+}
+
+const Effects& effects_of(const at::RecordFunction& function) {
+  static std::mutex mutex;
+  static std::unordered_map<c10::OperatorName, Effects> known;
+  static const Effects of_our_own;
+  const auto name = function.operator_name();
+  if (!name) return of_our_own;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(*name);
+  return found != known.end() ? found->second : known.emplace(*name, effects_of(*name)).first->second;
+}
+
+struct Writes : at::ObserverContext {
+  std::vector<Access> accesses;
+};
+
+void issue(const at::RecordFunction& function, const std::vector<Access>& accesses) {
+  if (accesses.empty()) return;
+  fake_cuda::issue(c10::cuda::getCurrentCUDAStream().stream(), function.name(), accesses);
+}
+
+std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
+  auto writes = std::make_unique<Writes>();
+  const Effects& effects = effects_of(function);
+  if (!effects.touches_memory) return writes;
+  std::vector<Access> reads;
+  for (size_t i = 0; i < function.inputs().size(); ++i) {
+    const bool is_written = i < effects.writes_argument.size() && effects.writes_argument[i];
+    add(is_written ? writes->accesses : reads, function.inputs()[i], is_written);
+  }
+  issue(function, reads);
+  return writes;
+}
+
+void end(const at::RecordFunction& function, at::ObserverContext* context) {
+  std::vector<Access>& writes = static_cast<Writes*>(context)->accesses;
+  const Effects& effects = effects_of(function);
+  if (!effects.touches_memory) return;
+  for (size_t i = 0; i < function.outputs().size(); ++i) {
+    const bool is_written = i >= effects.writes_result.size() || effects.writes_result[i];
+    if (is_written) add(writes, function.outputs()[i], /*is_write=*/true);
+  }
+  issue(function, writes);
+}
+
+// Where this is a library that is loaded before the program.
+[[gnu::constructor]] void begin_to_watch() {
+  if (std::getenv("FAKE_CUDA_WATCHES_ORDER") != nullptr) watch_order(/*is_fatal=*/true);
+}
+
+}  // namespace
+
+void watch_order(bool is_fatal) {
+  if (is_fatal) make_hazards_fatal();
+  at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
+                            .needsInputs(true)
+                            .needsOutputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
+}
+
+}  // namespace fsdp::fake_cuda
