@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/transformer_engine.h"
 #include "trainer/kernels/transformer_engine_call.h"
 
