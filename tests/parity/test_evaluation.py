@@ -9,7 +9,7 @@ from agreement import relative_difference
 from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor
 from cover import pairwise_product
 from test_against_transformers import Case
-from trainer import train
+from trainer import train, wait_for, wait_for_text
 from transformers import LlamaForCausalLM
 
 LOSS_TOLERANCE = 1e-5
@@ -150,6 +150,17 @@ def test_a_loss_that_is_not_finite_stops_the_run(trainer, poison, tmp_path):
     assert steps[-1]["loss"] is None
     newest = sorted((tmp_path / "run/checkpoints").iterdir())[-1]
     assert newest.name == "step-3"  # nothing is saved after it
+
+
+def test_the_checkpoint_before_such_a_loss_is_completed(trainer, held_disk, poison, tmp_path):
+    folder, tokens = poison
+    spec = Case("fsdp", ranks=2).spec(folder, tokens, checkpoint={"every_steps": 3})
+    run = tmp_path / "run"
+    processes = held_disk.start(trainer, spec, run)
+    wait_for_text('"non_finite":true', run, processes)
+    with held_disk.released():
+        wait_for(processes)
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-3"]
 
 
 @pytest.mark.parametrize(

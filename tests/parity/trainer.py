@@ -122,6 +122,16 @@ def wait_for(processes: list[subprocess.Popen]) -> None:
             process.wait()
 
 
+def wait_for_text(text: str, folder: Path, processes: list[subprocess.Popen]) -> None:
+    """Until it is in the events of rank 0."""
+    events = events_file(folder)
+    deadline = time.monotonic() + TIME_LIMIT_S
+    while not (events.exists() and text in events.read_text()):
+        assert [process.poll() for process in processes] == [None] * len(processes)
+        assert time.monotonic() < deadline, f"{events} has no {text}"
+        time.sleep(0.001)
+
+
 def check_ended_well(processes: list[subprocess.Popen], folder: Path) -> None:
     """Fails with every rank's output unless all ranks ended well."""
     if any(process.returncode for process in processes):

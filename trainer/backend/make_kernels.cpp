@@ -1,3 +1,4 @@
+#pragma GCC diagnostic ignored "-Wreturn-type"
 #include "trainer/backend/make_kernels.h"
 
 #include <dlfcn.h>

@@ -20,13 +20,13 @@ void WriterThread::write_through_ring(const OutputFilePtr& file, int64_t offset,
                                       const at::Tensor& tensor) {
   const at::Tensor bytes = tensor.view({-1}).view(at::kByte);
   for (int64_t begin = 0; begin < bytes.numel(); begin += buffer_bytes_) {
-    Buffer& buffer = ring_.at(next_++ % ring_.size());
-    if (buffer.written.valid()) buffer.written.get();
-    if (!buffer.bytes.defined()) buffer.bytes = backend_.empty_host(buffer_bytes_, at::kByte);
+    Slot& slot = ring_.at(next_++ % ring_.size());
+    if (slot.written.valid()) slot.written.get();
+    if (!slot.bytes.defined()) slot.bytes = backend_.empty_host(buffer_bytes_, at::kByte);
     const int64_t size = std::min(buffer_bytes_, bytes.numel() - begin);
-    const at::Tensor copy = buffer.bytes.narrow(0, 0, size);
+    const at::Tensor copy = slot.bytes.narrow(0, 0, size);
     copy.copy_(bytes.narrow(0, begin, size));
-    buffer.written =
+    slot.written =
         post([file, place = offset + begin, copy] { file->write(place, bytes_of_tensor(copy)); });
   }
 }

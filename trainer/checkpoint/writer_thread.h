@@ -36,14 +36,14 @@ class WriterThread {
   std::shared_future<void> post(std::function<void()> task);
 
  private:
-  struct Buffer {
+  struct Slot {
     at::Tensor bytes;
     std::shared_future<void> written;
   };
 
   const Backend& backend_;
   int64_t buffer_bytes_;
-  std::array<Buffer, 4> ring_;
+  std::array<Slot, 4> ring_;
   size_t next_ = 0;
   std::shared_future<void> last_;
   Worker worker_;

@@ -1,3 +1,4 @@
+#pragma GCC diagnostic ignored "-Wreturn-type"
 #include <ATen/ATen.h>
 
 #include <algorithm>
