@@ -29,10 +29,8 @@ at::Tensor gradient_norm_of(const std::vector<at::Tensor>& gradients, ProcessGro
   return sum_of_squares.sqrt();
 }
 
-void clip_gradients(const std::vector<at::Tensor>& gradients, const at::Tensor& norm,
-                    double max_norm) {
-  const at::Tensor factor = (max_norm / (norm + 1e-6)).clamp_max(1.0);
-  at::_foreach_mul_(gradients, factor.to(gradients.front().device()));
+at::Tensor clip_divisor(const at::Tensor& norm, double max_norm) {
+  return ((norm + 1e-6) / max_norm).clamp_min(1.0);
 }
 
 }  // namespace fsdp

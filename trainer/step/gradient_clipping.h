@@ -14,9 +14,8 @@ namespace fsdp {
 at::Tensor gradient_norm_of(const std::vector<at::Tensor>& gradients, ProcessGroup* shard_group,
                             at::Device device);
 
-// Scales `gradients`, whose norm is `norm`, in place so that it is at most `max_norm`, as
-// torch.nn.utils.clip_grad_norm_ does; the factor stays on the device.
-void clip_gradients(const std::vector<at::Tensor>& gradients, const at::Tensor& norm,
-                    double max_norm);
+// What gradients of norm `norm` are divided by so that their norm is at most `max_norm`, as
+// torch.nn.utils.clip_grad_norm_ does; it stays on the device.
+at::Tensor clip_divisor(const at::Tensor& norm, double max_norm);
 
 }  // namespace fsdp

@@ -56,11 +56,11 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
     result.gradient_scale = scaler_->scale();
     for (Batch& batch : micro_batches) batch.gradient_scale = scaler_->scale();
   }
-  leave_out_.reset();
+  verdict_ = {};
   store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
     const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
     const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
-    optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
+    optimizer_.step(unit, step, parameters, gradient, learning_rate, verdict_);
   });
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
@@ -72,35 +72,42 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   return result;
 }
 
+at::Tensor TrainingStep::measure_norm(Result& result) {
+  const bool is_shown = spec_.optimizer.gradient_clip_norm || spec_.train.report_gradient_norm;
+  if (!is_shown && !scaler_) return {};
+  const WorkScope work([&] { return work_on_gradients(kNormWork, store_); });
+  at::Tensor norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), backend_.device());
+  norm.div_(result.gradient_scale);
+  if (is_shown) result.gradient_norm = norm;
+  return norm;
+}
+
 void TrainingStep::check_gradients(Result& result) {
   const MemoryScope scope(MemoryPhase::kOptimizer);
-  const at::Device device = backend_.device();
-  at::Tensor leave_out;
-  if (scaler_) {
-    leave_out = scaler_->unscale(store_.gradients(), world_, device);
-    scaler_->update(backend_.read(leave_out) != 0);
-  }
   const std::optional<double> max_norm = spec_.optimizer.gradient_clip_norm;
-  if (max_norm || spec_.train.report_gradient_norm) {
-    const WorkScope work([&] { return work_on_gradients(kNormWork, store_); });
-    result.gradient_norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), device);
+  const bool is_skipping = spec_.train.on_non_finite == OnNonFinite::kSkip;
+  const at::Tensor norm = measure_norm(result);
+  at::Tensor divisor;
+  if (max_norm) divisor = clip_divisor(norm, *max_norm).mul_(result.gradient_scale);
+  if (scaler_ && !max_norm) divisor = at::full_like(norm, result.gradient_scale);
+
+  at::Tensor is_bad;
+  if (scaler_ || (is_skipping && max_norm)) is_bad = is_finite(norm).bitwise_not_();
+  if (scaler_) scaler_->update(backend_.read(is_bad) != 0);
+  if (is_skipping) {
+    const at::Tensor is_bad_loss = is_finite(result.loss).bitwise_not_();
+    is_bad = is_bad.defined() ? is_bad.bitwise_or_(is_bad_loss) : is_bad_loss;
   }
-  if (max_norm) {
-    const WorkScope work([&] { return work_on_gradients(kClipWork, store_); });
-    clip_gradients(store_.gradients(), result.gradient_norm, *max_norm);
-  }
-  if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
-    at::Tensor is_bad = is_finite(result.loss).bitwise_not_();
-    if (max_norm) is_bad.bitwise_or_(is_finite(result.gradient_norm).bitwise_not_());
-    if (store_.is_offloaded()) is_bad = is_bad.to(backend_.host());
-    if (leave_out.defined()) is_bad.bitwise_or_(leave_out.to(at::kBool));
-    leave_out = is_bad.to(at::kFloat);
-  }
-  // Where units are stepped on arrival there is nothing to leave out, and the optimizer's thread
-  // may be reading.
-  if (!leave_out.defined()) return;
-  leave_out_ = leave_out;
-  result.is_left_out = leave_out.to(device);
+  if (is_bad.defined()) result.is_left_out = is_bad.to(at::kFloat);
+
+  // Where units are stepped on arrival there is no verdict, and the optimizer's thread may be
+  // reading.
+  if (!divisor.defined() && !is_bad.defined()) return;
+  const at::Device where_stepped = store_.is_offloaded() ? backend_.host() : backend_.device();
+  const auto there = [&](const at::Tensor& number) {
+    return number.defined() ? number.to(where_stepped) : number;
+  };
+  verdict_ = {.divisor = there(divisor), .found_non_finite = there(result.is_left_out)};
 }
 
 }  // namespace fsdp

@@ -48,7 +48,9 @@ class TrainingStep {
   std::optional<GradientScaler>& scaler() { return scaler_; }
 
  private:
-  // Unscales and clips. Fills in `result`.
+  // Returns the norm of the gradients without the loss's scale; undefined if nothing needs it.
+  at::Tensor measure_norm(Result& result);
+  // Decides what the optimizer divides gradients by and whether it steps. Fills in `result`.
   void check_gradients(Result& result);
 
   RunSpec spec_;
@@ -62,7 +64,7 @@ class TrainingStep {
   Engine engine_;
   Optimizer optimizer_;
   std::optional<GradientScaler> scaler_;
-  at::Tensor leave_out_;  // of the step under way, as Optimizer::step wants it
+  GradientVerdict verdict_;  // of the step under way
 };
 
 }  // namespace fsdp

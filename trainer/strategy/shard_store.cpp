@@ -121,18 +121,19 @@ void ShardStore::step_unit(int unit) {
   state.is_stepped = true;
   if (is_offloaded()) {
     streams_.block(StreamId::kOptimizer, state.copied);
-    streams_.run(StreamId::kOptimizer,
-                 {.reads = {{BufferKind::kHostGradient, unit}},
-                  .writes = {{BufferKind::kHostParameters, unit}}},
-                 [this, unit] {
-                   const UncountedMemory on_the_host;
-                   step_(unit, units_[unit].host_parameters, units_[unit].host_gradient);
-                 });
+    streams_.run(
+        StreamId::kOptimizer,
+        {.reads = {},
+         .writes = {{BufferKind::kHostParameters, unit}, {BufferKind::kHostGradient, unit}}},
+        [this, unit] {
+          const UncountedMemory on_the_host;
+          step_(unit, units_[unit].host_parameters, units_[unit].host_gradient);
+        });
     state.stepped = streams_.record(StreamId::kOptimizer);
     return;
   }
   streams_.run(StreamId::kCompute,
-               {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kParameters, unit}}},
+               {.reads = {}, .writes = {{BufferKind::kParameters, unit}, state.gradient.buffer}},
                [&] { step_(unit, state.parameters, state.gradient.shard); });
   state.ready = streams_.record(StreamId::kCompute);
   drop_gradient(unit, StreamId::kCompute);

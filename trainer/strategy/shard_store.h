@@ -18,7 +18,8 @@ namespace fsdp {
 using FillParameter =
     std::function<void(const Parameter& parameter, int64_t offset, const at::Tensor& out)>;
 
-// Steps a unit's parameters in place, where they live, by a gradient of their dtype and device.
+// Steps a unit's parameters in place, where they live, by a gradient of their dtype and device,
+// which it may overwrite.
 using StepUnit =
     std::function<void(int unit, const at::Tensor& parameters, const at::Tensor& gradient)>;
 
