@@ -64,7 +64,7 @@ void time_norm(int64_t numel, at::ScalarType dtype, at::Device device, TimedWork
       return Work{.name = kNormWork,
                   .width = gradients.front().numel() * static_cast<int64_t>(gradients.size())};
     });
-    gradient_norm_of(gradients, nullptr, device);
+    global_norm_of(norms_of_parts(gradients, device.type()), nullptr, device);
   });
 }
 

@@ -185,7 +185,7 @@ void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
 
 }  // namespace
 
-std::vector<FlatUnit> flat_units(const ShardStore& store) {
+std::vector<FlatUnit> flat_units(ShardStore& store) {
   const std::vector<at::Tensor> parameters = store.optimizer_parameters();
   std::vector<FlatUnit> units;
   for (int unit = 0; unit < store.unit_count(); ++unit) {

@@ -30,7 +30,7 @@ struct FlatUnit {
 };
 
 // This rank's part of every unit, where the optimizer works.
-std::vector<FlatUnit> flat_units(const ShardStore& store);
+std::vector<FlatUnit> flat_units(ShardStore& store);
 
 // What all gradients of a step together say of it. Both are undefined, or 0-dimensional fp32 on the
 // parameters' device.

@@ -10,11 +10,12 @@
 namespace fsdp {
 namespace {
 
-Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store, const Backend& backend) {
+std::shared_ptr<Optimizer> make_optimizer(const RunSpec& spec, ShardStore& store,
+                                          const Backend& backend) {
   const UncountedMemory where_the_parameters_are(store.is_offloaded());
   const MemoryScope scope(MemoryUse::kOptimizerState);
-  return Optimizer(spec.optimizer, flat_units(store), spec.train.seed,
-                   store.is_offloaded() ? at::kCPU : backend.planned_for());
+  return std::make_shared<Optimizer>(spec.optimizer, flat_units(store), spec.train.seed,
+                                     store.is_offloaded() ? at::kCPU : backend.planned_for());
 }
 
 FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
@@ -22,9 +23,9 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
-Work work_on_gradients(const char* name, ShardStore& store) {
-  Work work{.name = name};
-  for (const at::Tensor& gradient : store.gradients()) work.width += gradient.numel();
+Work norm_work(const std::vector<at::Tensor>& gradients) {
+  Work work{.name = kNormWork};
+  for (const at::Tensor& gradient : gradients) work.width += gradient.numel();
   return work;
 }
 
@@ -56,12 +57,8 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
     result.gradient_scale = scaler_->scale();
     for (Batch& batch : micro_batches) batch.gradient_scale = scaler_->scale();
   }
-  verdict_ = {};
-  store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
-    const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
-    optimizer_.step(unit, step, parameters, gradient, learning_rate, verdict_);
-  });
+  gradients_ = std::make_shared<Gradients>();
+  store_.begin_step(step_unit(step, learning_rate), see_gradient());
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
   world_.all_reduce(sums).wait();
@@ -72,13 +69,46 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   return result;
 }
 
+StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
+  return [=, optimizer = optimizer_, gradients = gradients_](int unit, const at::Tensor& parameters,
+                                                             const at::Tensor& gradient) {
+    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
+    const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
+    optimizer->step(unit, step, parameters, gradient, learning_rate, gradients->verdict);
+  };
+}
+
+SeeGradient TrainingStep::see_gradient() {
+  if (!needs_norm()) return {};
+  gradients_->norms.resize(static_cast<size_t>(store_.unit_count()));
+  return [gradients = gradients_](int unit, const at::Tensor& gradient) {
+    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
+    const WorkScope work([&] { return norm_work({gradient}); });
+    gradients->norms[static_cast<size_t>(unit)] = norms_of_parts({gradient}, at::kCPU);
+  };
+}
+
+bool TrainingStep::needs_norm() const {
+  return spec_.optimizer.gradient_clip_norm || spec_.train.report_gradient_norm || scaler_;
+}
+
 at::Tensor TrainingStep::measure_norm(Result& result) {
-  const bool is_shown = spec_.optimizer.gradient_clip_norm || spec_.train.report_gradient_norm;
-  if (!is_shown && !scaler_) return {};
-  const WorkScope work([&] { return work_on_gradients(kNormWork, store_); });
-  at::Tensor norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), backend_.device());
+  if (!needs_norm()) return {};
+  const std::vector<at::Tensor> gradients = store_.gradients();
+  std::vector<at::Tensor> norms;
+  if (store_.is_offloaded()) {
+    for (const auto& of_unit : gradients_->norms) {
+      norms.insert(norms.end(), of_unit.begin(), of_unit.end());
+    }
+  } else {
+    const WorkScope work([&] { return norm_work(gradients); });
+    norms = norms_of_parts(gradients, backend_.planned_for());
+  }
+  at::Tensor norm = global_norm_of(norms, mesh_.shard_group(), backend_.device());
   norm.div_(result.gradient_scale);
-  if (is_shown) result.gradient_norm = norm;
+  const bool is_only_for_scaler =
+      !spec_.optimizer.gradient_clip_norm && !spec_.train.report_gradient_norm;
+  if (!is_only_for_scaler) result.gradient_norm = norm;
   return norm;
 }
 
@@ -107,7 +137,7 @@ void TrainingStep::check_gradients(Result& result) {
   const auto there = [&](const at::Tensor& number) {
     return number.defined() ? number.to(where_stepped) : number;
   };
-  verdict_ = {.divisor = there(divisor), .found_non_finite = there(result.is_left_out)};
+  gradients_->verdict = {.divisor = there(divisor), .found_non_finite = there(result.is_left_out)};
 }
 
 }  // namespace fsdp
