@@ -17,7 +17,6 @@ struct Work {
 // Names of the work that is not a module's.
 inline constexpr const char* kOptimizerWork = "optimizer";
 inline constexpr const char* kNormWork = "norm of gradients";
-inline constexpr const char* kClipWork = "clipping of gradients";
 inline constexpr const char* kConvertWork = "conversion";
 inline constexpr const char* kAddWork = "addition";
 inline constexpr const char* kToHostWork = "copy to the host";

@@ -48,27 +48,23 @@ void time_optimizer(const RunSpec& spec, int64_t numel, at::ScalarType dtype, at
   }
   Optimizer optimizer(spec.optimizer, units, spec.train.seed, device.type());
   int64_t number = 0;
+  GradientVerdict verdict;
+  if (spec.optimizer.gradient_clip_norm) {
+    verdict.divisor = at::ones({}, at::TensorOptions(at::kFloat).device(device));
+  }
   time_each(timed, kOptimizerWork, parameters, [&](size_t i) {
-    optimizer.step(static_cast<int>(i), ++number, parameters[i], gradients[i], 1e-6);
+    optimizer.step(static_cast<int>(i), ++number, parameters[i], gradients[i], 1e-6, verdict);
   });
 }
 
-void time_of_gradients(int64_t numel, at::ScalarType dtype, at::Device device, TimedWork& timed) {
+void time_norm(int64_t numel, at::ScalarType dtype, at::Device device, TimedWork& timed) {
   const std::vector<at::Tensor> gradients = tensors(numel, dtype, device);
-  const auto all = [&](const char* name) {
-    return [&gradients, name] {
-      return Work{.name = name,
-                  .width = gradients.front().numel() * static_cast<int64_t>(gradients.size())};
-    };
-  };
   timed.repeat([&] {
-    at::Tensor norm;
-    {
-      const WorkScope work(all(kNormWork));
-      norm = gradient_norm_of(gradients, nullptr, device);
-    }
-    const WorkScope work(all(kClipWork));
-    clip_gradients(gradients, norm, 1.0);
+    const WorkScope work([&] {
+      return Work{.name = kNormWork,
+                  .width = gradients.front().numel() * static_cast<int64_t>(gradients.size())};
+    });
+    global_norm_of(norms_of_parts(gradients, device.type()), nullptr, device);
   });
 }
 
@@ -97,7 +93,7 @@ std::vector<WorkTime> tensor_times(const RunSpec& spec, const ModelConfig& confi
       spec.strategy.offload == Offload::kNone ? backend.device() : backend.host();
   for (const int64_t numel : sizes_up_to(largest_module_numel(config))) {
     time_optimizer(spec, numel, dtypes.parameters, where_stepped, timed);
-    time_of_gradients(numel, dtypes.parameters, where_stepped, timed);
+    time_norm(numel, dtypes.parameters, where_stepped, timed);
     time_copies(numel, dtypes, backend, timed);
   }
   return timed.times();

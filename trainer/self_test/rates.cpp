@@ -6,6 +6,7 @@
 
 #include "contract/text/numbers.h"
 #include "trainer/self_test/self_test.h"
+#include "trainer/step/optimizer.h"
 
 namespace fsdp {
 namespace {
@@ -27,6 +28,25 @@ double seconds_of(at::Device device, Work work) {
   for (int i = 0; i < 5; ++i) seconds.push_back(run(count));
   std::nth_element(seconds.begin(), seconds.begin() + 2, seconds.end());
   return seconds[2];
+}
+
+// A step of AdamW on bfloat16 with stochastic rounding: the gradient is read, parameters and two
+// moments are read and written.
+void measure_optimizer(at::Device device, const ShowRow& show) {
+  const int64_t size = device.is_cuda() ? int64_t{1} << 28 : int64_t{1} << 22;
+  const at::Tensor parameters =
+      at::full({size}, 0.1, at::TensorOptions(at::kBFloat16).device(device));
+  const at::Tensor gradient = at::full_like(parameters, 0.01);
+  OptimizerSpec spec;
+  spec.rounding = Rounding::kStochastic;
+  Optimizer optimizer(spec, {{parameters, {{.parameter = "weight"}}}}, /*seed=*/1, device.type());
+  const double seconds =
+      seconds_of(device, [&] { optimizer.step(0, 1, parameters, gradient, 1e-3); });
+  constexpr double kBytesPerElement = 14;
+  show({"AdamW of " + std::to_string(size) + ", bf16, stochastic",
+        with_decimals(seconds * 1e3, 2) + " ms, " +
+            with_decimals(kBytesPerElement * static_cast<double>(size) / seconds / 1e9, 2) +
+            " GB/s"});
 }
 
 }  // namespace
@@ -60,6 +80,7 @@ void measure_rates(at::Device device, const ShowRow& show) {
     show({"copy from the host",
           with_decimals(static_cast<double>(bytes) / transfer / 1e9, 2) + " GB/s"});
   }
+  measure_optimizer(device, show);
 }
 
 }  // namespace fsdp

@@ -34,6 +34,7 @@ bool run_self_test(at::Device device, const ShowRow& show) {
       check_steps(device, set, show_and_count);
     });
   }
+  part("optimizer", [&] { check_optimizer(device, show_and_count); });
   part("rates", [&] { measure_rates(device, show_and_count); });
   return passed;
 }

@@ -27,7 +27,10 @@ void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
 // without the device.
 void check_steps(at::Device device, KernelSet kernels, const ShowRow& show);
 
-// How fast products and copies of the sizes of a model are; they pass always.
+// Steps of AdamW that round to bfloat16, element by element against the same steps on the CPU.
+void check_optimizer(at::Device device, const ShowRow& show);
+
+// How fast products and copies of the sizes of a model are, and a step of AdamW; they pass always.
 void measure_rates(at::Device device, const ShowRow& show);
 
 // All of them on `device`, a row as soon as it is known. Returns whether all passed.

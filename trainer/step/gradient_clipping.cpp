@@ -1,14 +1,12 @@
 #include "trainer/step/gradient_clipping.h"
 
 namespace fsdp {
-namespace {
 
-// 0-dimensional, fp32, of parts of the gradients. On the CPU libtorch would make a wide copy of a
-// whole narrow gradient.
-std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients) {
+// On the CPU libtorch would make a wide copy of a whole narrow gradient.
+std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
+                                       c10::DeviceType device) {
   constexpr int64_t kPart = 1 << 18;
-  const at::Tensor& first = gradients.front();
-  if (first.is_cuda() || !at::isReducedFloatingType(first.scalar_type())) {
+  if (device != at::kCPU || !at::isReducedFloatingType(gradients.front().scalar_type())) {
     return at::_foreach_norm(gradients, 2, at::kFloat);
   }
   std::vector<at::Tensor> norms;
@@ -20,19 +18,15 @@ std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients)
   return norms;
 }
 
-}  // namespace
-
-at::Tensor gradient_norm_of(const std::vector<at::Tensor>& gradients, ProcessGroup* shard_group,
-                            at::Device device) {
-  at::Tensor sum_of_squares = at::stack(norms_of_parts(gradients)).square().sum().to(device);
+at::Tensor global_norm_of(const std::vector<at::Tensor>& norms, ProcessGroup* shard_group,
+                          at::Device device) {
+  at::Tensor sum_of_squares = at::stack(norms).square().sum().to(device);
   if (shard_group != nullptr) shard_group->all_reduce(sum_of_squares).wait();
   return sum_of_squares.sqrt();
 }
 
-void clip_gradients(const std::vector<at::Tensor>& gradients, const at::Tensor& norm,
-                    double max_norm) {
-  const at::Tensor factor = (max_norm / (norm + 1e-6)).clamp_max(1.0);
-  at::_foreach_mul_(gradients, factor.to(gradients.front().device()));
+at::Tensor clip_divisor(const at::Tensor& norm, double max_norm) {
+  return ((norm + 1e-6) / max_norm).clamp_min(1.0);
 }
 
 }  // namespace fsdp

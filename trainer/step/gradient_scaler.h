@@ -1,11 +1,6 @@
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <cstdint>
-#include <vector>
-
-#include "trainer/comm/process_group.h"
 
 namespace fsdp {
 
@@ -23,13 +18,7 @@ class GradientScaler {
 
   double scale() const { return state_.scale; }
 
-  // Divides this rank's gradients by the scale, in place, without waiting for the device. Returns,
-  // on the gradients' device, 0-dimensional fp32: 1 where a gradient of any rank is not finite,
-  // else 0. `group` communicates on `device`.
-  at::Tensor unscale(const std::vector<at::Tensor>& gradients, ProcessGroup& group,
-                     at::Device device) const;
-
-  // Once per optimizer step, with what unscale() found, before the next step's loss is scaled.
+  // Once per optimizer step, before the next step's loss is scaled. Every rank says the same.
   void update(bool found_non_finite);
 
   const State& state() const { return state_; }

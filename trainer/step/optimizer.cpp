@@ -5,6 +5,7 @@
 
 #include "trainer/kernels/launch.h"
 #include "trainer/memory/zero_pages.h"
+#include "trainer/step/fused_adam.h"
 #include "trainer/strategy/precision.h"
 
 namespace fsdp {
@@ -15,12 +16,11 @@ namespace {
 constexpr int64_t kBlockCpu = 1 << 18;
 constexpr int64_t kBlockCuda = 1 << 22;
 
-// One step of one unit. `number` counts it already; `skip`, 0-dimensional fp32, is 0 or 1.
+// One step of one unit. `scalars.step` counts it already; `scalars.skip` is 0 or 1.
 struct Step {
   const OptimizerSpec& spec;
   double learning_rate;
-  at::Tensor number;
-  std::optional<at::Tensor> skip;
+  AdamScalars scalars;
   double weight_decay = 0;
 };
 
@@ -67,6 +67,13 @@ std::vector<std::string> state_names(const OptimizerSpec& spec) {
   TORCH_CHECK(false, "not an optimizer");
 }
 
+// libtorch's fused kernels divide the gradient where it is.
+std::vector<at::Tensor> written_by(const Step& step, const Operands& operands) {
+  std::vector<at::Tensor> tensors = operands.written();
+  if (step.scalars.divisor) tensors.push_back(operands.gradient);
+  return tensors;
+}
+
 void adam(const Step& step, const Operands& operands) {
   using Fused =
       void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
@@ -76,21 +83,40 @@ void adam(const Step& step, const Operands& operands) {
   const Fused fused =
       spec.kind == OptimizerKind::kAdamW ? Fused(at::_fused_adamw_) : Fused(at::_fused_adam_);
   const auto& [parameters, gradient, state] = operands;
-  launch("fused_adam", {parameters, gradient, state[0], state[1]}, {parameters, state[0], state[1]},
-         [&] {
-           fused({parameters}, {gradient}, {state[0]}, {state[1]}, /*max_exp_avg_sqs=*/{},
-                 {step.number}, step.learning_rate, spec.beta1, spec.beta2, step.weight_decay,
-                 spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, step.skip);
-         });
+  launch("fused_adam", {parameters, gradient, state[0], state[1]}, written_by(step, operands), [&] {
+    fused({parameters}, {gradient}, {state[0]}, {state[1]}, /*max_exp_avg_sqs=*/{},
+          {step.scalars.step}, step.learning_rate, spec.beta1, spec.beta2, step.weight_decay,
+          spec.epsilon, /*amsgrad=*/false, /*maximize=*/false, step.scalars.divisor,
+          step.scalars.skip);
+  });
+}
+
+void adam_in_one_kernel(const Step& step, const Operands& operands,
+                        const std::optional<Draws>& draws) {
+  const OptimizerSpec& spec = step.spec;
+  AdamRounding rounding{.is_random = draws.has_value(), .key = 0, .first_element = 0};
+  if (draws) {
+    rounding.key = draws->key();
+    rounding.first_element = static_cast<uint64_t>(draws->first_element);
+  }
+  step_adam_in_one_kernel(operands.parameters, operands.gradient, operands.state[0],
+                          operands.state[1],
+                          {.learning_rate = step.learning_rate,
+                           .beta1 = spec.beta1,
+                           .beta2 = spec.beta2,
+                           .epsilon = spec.epsilon,
+                           .weight_decay = step.weight_decay,
+                           .is_decay_decoupled = spec.kind == OptimizerKind::kAdamW},
+                          rounding, step.scalars);
 }
 
 // State of 0 does as a first step does, as there is no dampening.
 void sgd(const Step& step, const Operands& operands) {
   const auto& [parameters, gradient, state] = operands;
-  launch("fused_sgd", {parameters, gradient}, {parameters}, [&] {
+  launch("fused_sgd", {parameters, gradient}, written_by(step, operands), [&] {
     at::_fused_sgd_({parameters}, {gradient}, state, step.weight_decay, step.spec.momentum,
                     step.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
-                    /*is_first_step=*/false, /*grad_scale=*/{}, step.skip);
+                    /*is_first_step=*/false, step.scalars.divisor, step.scalars.skip);
   });
 }
 
@@ -102,6 +128,7 @@ void adadelta(const Step& step, const Operands& operands) {
   const at::Tensor& square_average = operands.state[0];
   const at::Tensor& accumulated_delta = operands.state[1];
   at::Tensor gradient = operands.gradient;
+  if (step.scalars.divisor) gradient = gradient.div(*step.scalars.divisor);
   if (step.weight_decay != 0) gradient = gradient.add(parameters, step.weight_decay);
 
   square_average.mul_(rho).addcmul_(gradient, gradient, 1 - rho);
@@ -116,7 +143,7 @@ void adadelta_unless_skipped(const Step& step, const Operands& operands) {
   Operands updated{operands.parameters.clone(), operands.gradient, {}};
   for (const at::Tensor& tensor : operands.state) updated.state.push_back(tensor.clone());
   adadelta(step, updated);
-  const at::Tensor skip = step.skip->to(at::kBool);
+  const at::Tensor skip = step.scalars.skip->to(at::kBool);
   const auto keep = [&](at::Tensor tensor, const at::Tensor& update) {
     launch("where", {skip, tensor, update}, {tensor},
            [&] { at::where_out(tensor, skip, tensor, update); });
@@ -133,7 +160,7 @@ void update(const Step& step, const Operands& operands) {
     case OptimizerKind::kSgd:
       return sgd(step, operands);
     case OptimizerKind::kAdadelta:
-      if (step.skip) return adadelta_unless_skipped(step, operands);
+      if (step.scalars.skip) return adadelta_unless_skipped(step, operands);
       return adadelta(step, operands);
   }
 }
@@ -158,7 +185,7 @@ void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
 
 }  // namespace
 
-std::vector<FlatUnit> flat_units(const ShardStore& store) {
+std::vector<FlatUnit> flat_units(ShardStore& store) {
   const std::vector<at::Tensor> parameters = store.optimizer_parameters();
   std::vector<FlatUnit> units;
   for (int unit = 0; unit < store.unit_count(); ++unit) {
@@ -199,10 +226,14 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
   for (const at::Tensor& tensor : written) {
     state.dtype = at::promoteTypes(state.dtype, tensor.scalar_type());
   }
-  state.is_blockwise = spec_.kind == OptimizerKind::kAdadelta ||
-                       std::ranges::any_of(written, [&](const at::Tensor& tensor) {
-                         return tensor.scalar_type() != state.dtype;
-                       });
+  const bool is_converted = std::ranges::any_of(
+      written, [&](const at::Tensor& tensor) { return tensor.scalar_type() != state.dtype; });
+  const bool is_adam = spec_.kind == OptimizerKind::kAdamW || spec_.kind == OptimizerKind::kAdam;
+  state.is_in_one_kernel = is_adam && is_converted &&
+                           has_adam_kernel(unit.parameters.scalar_type(),
+                                           c10::typeMetaToScalarType(options.dtype()), device_);
+  state.is_blockwise =
+      !state.is_in_one_kernel && (is_converted || spec_.kind == OptimizerKind::kAdadelta);
   state.ranges = ranges_of(unit, state.is_rounded_at_random);
   state.steps = at::zeros({}, options.dtype(at::kFloat));
   return state;
@@ -230,12 +261,14 @@ std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit,
 
 void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
                      const at::Tensor& gradient, double learning_rate,
-                     const at::Tensor& found_non_finite) {
+                     const GradientVerdict& verdict) {
   const UnitState& state = units_.at(unit);
-  Step step{spec_, learning_rate, state.steps, std::nullopt};
-  if (found_non_finite.defined()) {
-    step.skip = found_non_finite.ne(0).to(at::kFloat);  // fused kernels compare with 1
-    state.steps.add_(1 - *step.skip);
+  Step step{spec_, learning_rate, AdamScalars{.step = state.steps}};
+  if (verdict.divisor.defined()) step.scalars.divisor = verdict.divisor;
+  if (verdict.found_non_finite.defined()) {
+    // Fused kernels compare with 1.
+    step.scalars.skip = verdict.found_non_finite.ne(0).to(at::kFloat);
+    state.steps.add_(1 - *step.scalars.skip);
   } else {
     state.steps.add_(1);
   }
@@ -254,7 +287,12 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
         draws->first_element += done;
       }
       const int64_t size = std::min(most, range.size - done);
-      update_block(step, whole.part(range.begin + done, size), state.dtype, draws, is_on_cpu);
+      const Operands block = whole.part(range.begin + done, size);
+      if (state.is_in_one_kernel) {
+        adam_in_one_kernel(step, block, draws);
+      } else {
+        update_block(step, block, state.dtype, draws, is_on_cpu);
+      }
     }
   }
 }

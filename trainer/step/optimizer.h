@@ -30,16 +30,23 @@ struct FlatUnit {
 };
 
 // This rank's part of every unit, where the optimizer works.
-std::vector<FlatUnit> flat_units(const ShardStore& store);
+std::vector<FlatUnit> flat_units(ShardStore& store);
+
+// What all gradients of a step together say of it. Both are undefined, or 0-dimensional fp32 on the
+// parameters' device.
+struct GradientVerdict {
+  at::Tensor divisor{};           // of every gradient; undefined: 1
+  at::Tensor found_non_finite{};  // not 0: the step is left out
+};
 
 // Steps flat parameters, unit by unit, as torch.optim's AdamW, Adam, SGD and Adadelta do.
 //
 // State lives beside the parameters, in optimizer.state_dtype or else in their dtype, and is
-// allocated from the start. Where the two dtypes differ, a step computes in the wider one, block by
-// block, and rounds what it writes back: to nearest, or, with optimizer.rounding stochastic, at
-// random from the seed, the step and the element's place in its parameter alone; then it computes
-// in fp32 also where both dtypes are bfloat16. Different units may be stepped from different
-// threads, one at a time.
+// allocated from the start. Where the two dtypes differ, a step computes in the wider one and
+// rounds what it writes back: to nearest, or, with optimizer.rounding stochastic, at random from
+// the seed, the step and the element's place in its parameter alone; then it computes in fp32 also
+// where both dtypes are bfloat16. It does so block by block, on a GPU for Adam and AdamW in one
+// kernel. Different units may be stepped from different threads, one at a time.
 class Optimizer {
  public:
   // Of the units' parameters only sizes, dtypes and devices are kept. `device`: where they are, or
@@ -48,11 +55,11 @@ class Optimizer {
             c10::DeviceType device);
 
   // Step `number` of the run on unit `unit`, in place, on the current stream. `gradient`: as the
-  // parameters in size, dtype and device; read only. `found_non_finite`: undefined, or
-  // 0-dimensional fp32 on the parameters' device; where it is not 0, parameters, state and the
-  // number of steps stay as they are, which is decided on the device without waiting for it.
+  // parameters in size, dtype and device; a step with a divisor may overwrite it. Where a step is
+  // left out, parameters, state and the number of steps stay as they are, which is decided on the
+  // device without waiting for it.
   void step(int unit, int64_t number, const at::Tensor& parameters, const at::Tensor& gradient,
-            double learning_rate, const at::Tensor& found_non_finite = {});
+            double learning_rate, const GradientVerdict& verdict = {});
 
   // What a checkpoint keeps of a unit: names as in PyTorch's optimizer state, and flat tensors of
   // the unit's size, which loading writes into. Empty for sgd without momentum.
@@ -75,6 +82,7 @@ class Optimizer {
     std::vector<at::Tensor> tensors;
     at::ScalarType dtype;  // that a step computes in
     bool is_rounded_at_random;
+    bool is_in_one_kernel;
     bool is_blockwise;
     std::vector<Range> ranges;
     at::Tensor steps;  // 0-dimensional, fp32

@@ -5,32 +5,22 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <string>
 
 #include "contract/record/digest.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
+#include "trainer/step/bfloat16_bits.cuh"
 
 namespace fsdp {
 namespace {
 
-using splitmix::kFactors;
-using splitmix::kGamma;
-using splitmix::kShifts;
 using splitmix::mixed;
-
-constexpr int kBits = 16;  // that bfloat16 has less than fp32, and of a draw for each tensor
-constexpr uint32_t kMask = (1u << kBits) - 1;
-
-uint64_t key_of(const Draws& draws) {
-  return mixed(draws.parameter_key + static_cast<uint64_t>(draws.step));
-}
 
 struct Operand {
   const float* from;
   at::BFloat16* to;
-  int shift;  // where its bits of a draw begin
+  int slot;
 };
 
 // What is to be rounded on the CPU, with the draws of seed `key` from number `first` on.
@@ -40,14 +30,6 @@ struct Rounding {
   std::vector<Operand> operands;
 };
 
-// Random bits are added below the last digit that stays, and what is below it is cut off.
-uint16_t rounded(uint32_t bits, uint32_t random) {
-  constexpr uint32_t kInfinite = 0x7f800000;
-  constexpr uint32_t kQuiet = 0x00400000;  // keeps a NaN one when it is cut off
-  const bool is_nan = (bits & 0x7fffffff) > kInfinite;
-  return static_cast<uint16_t>((is_nan ? bits | kQuiet : bits + random) >> kBits);
-}
-
 // Elements [begin, end).
 [[gnu::always_inline]] inline void round_elements(const Rounding& rounding, int64_t begin,
                                                   int64_t end) {
@@ -56,15 +38,14 @@ uint16_t rounded(uint32_t bits, uint32_t random) {
   for (; begin < end; begin += kChunk) {
     const int64_t count = std::min(kChunk, end - begin);
     for (int64_t i = 0; i < count; ++i) {
-      draws[i] = mixed(rounding.key + (rounding.first + begin + i + 1) * kGamma);
+      draws[i] = splitmix64(rounding.key, rounding.first + begin + i);
     }
     for (const Operand& operand : rounding.operands) {
       const float* from = operand.from + begin;
       at::BFloat16* to = operand.to + begin;
-      const int shift = operand.shift;
+      const int slot = operand.slot;
       for (int64_t i = 0; i < count; ++i) {
-        const uint32_t random = static_cast<uint32_t>(draws[i] >> shift) & kMask;
-        to[i].x = rounded(std::bit_cast<uint32_t>(from[i]), random);
+        to[i].x = rounded(bits_of(from[i]), random_digits(draws[i], slot));
       }
     }
   }
@@ -99,17 +80,24 @@ RoundElements fastest_here() {
   return round_anywhere;
 }
 
+// values ^= values >> shift, without a sign.
+void mix_in_shifted(const at::Tensor& values, int shift) {
+  const int64_t without_sign = (int64_t{1} << (64 - shift)) - 1;
+  at::Tensor shifted = values.bitwise_right_shift(shift);
+  values.bitwise_xor_(shifted.bitwise_and_(without_sign));
+}
+
 // [size] of int64 that hold the draws' bits.
 at::Tensor draws_of(const Draws& draws, int64_t size, at::Device device) {
   const auto first = static_cast<int64_t>(draws.first_element + 1);
   at::Tensor values = counted(first, size, at::TensorOptions(at::kLong).device(device))
-                          .mul_(static_cast<int64_t>(kGamma))
-                          .add_(static_cast<int64_t>(key_of(draws)));
-  for (size_t i = 0; i < kShifts.size(); ++i) {
-    const int64_t without_sign = (int64_t{1} << (64 - kShifts[i])) - 1;
-    values.bitwise_xor_(values.bitwise_right_shift(kShifts[i]).bitwise_and_(without_sign));
-    if (i < kFactors.size()) values.mul_(static_cast<int64_t>(kFactors[i]));
-  }
+                          .mul_(static_cast<int64_t>(splitmix::kGamma))
+                          .add_(static_cast<int64_t>(draws.key()));
+  mix_in_shifted(values, splitmix::kShift1);
+  values.mul_(static_cast<int64_t>(splitmix::kFactor1));
+  mix_in_shifted(values, splitmix::kShift2);
+  values.mul_(static_cast<int64_t>(splitmix::kFactor2));
+  mix_in_shifted(values, splitmix::kShift3);
   return values;
 }
 
@@ -125,9 +113,9 @@ void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
   const at::Tensor values = draws_of(draws, to.front().numel(), to.front().device());
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i].scalar_type() != at::kBFloat16) continue;
-    const auto shift = static_cast<int64_t>(i) * kBits;
-    at::Tensor bits = values.bitwise_right_shift(shift).bitwise_and_(kMask).to(at::kInt);
-    bits.add_(from[i].view(at::kInt)).bitwise_and_(~static_cast<int64_t>(kMask));
+    const auto shift = static_cast<int64_t>(i) * kDroppedBits;
+    at::Tensor bits = values.bitwise_right_shift(shift).bitwise_and_(kDroppedMask).to(at::kInt);
+    bits.add_(from[i].view(at::kInt)).bitwise_and_(~static_cast<int64_t>(kDroppedMask));
     const at::Tensor is_rounded = is_finite(from[i]);
     at::Tensor result = at::empty_like(from[i]);
     launch("where", {is_rounded, bits, from[i]}, {result},
@@ -138,12 +126,12 @@ void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
 
 void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
                           const Draws& draws) {
-  Rounding rounding{key_of(draws), static_cast<uint64_t>(draws.first_element), {}};
+  Rounding rounding{draws.key(), static_cast<uint64_t>(draws.first_element), {}};
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i].scalar_type() != at::kBFloat16) continue;
     rounding.operands.push_back({.from = from[i].const_data_ptr<float>(),
                                  .to = to[i].data_ptr<at::BFloat16>(),
-                                 .shift = static_cast<int>(i) * kBits});
+                                 .slot = static_cast<int>(i)});
   }
   static const RoundElements round = fastest_here();
   // An iterator has libtorch's threads: at::parallel_for is serial in code compiled without OpenMP.

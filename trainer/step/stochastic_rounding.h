@@ -23,6 +23,9 @@ struct Draws {
   uint64_t parameter_key = 0;
   int64_t step = 0;
   int64_t first_element = 0;  // of the parameter
+
+  // Element i of the parameter draws splitmix64(key(), i).
+  uint64_t key() const { return splitmix::mixed(parameter_key + static_cast<uint64_t>(step)); }
 };
 
 // to[k] = from[k], rounded by bits 16 k to 16 k + 15 of each element's draw; of bfloat16 and fp32,

@@ -10,11 +10,12 @@
 namespace fsdp {
 namespace {
 
-Optimizer make_optimizer(const RunSpec& spec, const ShardStore& store, const Backend& backend) {
+std::shared_ptr<Optimizer> make_optimizer(const RunSpec& spec, ShardStore& store,
+                                          const Backend& backend) {
   const UncountedMemory where_the_parameters_are(store.is_offloaded());
   const MemoryScope scope(MemoryUse::kOptimizerState);
-  return Optimizer(spec.optimizer, flat_units(store), spec.train.seed,
-                   store.is_offloaded() ? at::kCPU : backend.planned_for());
+  return std::make_shared<Optimizer>(spec.optimizer, flat_units(store), spec.train.seed,
+                                     store.is_offloaded() ? at::kCPU : backend.planned_for());
 }
 
 FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
@@ -29,9 +30,9 @@ const ModelConfig& with_attention(const ModelConfig& config, const RunSpec& spec
   return config;
 }
 
-Work work_on_gradients(const char* name, ShardStore& store) {
-  Work work{.name = name};
-  for (const at::Tensor& gradient : store.gradients()) work.width += gradient.numel();
+Work norm_work(const std::vector<at::Tensor>& gradients) {
+  Work work{.name = kNormWork};
+  for (const at::Tensor& gradient : gradients) work.width += gradient.numel();
   return work;
 }
 
@@ -66,12 +67,8 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
     result.gradient_scale = scaler_->scale();
     for (Batch& batch : micro_batches) batch.gradient_scale = scaler_->scale();
   }
-  leave_out_.reset();
-  store_.begin_step([=, this](int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
-    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
-    const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
-    optimizer_.step(unit, step, parameters, gradient, learning_rate, leave_out_);
-  });
+  gradients_ = std::make_shared<Gradients>();
+  store_.begin_step(step_unit(step, learning_rate), see_gradient());
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
   world_.all_reduce(sums).wait();
@@ -82,35 +79,75 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   return result;
 }
 
+StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
+  return [=, optimizer = optimizer_, gradients = gradients_](int unit, const at::Tensor& parameters,
+                                                             const at::Tensor& gradient) {
+    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
+    const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
+    optimizer->step(unit, step, parameters, gradient, learning_rate, gradients->verdict);
+  };
+}
+
+SeeGradient TrainingStep::see_gradient() {
+  if (!needs_norm()) return {};
+  gradients_->norms.resize(static_cast<size_t>(store_.unit_count()));
+  return [gradients = gradients_](int unit, const at::Tensor& gradient) {
+    const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
+    const WorkScope work([&] { return norm_work({gradient}); });
+    gradients->norms[static_cast<size_t>(unit)] = norms_of_parts({gradient}, at::kCPU);
+  };
+}
+
+bool TrainingStep::needs_norm() const {
+  return spec_.optimizer.gradient_clip_norm || spec_.train.report_gradient_norm || scaler_;
+}
+
+at::Tensor TrainingStep::measure_norm(Result& result) {
+  if (!needs_norm()) return {};
+  const std::vector<at::Tensor> gradients = store_.gradients();
+  std::vector<at::Tensor> norms;
+  if (store_.is_offloaded()) {
+    for (const auto& of_unit : gradients_->norms) {
+      norms.insert(norms.end(), of_unit.begin(), of_unit.end());
+    }
+  } else {
+    const WorkScope work([&] { return norm_work(gradients); });
+    norms = norms_of_parts(gradients, backend_.planned_for());
+  }
+  at::Tensor norm = global_norm_of(norms, mesh_.shard_group(), backend_.device());
+  norm.div_(result.gradient_scale);
+  const bool is_only_for_scaler =
+      !spec_.optimizer.gradient_clip_norm && !spec_.train.report_gradient_norm;
+  if (!is_only_for_scaler) result.gradient_norm = norm;
+  return norm;
+}
+
 void TrainingStep::check_gradients(Result& result) {
   const MemoryScope scope(MemoryPhase::kOptimizer);
-  const at::Device device = backend_.device();
-  at::Tensor leave_out;
-  if (scaler_) {
-    leave_out = scaler_->unscale(store_.gradients(), world_, device);
-    scaler_->update(backend_.read(leave_out) != 0);
-  }
   const std::optional<double> max_norm = spec_.optimizer.gradient_clip_norm;
-  if (max_norm || spec_.train.report_gradient_norm) {
-    const WorkScope work([&] { return work_on_gradients(kNormWork, store_); });
-    result.gradient_norm = gradient_norm_of(store_.gradients(), mesh_.shard_group(), device);
+  const bool is_skipping = spec_.train.on_non_finite == OnNonFinite::kSkip;
+  const at::Tensor norm = measure_norm(result);
+  at::Tensor divisor;
+  if (max_norm) divisor = clip_divisor(norm, *max_norm).mul_(result.gradient_scale);
+  if (scaler_ && !max_norm) divisor = at::full_like(norm, result.gradient_scale);
+
+  at::Tensor is_bad;
+  if (scaler_ || (is_skipping && max_norm)) is_bad = is_finite(norm).bitwise_not_();
+  if (scaler_) scaler_->update(backend_.read(is_bad) != 0);
+  if (is_skipping) {
+    const at::Tensor is_bad_loss = is_finite(result.loss).bitwise_not_();
+    is_bad = is_bad.defined() ? is_bad.bitwise_or_(is_bad_loss) : is_bad_loss;
   }
-  if (max_norm) {
-    const WorkScope work([&] { return work_on_gradients(kClipWork, store_); });
-    clip_gradients(store_.gradients(), result.gradient_norm, *max_norm);
-  }
-  if (spec_.train.on_non_finite == OnNonFinite::kSkip) {
-    at::Tensor is_bad = is_finite(result.loss).bitwise_not_();
-    if (max_norm) is_bad.bitwise_or_(is_finite(result.gradient_norm).bitwise_not_());
-    if (store_.is_offloaded()) is_bad = is_bad.to(backend_.host());
-    if (leave_out.defined()) is_bad.bitwise_or_(leave_out.to(at::kBool));
-    leave_out = is_bad.to(at::kFloat);
-  }
-  // Where units are stepped on arrival there is nothing to leave out, and the optimizer's thread
-  // may be reading.
-  if (!leave_out.defined()) return;
-  leave_out_ = leave_out;
-  result.is_left_out = leave_out.to(device);
+  if (is_bad.defined()) result.is_left_out = is_bad.to(at::kFloat);
+
+  // Where units are stepped on arrival there is no verdict, and the optimizer's thread may be
+  // reading.
+  if (!divisor.defined() && !is_bad.defined()) return;
+  const at::Device where_stepped = store_.is_offloaded() ? backend_.host() : backend_.device();
+  const auto there = [&](const at::Tensor& number) {
+    return number.defined() ? number.to(where_stepped) : number;
+  };
+  gradients_->verdict = {.divisor = there(divisor), .found_non_finite = there(result.is_left_out)};
 }
 
 }  // namespace fsdp

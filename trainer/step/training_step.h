@@ -47,12 +47,24 @@ class TrainingStep {
 
   const Model& model() const { return model_; }
   ShardStore& store() { return store_; }
-  Optimizer& optimizer() { return optimizer_; }
+  Optimizer& optimizer() { return *optimizer_; }
   // Of fp16_mixed.
   std::optional<GradientScaler>& scaler() { return scaler_; }
 
  private:
-  // Unscales and clips. Fills in `result`.
+  // What the optimizer's thread and this one know of the step's gradients.
+  struct Gradients {
+    std::vector<std::vector<at::Tensor>> norms;  // of parts, by unit; with offload
+    GradientVerdict verdict;
+  };
+
+  StepUnit step_unit(int64_t step, double learning_rate);
+  // Measures a unit's norms.
+  SeeGradient see_gradient();
+  bool needs_norm() const;
+  // Returns the norm of the gradients without the loss's scale; undefined if nothing needs it.
+  at::Tensor measure_norm(Result& result);
+  // Decides what the optimizer divides gradients by and whether it steps. Fills in `result`.
   void check_gradients(Result& result);
 
   RunSpec spec_;
@@ -64,9 +76,9 @@ class TrainingStep {
   ShardStore store_;
   std::unique_ptr<Strategy> strategy_;
   Engine engine_;
-  Optimizer optimizer_;
+  std::shared_ptr<Optimizer> optimizer_;  // also of steps that the optimizer's thread still does
   std::optional<GradientScaler> scaler_;
-  at::Tensor leave_out_;  // of the step under way, as Optimizer::step wants it
+  std::shared_ptr<Gradients> gradients_;  // the optimizer's thread may have older ones
 };
 
 }  // namespace fsdp

@@ -50,6 +50,7 @@ Buffer ShardStore::parameters_buffer(int unit) const {
 }
 
 void ShardStore::wait_parameters(int unit, StreamId stream) {
+  take_stepped(unit);
   if (units_[unit].ready) streams_.block(stream, units_[unit].ready);
 }
 
@@ -64,7 +65,12 @@ void ShardStore::copy_parameters(int unit, const at::Tensor& to) const {
   at::Tensor(to).copy_(own, /*non_blocking=*/true);
 }
 
-std::vector<at::Tensor> ShardStore::optimizer_parameters() const {
+void ShardStore::wait_stepped() {
+  for (int unit = 0; unit < unit_count(); ++unit) take_stepped(unit);
+}
+
+std::vector<at::Tensor> ShardStore::optimizer_parameters() {
+  wait_stepped();
   std::vector<at::Tensor> parameters;
   for (const ShardedUnit& unit : units_) {
     parameters.push_back(is_offloaded() ? unit.host_parameters : unit.parameters);
@@ -72,8 +78,9 @@ std::vector<at::Tensor> ShardStore::optimizer_parameters() const {
   return parameters;
 }
 
-void ShardStore::begin_step(StepUnit step) {
+void ShardStore::begin_step(StepUnit step, SeeGradient see) {
   step_ = std::move(step);
+  see_ = std::move(see);
   for (ShardedUnit& state : units_) state.is_stepped = false;
 }
 
@@ -97,6 +104,18 @@ void ShardStore::send_gradient_to_host(int unit) {
                });
   state.copied = streams_.record(StreamId::kCopy);
   sending_ = unit;
+  if (see_) see_gradient(unit);
+}
+
+void ShardStore::see_gradient(int unit) {
+  ShardedUnit& state = units_[unit];
+  streams_.block(StreamId::kOptimizer, state.copied);
+  streams_.run(StreamId::kOptimizer, {.reads = {{BufferKind::kHostGradient, unit}}, .writes = {}},
+               [see = see_, unit, gradient = state.host_gradient] {
+                 const UncountedMemory on_the_host;
+                 see(unit, gradient);
+               });
+  state.seen = streams_.record(StreamId::kOptimizer);
 }
 
 // One unit later, so that the stream whose memory is read need not wait for the copy at once.
@@ -115,7 +134,7 @@ std::vector<at::Tensor> ShardStore::gradients() {
   finish_sending();
   std::vector<at::Tensor> gradients;
   for (ShardedUnit& state : units_) {
-    if (is_offloaded()) streams_.block(StreamId::kHost, state.copied);
+    if (is_offloaded()) streams_.block(StreamId::kHost, see_ ? state.seen : state.copied);
     gradients.push_back(is_offloaded() ? state.host_gradient : state.gradient.shard);
   }
   return gradients;
@@ -126,18 +145,19 @@ void ShardStore::step_unit(int unit) {
   state.is_stepped = true;
   if (is_offloaded()) {
     streams_.block(StreamId::kOptimizer, state.copied);
-    streams_.run(StreamId::kOptimizer,
-                 {.reads = {{BufferKind::kHostGradient, unit}},
-                  .writes = {{BufferKind::kHostParameters, unit}}},
-                 [this, unit] {
-                   const UncountedMemory on_the_host;
-                   step_(unit, units_[unit].host_parameters, units_[unit].host_gradient);
-                 });
+    streams_.run(
+        StreamId::kOptimizer,
+        {.reads = {},
+         .writes = {{BufferKind::kHostParameters, unit}, {BufferKind::kHostGradient, unit}}},
+        [step = step_, unit, parameters = state.host_parameters, gradient = state.host_gradient] {
+          const UncountedMemory on_the_host;
+          step(unit, parameters, gradient);
+        });
     state.stepped = streams_.record(StreamId::kOptimizer);
     return;
   }
   streams_.run(StreamId::kCompute,
-               {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kParameters, unit}}},
+               {.reads = {}, .writes = {{BufferKind::kParameters, unit}, state.gradient.buffer}},
                [&] { step_(unit, state.parameters, state.gradient.shard); });
   state.ready = streams_.record(StreamId::kCompute);
   drop_gradient(unit, StreamId::kCompute);
@@ -145,15 +165,18 @@ void ShardStore::step_unit(int unit) {
 
 void ShardStore::finish_step() {
   finish_sending();
-  for (int i = 0; i < unit_count(); ++i) {
-    const int unit = is_offloaded() ? unit_count() - 1 - i : i;
+  for (int unit = 0; unit < unit_count(); ++unit) {
     if (!units_[unit].is_stepped) step_unit(unit);
   }
-  if (!is_offloaded()) return;
-  for (int i = unit_count() - 1; i >= 0; --i) {
-    streams_.block(StreamId::kHost, units_[i].stepped);
-    if (options_.offload == Offload::kOptimizer) bring_parameters_to_device(i);
-  }
+  if (!options_.step_on_arrival) return;
+  for (int unit = unit_count() - 1; unit >= 0; --unit) take_stepped(unit);
+}
+
+void ShardStore::take_stepped(int unit) {
+  ShardedUnit& state = units_[unit];
+  if (!state.stepped) return;
+  streams_.block(StreamId::kHost, std::exchange(state.stepped, nullptr));
+  if (options_.offload == Offload::kOptimizer) bring_parameters_to_device(unit);
 }
 
 void ShardStore::bring_parameters_to_device(int unit) {

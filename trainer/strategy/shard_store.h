@@ -18,9 +18,13 @@ namespace fsdp {
 using FillParameter =
     std::function<void(const Parameter& parameter, int64_t offset, const at::Tensor& out)>;
 
-// Steps a unit's parameters in place, where they live, by a gradient of their dtype and device.
+// Steps a unit's parameters in place, where they live, by a gradient of their dtype and device,
+// which it may overwrite.
 using StepUnit =
     std::function<void(int unit, const at::Tensor& parameters, const at::Tensor& gradient)>;
+
+// Looks at a unit's complete gradient.
+using SeeGradient = std::function<void(int unit, const at::Tensor& gradient)>;
 
 // Owns this rank's part of every unit's parameters, and the step's gradient for it; the strategy
 // reads the parts and puts gradients in, the optimizer steps them.
@@ -28,7 +32,9 @@ using StepUnit =
 // With offload (after ZeRO-Offload, Ren et al. 2021) a gradient leaves for CPU memory as soon as it
 // is put in, the optimizer steps the parameters there on a thread of its own, and the result comes
 // back: at once with `offload: optimizer`, which keeps a copy on the device, and with each gather
-// with `offload: parameters`. On a CPU device the same copies are made.
+// with `offload: parameters`. On a CPU device the same copies are made. Units that are stepped
+// after the last gradient has arrived are stepped while the next forward runs, which waits for each
+// unit when it needs it.
 //
 // The streams are drained before it is destroyed.
 class ShardStore {
@@ -67,25 +73,31 @@ class ShardStore {
   // What a gather reads: [shard_numel], on the device, or with `offload: parameters` on the host.
   const at::Tensor& parameters(int unit) const;
   Buffer parameters_buffer(int unit) const;
-  // Orders `stream` after the optimizer's last write of parameters(unit).
+  // Orders `stream` after the optimizer's last write of parameters(unit), which the calling thread
+  // waits for where that thread may still be stepping.
   void wait_parameters(int unit, StreamId stream);
 
   // Copies parameters(unit) to `to`, of the device and any dtype, on the current stream.
   void copy_parameters(int unit, const at::Tensor& to) const;
 
   // [shard_numel] by unit, where the optimizer works: on the host with offload. Not during a step.
-  std::vector<at::Tensor> optimizer_parameters() const;
+  // Waits as wait_stepped() does.
+  std::vector<at::Tensor> optimizer_parameters();
+  // Waits until the optimizer's thread has stepped every unit, before its state is read.
+  void wait_stepped();
 
-  // Begins an optimizer step, before the first gradient is put in.
-  void begin_step(StepUnit step);
+  // Begins an optimizer step, before the first gradient is put in. With offload `see`, if there is
+  // one, is called on the optimizer's thread as soon as a gradient is on the host, until
+  // gradients() returns.
+  void begin_step(StepUnit step, SeeGradient see = {});
   // The step's complete gradient, of the parameters' dtype; compute is ordered after `ready`.
   void put_gradient(int unit, Gradient gradient);
   // The step's gradients where the optimizer works, by unit; waits for those on their way there.
   // Not with step_on_arrival.
   std::vector<at::Tensor> gradients();
-  // Steps every unit that is not stepped yet: in the order in which the next forward gathers them,
-  // or with offload in that of backward, in which gradients arrive. Drops the gradients and starts
-  // the parameters' way back.
+  // Steps every unit that is not stepped yet, in the order in which the next forward gathers them,
+  // and drops the gradients. With step_on_arrival waits for the units that are being stepped and
+  // starts their way back; without it each goes back when it is next waited for.
   void finish_step();
 
  private:
@@ -100,13 +112,17 @@ class ShardStore {
     at::Tensor host_parameters;
     at::Tensor host_gradient;
     EventPtr copied;   // the gradient is in host_gradient
-    EventPtr stepped;  // host_parameters are those of this step
+    EventPtr seen;     // SeeGradient was called
+    EventPtr stepped;  // host_parameters are those of this step; null: nothing waits for them
   };
   at::Tensor first_parameters(const FlatLayout& layout, const FillParameter& fill) const;
   void send_gradient_to_host(int unit);
+  void see_gradient(int unit);
   void finish_sending();
   void drop_gradient(int unit, StreamId reader);
   void step_unit(int unit);
+  // Waits for the optimizer's thread and starts the parameters' way back.
+  void take_stepped(int unit);
   void bring_parameters_to_device(int unit);
 
   Options options_;
@@ -114,6 +130,7 @@ class ShardStore {
   Streams& streams_;
   std::vector<ShardedUnit> units_;
   StepUnit step_;
+  SeeGradient see_;
   std::optional<int> sending_;  // the unit whose gradient is on its way to the host
 };
 

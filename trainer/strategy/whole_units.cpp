@@ -5,7 +5,7 @@
 namespace fsdp {
 
 void for_each_whole_unit(
-    const ShardStore& store, const Mesh& mesh,
+    ShardStore& store, const Mesh& mesh,
     const std::function<void(const FlatLayout& layout, const at::Tensor& whole)>& visit) {
   const at::TensorOptions options = store.tensor_options();
   const std::vector<at::Tensor> shards = store.optimizer_parameters();

@@ -10,7 +10,7 @@ namespace fsdp {
 // that the optimizer works on, gathered over the shard group where there is one. Every rank of the
 // group calls it, between two steps.
 void for_each_whole_unit(
-    const ShardStore& store, const Mesh& mesh,
+    ShardStore& store, const Mesh& mesh,
     const std::function<void(const FlatLayout& layout, const at::Tensor& whole)>& visit);
 
 }  // namespace fsdp

@@ -175,6 +175,8 @@ Trainer::Report Trainer::do_step(int64_t step) {
   if (step_.scaler()) report.event.gradient_scale = result.gradient_scale;
   report.event.memory_allocated_bytes_max = memory.allocated_bytes_max();
   report.event.memory_reserved_bytes_max = memory.reserved_bytes_max();
+  // The time of a last step has all of the optimizer's in it.
+  if (is_last_for_now(step)) step_.store().wait_stepped();
   report.end = clock_.mark();
   return report;
 }
@@ -224,16 +226,20 @@ void Trainer::report_memory_peak(int64_t step) {
   events_.write(memory_peak(*peak, step));
 }
 
+bool Trainer::is_last_for_now(int64_t step) const {
+  return stop_ || step == steps_planned_ || evaluation_.is_due(step, steps_per_epoch_) ||
+         checkpoints_.is_due(step, steps_planned_);
+}
+
 void Trainer::after_step(int64_t step) {
   advance_checkpoint(/*waits=*/false);
-  const bool is_evaluation_due = evaluation_.is_due(step, steps_per_epoch_);
-  const bool is_last = stop_ || step == steps_planned_;
-  if (!is_evaluation_due && !is_last && !checkpoints_.is_due(step, steps_planned_)) return;
+  if (!is_last_for_now(step)) return;
   // Nothing is saved after a step whose figures are not known to be good.
   while (!reports_.empty()) write_report();
+  step_.store().wait_stepped();
   cpu_meter_.pause();
   validation_loss_.reset();
-  const bool is_improved = is_evaluation_due && evaluate(step);
+  const bool is_improved = evaluation_.is_due(step, steps_per_epoch_) && evaluate(step);
   if (checkpoints_.is_due(step, steps_planned_) || (stop_ && wants_checkpoints(spec_)) ||
       (is_improved && spec_.checkpoint.when_improved)) {
     save_checkpoint(step);

@@ -54,6 +54,8 @@ class Trainer {
   void write_report();
   // Where memory was fullest since the step before began, if it was fuller than ever.
   void report_memory_peak(int64_t step);
+  // True if no step follows at once: at the end, and before an evaluation or a checkpoint.
+  bool is_last_for_now(int64_t step) const;
   // What follows a step: evaluation, checkpoint.
   void after_step(int64_t step);
   // Returns whether the loss is the best so far.

@@ -38,6 +38,9 @@ class RecordingStreams : public Streams {
   // Every run() in order: "gather 3", "compute 2", ... by the first buffer written, else read.
   const std::vector<std::string>& log() const { return log_; }
 
+ protected:
+  void note(const std::string& line) { log_.push_back(line); }
+
  private:
   static constexpr size_t kStreamCount = 7;
   using Clock = std::array<int, kStreamCount>;

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "contract/spec/run_spec_yaml.h"
 #include "tests/trainer/step/recording_streams.h"
@@ -37,8 +38,9 @@ RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
   return spec;
 }
 
-// Two optimizer steps, and an evaluation after each.
-void train(const RunSpec& spec, Streams& streams) {
+// Optimizer steps, each of another learning rate, and an evaluation after each if `evaluates`.
+// Returns all parameters.
+at::Tensor train(const RunSpec& spec, Streams& streams, int64_t steps, bool evaluates) {
   at::set_num_threads(1);
   MirrorGroup world(static_cast<int>(spec.strategy.ranks));
   const Mesh mesh(spec.strategy, world);
@@ -46,16 +48,19 @@ void train(const RunSpec& spec, Streams& streams) {
                   std::make_unique<AtenKernels>(at::kCPU), make_memory_probe(at::kCPU));
   TrainingStep step(spec, spec.model.config, backend, mesh, world,
                     [](const Parameter&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
-  const at::Tensor tokens = at::randint(31, {2, 9}, at::kLong);
+  const at::Tensor tokens = at::arange(18, at::kLong).view({2, 9});
   const Batch batch{.input_ids_BT = tokens.narrow(1, 0, 8).contiguous(),
                     .labels_BT = tokens.narrow(1, 1, 8).contiguous(),
                     .loss_scale = 1.0 / 32};
   std::vector<Batch> micro_batches(*spec.batch.gradient_accumulation_steps, batch);
-  for (int64_t i = 1; i <= 2; ++i) {
-    step.run(i, micro_batches, 0.1, 0.0, [] {});
-    step.evaluate(batch);
+  for (int64_t i = 1; i <= steps; ++i) {
+    step.run(i, micro_batches, 0.1 / static_cast<double>(i), 0.0, [] {});
+    if (evaluates) step.evaluate(batch);
   }
+  return at::cat(step.store().optimizer_parameters()).clone();
 }
+
+void train(const RunSpec& spec, Streams& streams) { train(spec, streams, 2, true); }
 
 // Calls visit(spec) for every value of every member in turn: a product.
 template <typename Visit>
@@ -189,8 +194,10 @@ TEST_CASE("every wait between two streams is needed: without it the recording fi
                                                                          {kOptimizer, kCopy},
                                                                          {kGather, kCopy},
                                                                          {kHost, kOptimizer}});
-  each_is_needed(strategy_of(StrategyKind::kFsdp, Offload::kParameters),
-                 {{kOptimizer, kCopy}, {kHost, kOptimizer}});
+  RunSpec offloaded = strategy_of(StrategyKind::kFsdp, Offload::kParameters);
+  each_is_needed(offloaded, {{kOptimizer, kCopy}, {kHost, kOptimizer}});
+  offloaded.optimizer.gradient_clip_norm = 1.0;
+  each_is_needed(offloaded, {{kOptimizer, kCopy}, {kHost, kOptimizer}});
   each_is_needed(strategy_of(StrategyKind::kDdp), {{kReplicate, kCompute}, {kCompute, kReplicate}});
   RunSpec hybrid = strategy_of(StrategyKind::kFsdp);
   hybrid.strategy.sharding = Sharding::kHybridShard;
@@ -266,6 +273,90 @@ TEST_CASE("an offloaded unit is stepped while the units before it run backward")
     const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
     CHECK(stepped < computed);
   }
+}
+
+// Logs when the host waits for the optimizer's thread.
+class LoggingStreams : public RecordingStreams {
+ public:
+  EventPtr record(StreamId stream) override {
+    EventPtr event = RecordingStreams::record(stream);
+    if (stream == StreamId::kOptimizer) of_optimizer_.insert(event);
+    return event;
+  }
+  void block(StreamId stream, const EventPtr& event) override {
+    if (stream == StreamId::kHost && of_optimizer_.contains(event)) note("host waits");
+    RecordingStreams::block(stream, event);
+  }
+
+ private:
+  std::set<EventPtr> of_optimizer_;
+};
+
+TEST_CASE("offloaded units that wait for clipping are stepped while the next forward runs") {
+  const Offload offload = GENERATE(Offload::kOptimizer, Offload::kParameters);
+  RunSpec spec = strategy_of(StrategyKind::kFsdp, offload);
+  spec.optimizer.gradient_clip_norm = 1.0;
+  LoggingStreams streams;
+  train(spec, streams);
+  CHECK(streams.hazards() == std::vector<std::string>{});
+  const auto& log = streams.log();
+  const auto first = std::find(log.begin(), log.end(), "optimizer: host parameters 0");
+  REQUIRE(log.end() - first > kUnits);
+  for (int unit = 0; unit < kUnits; ++unit) {
+    CHECK(first[unit] == "optimizer: host parameters " + std::to_string(unit));
+  }
+  // The unit itself, and the one that is gathered ahead.
+  const auto computed = std::find(first, log.end(), "compute: whole 0");
+  CHECK(std::count(first, computed, "host waits") == 2);
+}
+
+// The optimizer's thread does nothing before the host waits for it.
+class LateStreams : public RecordingStreams {
+ public:
+  void run(StreamId stream, const Accesses& accesses, const std::function<void()>& work) override {
+    if (stream != StreamId::kOptimizer) return RecordingStreams::run(stream, accesses, work);
+    RecordingStreams::run(stream, accesses, [] {});
+    work_.push_back(work);
+  }
+  EventPtr record(StreamId stream) override {
+    EventPtr event = RecordingStreams::record(stream);
+    if (stream == StreamId::kOptimizer) work_before_[event] = work_.size();
+    return event;
+  }
+  void block(StreamId stream, const EventPtr& event) override {
+    RecordingStreams::block(stream, event);
+    const auto found = work_before_.find(event);
+    if (stream != StreamId::kHost || found == work_before_.end()) return;
+    for (; done_ < found->second; ++done_) work_[done_]();
+  }
+
+ private:
+  std::vector<std::function<void()>> work_;
+  std::map<EventPtr, size_t> work_before_;
+  size_t done_ = 0;
+};
+
+TEST_CASE("offload: a late optimizer steps as the step said that it belongs to") {
+  RunSpec spec =
+      strategy_of(StrategyKind::kFsdp, GENERATE(Offload::kOptimizer, Offload::kParameters));
+  spec.optimizer.gradient_clip_norm = GENERATE(0.1, 1000.0);
+  RecordingStreams at_once;
+  LateStreams late;
+  const at::Tensor expected = train(spec, at_once, 3, false);
+  CHECK(train(spec, late, 3, false).equal(expected));
+  spec.strategy.offload = Offload::kNone;
+  CHECK(train(spec, at_once, 3, false).equal(expected));
+}
+
+TEST_CASE("an offloaded unit's norm is measured while the units before it run backward") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp, Offload::kOptimizer);
+  spec.optimizer.gradient_clip_norm = 1.0;
+  RecordingStreams streams;
+  train(spec, streams);
+  const auto& log = streams.log();
+  const auto measured = std::find(log.begin(), log.end(), "optimizer: host gradient 4");
+  const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
+  CHECK(measured < computed);
 }
 
 TEST_CASE("without offload units are stepped in the order in which the next forward gathers them") {

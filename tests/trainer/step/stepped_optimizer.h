@@ -43,7 +43,7 @@ struct Stepped {
 
   void step(int number, const at::Tensor& found_non_finite = {}) {
     optimizer.step(0, number, parameters, values(kSize, number, parameters.scalar_type()),
-                   rate_of_step(number), found_non_finite);
+                   rate_of_step(number), {.found_non_finite = found_non_finite});
   }
 
   at::Tensor state(size_t i) const { return optimizer.state(0).at(i).second; }

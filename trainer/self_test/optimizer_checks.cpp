@@ -1,0 +1,71 @@
+#include <ATen/ATen.h>
+
+#include "trainer/self_test/self_test.h"
+#include "trainer/step/optimizer.h"
+
+namespace fsdp {
+namespace {
+
+constexpr int64_t kComparedSize = 1'000'003;  // an odd rest
+constexpr int64_t kComparedSteps = 3;
+
+// A pow() or a processor without fused multiply-adds may round another way, and rarely.
+constexpr int64_t kMostDifferent = kComparedSize / 1000;
+
+at::Tensor compared_values(int64_t phase, const at::TensorOptions& options) {
+  return (at::arange(kComparedSize, at::kDouble) * 0.37 + phase).sin_().to(options);
+}
+
+// Parameters and state after some steps on `device`, on the CPU.
+std::vector<at::Tensor> stepped(const OptimizerSpec& spec, at::ScalarType dtype,
+                                at::Device device) {
+  const auto options = at::TensorOptions(dtype).device(device);
+  const at::Tensor parameters = compared_values(0, options);
+  Optimizer optimizer(spec, {{parameters, {{.parameter = "weight"}}}}, /*seed=*/1, device.type());
+  const GradientVerdict verdict{.divisor = at::full({}, 3.7, options.dtype(at::kFloat))};
+  for (int64_t number = 1; number <= kComparedSteps; ++number) {
+    optimizer.step(0, number, parameters, compared_values(number, options), 1e-3, verdict);
+  }
+  std::vector<at::Tensor> tensors{parameters.cpu()};
+  for (const auto& [name, tensor] : optimizer.state(0)) tensors.push_back(tensor.cpu());
+  return tensors;
+}
+
+int64_t count_different(const OptimizerSpec& spec, at::ScalarType dtype, at::Device device) {
+  const std::vector<at::Tensor> found = stepped(spec, dtype, device);
+  const std::vector<at::Tensor> expected = stepped(spec, dtype, at::kCPU);
+  int64_t most = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    most = std::max(most, found[i].ne(expected[i]).sum().item<int64_t>());
+  }
+  return most;
+}
+
+}  // namespace
+
+void check_optimizer(at::Device device, const ShowRow& show) {
+  struct Case {
+    const char* name;
+    at::ScalarType parameters;
+    Dtype state;
+    Rounding rounding;
+  };
+  for (const Case& given : {
+           Case{"bf16", at::kBFloat16, Dtype::kBf16, Rounding::kStochastic},
+           Case{"bf16, fp32 state", at::kBFloat16, Dtype::kFp32, Rounding::kStochastic},
+           Case{"fp32, bf16 state", at::kFloat, Dtype::kBf16, Rounding::kStochastic},
+           Case{"fp32, bf16 state", at::kFloat, Dtype::kBf16, Rounding::kNearest},
+       }) {
+    OptimizerSpec spec;
+    spec.weight_decay = 0.1;
+    spec.state_dtype = given.state;
+    spec.rounding = given.rounding;
+    const int64_t different = count_different(spec, given.parameters, device);
+    show({std::string("AdamW, ") + given.name + ", " + std::string(name_of(given.rounding)),
+          std::to_string(different) + " of " + std::to_string(kComparedSize) +
+              " differ from the CPU's",
+          different <= kMostDifferent});
+  }
+}
+
+}  // namespace fsdp

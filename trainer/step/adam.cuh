@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "trainer/kernels/host_device.h"
+#include "trainer/kernels/pack.h"
+#include "trainer/model/splitmix64.h"
+#include "trainer/step/adam.h"
+#include "trainer/step/bfloat16_bits.cuh"
+
+// Adam's and AdamW's step, an element at a time in fp32, with the bits of libtorch's step on a CPU.
+// No sum is left to the compiler to contract. Also for the host, where a test compares the bits.
+namespace fsdp {
+
+// What all elements have in common in one step.
+struct AdamFactors {
+  float kept_parameter;     // AdamW's decay
+  float decay_in_gradient;  // Adam's
+  float first_weight;       // of the gradient in the first moment
+  float beta2;
+  float second_weight;
+  float root_of_correction;
+  float negative_rate;
+  float epsilon;
+};
+
+FSDP_HOST_DEVICE AdamFactors adam_factors(const AdamSettings& settings, double number) {
+  const double correction1 = 1 - pow(settings.beta1, number);
+  const double correction2 = 1 - pow(settings.beta2, number);
+  const double decay = settings.weight_decay;
+  const bool is_decoupled = settings.is_decay_decoupled;
+  return {.kept_parameter =
+              is_decoupled ? static_cast<float>(1 - settings.learning_rate * decay) : 1.0f,
+          .decay_in_gradient = is_decoupled ? 0.0f : static_cast<float>(decay),
+          .first_weight = static_cast<float>(1 - settings.beta1),
+          .beta2 = static_cast<float>(settings.beta2),
+          .second_weight = static_cast<float>(1 - settings.beta2),
+          .root_of_correction = static_cast<float>(sqrt(correction2)),
+          .negative_rate = static_cast<float>(-(settings.learning_rate / correction1)),
+          .epsilon = static_cast<float>(settings.epsilon)};
+}
+
+// a * b, which is rounded before anything is added to it.
+FSDP_HOST_DEVICE float rounded_product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+struct AdamElement {
+  float parameter;
+  float first_moment;
+  float second_moment;
+
+  FSDP_HOST_DEVICE void step(float gradient, const AdamFactors& factors) {
+    parameter = rounded_product(parameter, factors.kept_parameter);
+    if (factors.decay_in_gradient != 0) {
+      gradient = fmaf(parameter, factors.decay_in_gradient, gradient);
+    }
+    const float difference = gradient - first_moment;
+    first_moment = factors.first_weight < 0.5f
+                       ? fmaf(factors.first_weight, difference, first_moment)
+                       : fmaf(factors.first_weight - 1, difference, gradient);
+    second_moment = fmaf(factors.second_weight * gradient, gradient, second_moment * factors.beta2);
+    const float root = sqrtf(second_moment) / factors.root_of_correction + factors.epsilon;
+    parameter = parameter + factors.negative_rate * first_moment / root;
+  }
+};
+
+FSDP_HOST_DEVICE float float_of(float value) { return value; }
+
+// Writes `value` as number `slot` of the tensors that share an element's draw.
+FSDP_HOST_DEVICE void put(float value, float& to, bool, uint64_t, int) { to = value; }
+FSDP_HOST_DEVICE void put(float value, Bfloat16Bits& to, bool is_random, uint64_t draw, int slot) {
+  const uint32_t bits = bits_of(value);
+  to = rounded(bits, is_random ? random_digits(draw, slot) : half_digit(bits));
+}
+
+// Part `index` of kCount elements, to which all tensors are aligned. `Parameter` and `State`: float
+// or Bfloat16Bits.
+template <typename Parameter, typename State, int kCount>
+FSDP_HOST_DEVICE void step_adam_part(Parameter* parameters, const Parameter* gradient,
+                                     State* first_moment, State* second_moment,
+                                     const AdamFactors& factors, float divisor,
+                                     const AdamRounding& rounding, int64_t index) {
+  using Parameters = Pack<Parameter, kCount>;
+  using States = Pack<State, kCount>;
+  const int64_t begin = index * kCount;
+  Parameters& parameters_of_part = *reinterpret_cast<Parameters*>(parameters + begin);
+  States& first_of_part = *reinterpret_cast<States*>(first_moment + begin);
+  States& second_of_part = *reinterpret_cast<States*>(second_moment + begin);
+  const Parameters g = *reinterpret_cast<const Parameters*>(gradient + begin);
+  Parameters p = parameters_of_part;
+  States m = first_of_part;
+  States v = second_of_part;
+  for (int i = 0; i < kCount; ++i) {
+    AdamElement element{float_of(p.items[i]), float_of(m.items[i]), float_of(v.items[i])};
+    element.step(float_of(g.items[i]) / divisor, factors);
+    const bool is_random = rounding.is_random;
+    const uint64_t draw =
+        is_random ? splitmix64(rounding.key, rounding.first_element + begin + i) : 0;
+    put(element.parameter, p.items[i], is_random, draw, 0);
+    put(element.first_moment, m.items[i], is_random, draw, 1);
+    put(element.second_moment, v.items[i], is_random, draw, 2);
+  }
+  parameters_of_part = p;
+  first_of_part = m;
+  second_of_part = v;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "trainer/kernels/host_device.h"
+
+// Bfloat16 as the upper half of fp32's bits, on a GPU and on the host.
+namespace fsdp {
+
+using Bfloat16Bits = uint16_t;
+inline constexpr int kDroppedBits = 16;  // that fp32 has and bfloat16 does not
+inline constexpr uint32_t kDroppedMask = (1u << kDroppedBits) - 1;
+
+FSDP_HOST_DEVICE uint32_t bits_of(float value) {
+  uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+FSDP_HOST_DEVICE float float_of(Bfloat16Bits half) {
+  const uint32_t bits = uint32_t{half} << kDroppedBits;
+  float value = 0;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Returns the upper half of `bits`, an fp32 number, after `added` (up to kDroppedMask) was added
+// below the last digit that stays. A NaN stays one.
+FSDP_HOST_DEVICE Bfloat16Bits rounded(uint32_t bits, uint32_t added) {
+  constexpr uint32_t kInfinite = 0x7f800000;
+  constexpr uint32_t kQuiet = 0x00400000;
+  const bool is_nan = (bits & 0x7fffffff) > kInfinite;
+  return static_cast<Bfloat16Bits>((is_nan ? bits | kQuiet : bits + added) >> kDroppedBits);
+}
+
+// What rounded() adds to round to nearest, ties to even.
+FSDP_HOST_DEVICE uint32_t half_digit(uint32_t bits) {
+  return kDroppedMask / 2 + ((bits >> kDroppedBits) & 1);
+}
+
+// What rounded() adds to round tensor number `slot` at random: its own bits of an element's draw.
+FSDP_HOST_DEVICE uint32_t random_digits(uint64_t draw, int slot) {
+  return static_cast<uint32_t>(draw >> (slot * kDroppedBits)) & kDroppedMask;
+}
+
+}  // namespace fsdp
