@@ -1,12 +1,40 @@
 #include "trainer/step/gradient_clipping.h"
 
+#include <algorithm>
+
+#include "trainer/kernels/launch.h"
+
 namespace fsdp {
+namespace {
+
+// What _foreach_norm of libtorch 2.11 allocates on a GPU (ForeachReduceOp.cu): a sum for each chunk
+// of the largest tensor, of every tensor.
+Tensors planned_norms(const std::vector<at::Tensor>& gradients) {
+  constexpr int64_t kChunk = 1 << 16;
+  const at::TensorOptions wide = gradients.front().options().dtype(at::kFloat);
+  int64_t chunks = 0;
+  for (const at::Tensor& gradient : gradients) {
+    chunks = std::max(chunks, (gradient.numel() + kChunk - 1) / kChunk);
+  }
+  const auto count = static_cast<int64_t>(gradients.size());
+  const at::Tensor sums = at::empty({count * chunks}, wide);
+  Tensors norms;
+  for (int64_t i = 0; i < count; ++i) norms.push_back(at::empty({}, wide));
+  return norms;
+}
+
+}  // namespace
 
 // On the CPU libtorch would make a wide copy of a whole narrow gradient.
 std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
                                        c10::DeviceType device) {
   constexpr int64_t kPart = 1 << 18;
-  if (device != at::kCPU || !at::isReducedFloatingType(gradients.front().scalar_type())) {
+  if (device != at::kCPU) {
+    return launch_operator(
+        "_foreach_norm", gradients, [&] { return at::_foreach_norm(gradients, 2, at::kFloat); },
+        [&] { return planned_norms(gradients); });
+  }
+  if (!at::isReducedFloatingType(gradients.front().scalar_type())) {
     return at::_foreach_norm(gradients, 2, at::kFloat);
   }
   std::vector<at::Tensor> norms;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-// The order in which a GPU may do what is issued to its streams, by vector clocks. All is done at once
-// here, but an access counts as too early if no event, and no wait of the host, puts it behind
+// The order in which a GPU may do what is issued to its streams, by vector clocks. All is done at
+// once here, but an access counts as too early if no event, and no wait of the host, puts it behind
 // another one of the same memory.
 namespace fsdp::fake_cuda {
 
@@ -38,9 +38,9 @@ void let_go(const void* begin, size_t bytes);
 std::vector<std::string> hazards();
 void forget_hazards();
 
-// From which stream to which the program has let one wait for the other.
+// From a stream to the one that waits for it. take_waits(): of the program, since the last call.
 using Wait = std::pair<int, int>;
-std::set<Wait> waits();
+std::set<Wait> take_waits();
 // From now on these are not done, as if the program had left them out.
 void leave_out(std::optional<Wait> wait);
 

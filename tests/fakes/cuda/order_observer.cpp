@@ -16,15 +16,21 @@
 namespace fsdp::fake_cuda {
 namespace {
 
-void add(std::vector<Access>& accesses, const at::Tensor& tensor, bool is_write) {
+struct Accesses {
+  std::vector<Access> ranges;
+  c10::DeviceIndex gpu = 0;  // of all of them
+};
+
+void add(Accesses& accesses, const at::Tensor& tensor, bool is_write) {
   if (!tensor.defined() || !tensor.is_cuda() || tensor.numel() == 0) return;
   int64_t last = 0;
   for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  accesses.push_back({tensor.const_data_ptr(),
-                      static_cast<size_t>(last + 1) * tensor.element_size(), is_write});
+  accesses.gpu = tensor.device().index();
+  accesses.ranges.push_back(
+      {tensor.const_data_ptr(), static_cast<size_t>(last + 1) * tensor.element_size(), is_write});
 }
 
-void add(std::vector<Access>& accesses, const c10::IValue& value, bool is_write) {
+void add(Accesses& accesses, const c10::IValue& value, bool is_write) {
   if (value.isTensor()) {
     add(accesses, value.toTensor(), is_write);
   } else if (value.isTensorList()) {
@@ -68,23 +74,26 @@ const Effects& effects_of(const at::RecordFunction& function) {
   if (!name) return of_our_own;
   const std::lock_guard lock(mutex);
   const auto found = known.find(*name);
-  return found != known.end() ? found->second : known.emplace(*name, effects_of(*name)).first->second;
+  return found != known.end() ? found->second
+                              : known.emplace(*name, effects_of(*name)).first->second;
 }
 
 struct Writes : at::ObserverContext {
-  std::vector<Access> accesses;
+  Accesses accesses;
 };
 
-void issue(const at::RecordFunction& function, const std::vector<Access>& accesses) {
-  if (accesses.empty()) return;
-  fake_cuda::issue(c10::cuda::getCurrentCUDAStream().stream(), function.name(), accesses);
+// On the current stream of the tensors' GPU, which operators go to whatever the current GPU is.
+void issue(const at::RecordFunction& function, const Accesses& accesses) {
+  if (accesses.ranges.empty()) return;
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(accesses.gpu).stream();
+  fake_cuda::issue(stream, function.name(), accesses.ranges);
 }
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   auto writes = std::make_unique<Writes>();
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory) return writes;
-  std::vector<Access> reads;
+  Accesses reads;
   for (size_t i = 0; i < function.inputs().size(); ++i) {
     const bool is_written = i < effects.writes_argument.size() && effects.writes_argument[i];
     add(is_written ? writes->accesses : reads, function.inputs()[i], is_written);
@@ -94,7 +103,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
-  std::vector<Access>& writes = static_cast<Writes*>(context)->accesses;
+  Accesses& writes = static_cast<Writes*>(context)->accesses;
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory) return;
   for (size_t i = 0; i < function.outputs().size(); ++i) {

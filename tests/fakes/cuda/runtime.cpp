@@ -136,9 +136,9 @@ void wait_for(cudaStream_t stream, std::function<bool()> is_done) {
   of(stream).conditions.push_back(std::move(is_done));
 }
 
-std::set<Wait> waits() {
+std::set<Wait> take_waits() {
   const std::lock_guard lock(stream_mutex);
-  return waits_done;
+  return std::exchange(waits_done, {});
 }
 
 void leave_out(std::optional<Wait> wait) {
