@@ -9,9 +9,11 @@
 //
 //   FAKE_CUDA_GPUS        how many there are; 4 unless said
 //   FAKE_CUDA_CAPABILITY  "9.0"; unless said those of 4 GPUs are 7.0, 8.0, 9.0 and 10.0
-//   FAKE_CUDA_MEMORY_GIB  what each has; unless said 24, of which any number can be used
+//   FAKE_CUDA_MEMORY_GIB  what each has, kDeviceBytes unless said; any number can be used
 //   FAKE_CUDA_FREE_MIB    "1:20": that of rank 1 has 20 MiB that can be used
 namespace fsdp::fake_cuda {
+
+inline constexpr int64_t kDeviceBytes = int64_t{24} << 30;
 
 int gpu_count();
 // What each GPU says it has; libtorch asks once.

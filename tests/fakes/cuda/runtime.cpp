@@ -126,7 +126,7 @@ int gpu_count() {
 
 int64_t device_bytes() {
   const char* text = std::getenv("FAKE_CUDA_MEMORY_GIB");
-  return static_cast<int64_t>(text == nullptr ? 24 : std::atoi(text)) << 30;
+  return text == nullptr ? kDeviceBytes : int64_t{std::atoi(text)} << 30;
 }
 
 cudaError_t failed(cudaError_t error) { return last_error = error; }

@@ -12,7 +12,7 @@ class ReplayedAllocator {
   ReplayedAllocator(bool expandable_segments, int64_t memory_gib)
       : allocator_({.expandable_segments = expandable_segments,
                     .memory_bytes = memory_gib << 30,
-                    .device_bytes = fake_cuda::device_bytes()}) {}
+                    .device_bytes = fake_cuda::kDeviceBytes}) {}
 
   bool allocate(const AllocatorCall& call) {
     try {
