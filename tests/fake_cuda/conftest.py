@@ -22,3 +22,10 @@ def trainer(request) -> Path:
 @pytest.fixture(scope="session")
 def fake_cuda(request) -> Path:
     return request.config.getoption("--fake-cuda").resolve()
+
+
+@pytest.fixture
+def fake_cuda_with_order(fake_cuda, monkeypatch) -> str:
+    """An operator that comes before what it should wait for ends its rank."""
+    monkeypatch.setenv("FAKE_CUDA_WATCHES_ORDER", "1")
+    return f"{fake_cuda} {fake_cuda.with_name('libfake_cuda_order.so')}"

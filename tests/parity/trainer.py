@@ -74,7 +74,7 @@ def write_spec(spec: dict, folder: Path) -> Path:
 
 
 def start(
-    trainer: Path, spec: dict, folder: Path, threads: int = 1, preload: Path | None = None
+    trainer: Path, spec: dict, folder: Path, threads: int = 1, preload: Path | str | None = None
 ) -> list[subprocess.Popen]:
     """Starts the ranks that train `spec` in `folder`."""
     files = [write_spec(spec, folder)]
@@ -87,7 +87,7 @@ def start_ranks(
     ranks: int,
     folder: Path,
     threads: int = 1,
-    preload: Path | None = None,
+    preload: Path | str | None = None,
 ) -> list[subprocess.Popen]:
     """Starts the ranks that train what `files` say; their output goes into `folder`."""
     interpreter = [sys.executable] if trainer.suffix == ".py" else []
