@@ -10,7 +10,7 @@ sys.path[:0] = [str(TESTS / "parity"), str(TESTS / "plan")]
 def pytest_addoption(parser):
     parser.addoption("--trainer", type=Path, help="fsdp-train, built for CUDA")
     parser.addoption("--fake-cuda", type=Path, help="libcuda.so.1 of tests/fakes/cuda")
-    parser.addoption("--runs", type=int, default=24, help="how many random runs")
+    parser.addoption("--runs", type=int, default=12, help="how many random runs")
     parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
 
 

@@ -51,7 +51,7 @@ def reason(folder, rank: int) -> str:
 
 
 @pytest.mark.parametrize(("ranks", "full"), [(2, 0), (2, 1), (4, 2)])
-@pytest.mark.parametrize("free_mib", [9, 12, 16, 20, 24, 28])  # the workspace, weights, forward, backward
+@pytest.mark.parametrize("free_mib", [9, 14, 24])  # the workspace, the weights, a step
 def test_one_rank_out_of_memory(trainer, fake_cuda, ranks, full, free_mib, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
     monkeypatch.setenv("FAKE_CUDA_FREE_MIB", f"{full}:{free_mib}")

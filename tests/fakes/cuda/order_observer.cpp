@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "tests/fakes/cuda/order.h"
 #include "tests/fakes/cuda/state.h"
@@ -78,9 +79,15 @@ const Effects& effects_of(const at::RecordFunction& function) {
                               : known.emplace(*name, effects_of(*name)).first->second;
 }
 
+// Of an operator under way. One that calls others that write leaves it to them: it ends after they
+// may have waited.
 struct Writes : at::ObserverContext {
   Accesses accesses;
+  Writes* outer = nullptr;
+  bool are_of_inner = false;
 };
+
+thread_local Writes* innermost = nullptr;
 
 // On the current stream of the tensors' GPU, which operators go to whatever the current GPU is.
 void issue(const at::RecordFunction& function, const Accesses& accesses) {
@@ -91,6 +98,7 @@ void issue(const at::RecordFunction& function, const Accesses& accesses) {
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   auto writes = std::make_unique<Writes>();
+  writes->outer = std::exchange(innermost, writes.get());
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory) return writes;
   Accesses reads;
@@ -103,14 +111,16 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
-  Accesses& writes = static_cast<Writes*>(context)->accesses;
+  Writes& writes = *static_cast<Writes*>(context);
+  innermost = writes.outer;
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory) return;
   for (size_t i = 0; i < function.outputs().size(); ++i) {
     const bool is_written = i >= effects.writes_result.size() || effects.writes_result[i];
-    if (is_written) add(writes, function.outputs()[i], /*is_write=*/true);
+    if (is_written) add(writes.accesses, function.outputs()[i], /*is_write=*/true);
   }
-  issue(function, writes);
+  if (writes.outer != nullptr && !writes.accesses.ranges.empty()) writes.outer->are_of_inner = true;
+  if (!writes.are_of_inner) issue(function, writes.accesses);
 }
 
 // Where this is a library that is loaded before the program.
@@ -122,6 +132,8 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
 
 void watch_order(bool is_fatal) {
   if (is_fatal) make_hazards_fatal();
+  static bool is_watching = false;
+  if (std::exchange(is_watching, true)) return;
   at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
                             .needsInputs(true)
                             .needsOutputs(true)
