@@ -3,11 +3,10 @@ no stream is too early."""
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
 from planning import plans, request_of
-from random_runs import random_spec, write_articles
+from random_runs import on_gpu, random_spec, write_articles
 from trainer import of_kind, read_events, start, wait_until_well_ended
 
 CAPABILITY = 80
@@ -17,14 +16,6 @@ CAPABILITY = 80
 def seed(request) -> int:
     given = request.config.getoption("--seed")
     return given if given is not None else random.randrange(10**6)
-
-
-def random_spec_on_gpu(draw: random.Random, articles: Path) -> dict:
-    spec = random_spec(draw, articles) | {"device": "cuda", "kernels": "aten"}
-    config = spec["model"]["config"]
-    if spec["precision"] != "fp32" or config.get("head_dim") == 10:  # see test_refusals.py
-        config["head_dim"] = draw.choice([8, 16, 32])
-    return spec
 
 
 def largest(steps: list[dict], figure: str) -> int:
@@ -40,7 +31,7 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
     results = tmp_path / "results"
     unequal = []
     for number in range(request.config.getoption("--runs")):
-        spec = random_spec_on_gpu(draw, articles)
+        spec = on_gpu(random_spec(draw, articles)) | {"kernels": "aten"}
         folder = results / "runs" / "random" / str(number)
         ranks = spec["strategy"]["ranks"]
         wait_until_well_ended(start(trainer, spec, folder, preload=fake_cuda_with_order), folder)
@@ -51,7 +42,9 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
         for figure in ("allocated", "reserved"):
             measured = max(largest(of_rank, figure) for of_rank in steps)
             planned = plan[f"memory_{figure}_bytes_max"]
-            if measured != planned:
+            # What steps report leaves out evaluations and what is saved after the last one.
+            is_of_steps = not spec.keys() & {"evaluation", "checkpoint"}
+            if measured > planned or (is_of_steps and measured != planned):
                 unequal.append((number, figure, planned - measured, measured, spec))
     print("\n".join(map(str, unequal)))
     assert not unequal

@@ -114,6 +114,15 @@ def with_value(spec: dict, key: str, value: int) -> dict:
     return changed
 
 
+def on_gpu(spec: dict) -> dict:
+    """With heads that libtorch's attention takes there."""
+    config = spec["model"]["config"]
+    width = config.get("head_dim", config.get("hidden_size", 0) // config["num_attention_heads"])
+    alignment = 4 if spec["precision"] == "fp32" else 8
+    widened = {"head_dim": -(-width // alignment) * alignment}
+    return spec | {"model": {"config": config | widened}, "device": "cuda"}
+
+
 def random_spec(draw: random.Random, articles: Path) -> dict:
     is_pairs = draw.random() < 0.25
     chosen_strategy = strategy(draw)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from planning import plans, request_of
-from random_runs import random_spec, with_value, write_articles
+from random_runs import on_gpu, random_spec, with_value, write_articles
 
 MEMORY_GIB = 2**30
 
@@ -59,7 +59,8 @@ def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, cou
     wrong, compared, capability = [], 0, 80 if device == "cuda" else 0
     words = ["--gpu", "a100-80"] if device == "cuda" else []
     while compared < count:
-        spec = random_spec(draw, articles) | {"device": device}
+        spec = random_spec(draw, articles)
+        spec = on_gpu(spec) if device == "cuda" else spec
         spec["batch"]["gradient_accumulation_steps"] = min(2, spec["batch"]["gradient_accumulation_steps"])
         key = searched_key(spec, draw)
         some_value = draw.randint(1, 20)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from planning import plans, request_of
-from random_runs import CHESS, random_spec, with_value, write_articles
+from random_runs import CHESS, on_gpu, random_spec, with_value, write_articles
 
 COMPUTE_CAPABILITIES = (70, 80, 90)  # each chooses other kernels for attention
 MIB = 2**20
@@ -59,6 +59,7 @@ def test_a_larger_run_takes_no_less_memory(trainer, seed, request, device, tmp_p
     falls, largest_fall_of_reserved = [], 0
     for _ in range(request.config.getoption("--runs")):
         spec = full_rows(random_spec(draw, articles), articles)
+        spec = on_gpu(spec) if device == "cuda" else spec
         capability = draw.choice(COMPUTE_CAPABILITIES) if device == "cuda" else 0
         spec_walks = walks(spec, draw)
         planned = iter(plans(trainer, [

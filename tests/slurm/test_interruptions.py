@@ -18,8 +18,8 @@ WITH_SIBLING = ["{name: before, train.steps: 5, checkpoint.every_steps: 5}", *ON
 def hold_between_checkpoints(work):
     """The ranks of its run, which stand still in the middle."""
     ranks = work.hold("run", HELD)
-    # Behind the step of a checkpoint it may be half written.
-    while (step := work.last_step("run")) % CHECKPOINT == 0:
+    # Behind the step of a checkpoint it may be half written, until its event comes.
+    while (step := work.last_step("run")) // CHECKPOINT * CHECKPOINT != work.last_step("run", kind="checkpoint"):
         work.release(ranks)
         ranks = work.hold("run", step + 1)
     return ranks

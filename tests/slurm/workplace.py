@@ -147,12 +147,12 @@ class Workplace:
         self.cluster.wait_until(f"step {step} of {point}",
                                 lambda: self.last_step(point, attempt) >= step, pause=0.002)
 
-    def last_step(self, point, attempt=1):
-        """The last that its first rank has reported; 0: none yet."""
+    def last_step(self, point, attempt=1, kind="step"):
+        """Of the last event of this kind that its first rank has reported; 0: none yet."""
         events = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"
         if not events.exists():
             return 0
-        return max((event["step"] for event in events_in(events) if event.get("kind") == "step"),
+        return max((event["step"] for event in events_in(events) if event.get("kind") == kind),
                    default=0)
 
     def hold(self, point, step, attempt=1):

@@ -100,21 +100,18 @@ class T5Block : public Module {
     pass.activations[kDistanceBias] = relative_bias(pass, kinds_, length, relative_bias_);
   }
 
-  // Only lengths above all before them need the host.
   void prepare_kinds(int64_t length, const at::TensorOptions& options) {
-    const int64_t distances = 2 * length - 1;
-    if (!distance_kinds_.defined() || distance_kinds_.device() != options.device() ||
-        distance_kinds_.numel() < distances) {
-      kinds_.reset();
-      distance_kinds_ = options.device().is_meta()
-                            ? at::empty({distances}, options)
-                            : distance_kinds(length, config_.relative_attention_num_buckets,
-                                             config_.relative_attention_max_distance, !is_decoder_)
-                                  .to(options.device());
-    }
-    if (!kinds_.defined() || kinds_.numel() != length * length) {
-      kinds_ = kinds_of_pairs(distance_kinds_, length);
-    }
+    const bool is_kept = kinds_.defined() && kinds_.device() == options.device() &&
+                         kinds_.numel() == length * length;
+    if (is_kept) return;
+    kinds_.reset();
+    const at::Tensor of_distances =
+        options.device().is_meta()
+            ? at::empty({2 * length - 1}, options)
+            : distance_kinds(length, config_.relative_attention_num_buckets,
+                             config_.relative_attention_max_distance, !is_decoder_)
+                  .to(options.device(), /*non_blocking=*/true);
+    kinds_ = kinds_of_pairs(of_distances, length);
   }
 
   Activation attend_to_itself(Pass& pass, const Activation& x_ND) {
@@ -179,8 +176,7 @@ class T5Block : public Module {
   ParameterPtr mlp_norm_;
   ParameterPtr wi_;
   ParameterPtr wo_;
-  at::Tensor distance_kinds_;  // up to the longest length so far
-  at::Tensor kinds_;           // of pairs of positions; kept while the length stays
+  at::Tensor kinds_;  // of pairs of positions; kept while the length stays
 };
 
 class EncoderEnd : public Module {

@@ -23,10 +23,13 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
-// Throws before weights are loaded.
+// Throws before weights are loaded. Of bf16 without its hardware plans warn.
 const ModelConfig& with_attention(const ModelConfig& config, const RunSpec& spec,
                                   Backend& backend) {
-  backend.kernels().require_attention(dtypes_of(spec.precision).compute, config.head_width());
+  const at::ScalarType dtype = dtypes_of(spec.precision).compute;
+  const bool is_planned = backend.device().is_meta();
+  backend.kernels().require_attention(is_planned && dtype == at::kBFloat16 ? at::kHalf : dtype,
+                                      config.head_width());
   return config;
 }
 

@@ -79,15 +79,14 @@ const Effects& effects_of(const at::RecordFunction& function) {
                               : known.emplace(*name, effects_of(*name)).first->second;
 }
 
-// Of an operator under way. One that calls others that write leaves it to them: it ends after they
-// may have waited.
-struct Writes : at::ObserverContext {
-  Accesses accesses;
-  Writes* outer = nullptr;
-  bool are_of_inner = false;
+// An operator under way. What it returns was written by those that it calls, if they write: it ends
+// after they may have waited.
+struct Call : at::ObserverContext {
+  Call* outer = nullptr;
+  bool has_writing_inner = false;
 };
 
-thread_local Writes* innermost = nullptr;
+thread_local Call* innermost = nullptr;
 
 // On the current stream of the tensors' GPU, which operators go to whatever the current GPU is.
 void issue(const at::RecordFunction& function, const Accesses& accesses) {
@@ -96,31 +95,38 @@ void issue(const at::RecordFunction& function, const Accesses& accesses) {
   fake_cuda::issue(stream, function.name(), accesses.ranges);
 }
 
+void issue_writes(const at::RecordFunction& function, const Accesses& writes, Call* outer) {
+  if (outer != nullptr && !writes.ranges.empty()) outer->has_writing_inner = true;
+  issue(function, writes);
+}
+
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
-  auto writes = std::make_unique<Writes>();
-  writes->outer = std::exchange(innermost, writes.get());
+  auto call = std::make_unique<Call>();
+  call->outer = std::exchange(innermost, call.get());
   const Effects& effects = effects_of(function);
-  if (!effects.touches_memory) return writes;
+  if (!effects.touches_memory) return call;
   Accesses reads;
+  Accesses writes;
   for (size_t i = 0; i < function.inputs().size(); ++i) {
     const bool is_written = i < effects.writes_argument.size() && effects.writes_argument[i];
-    add(is_written ? writes->accesses : reads, function.inputs()[i], is_written);
+    add(is_written ? writes : reads, function.inputs()[i], is_written);
   }
   issue(function, reads);
-  return writes;
+  issue_writes(function, writes, call->outer);
+  return call;
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
-  Writes& writes = *static_cast<Writes*>(context);
-  innermost = writes.outer;
+  const Call& call = *static_cast<Call*>(context);
+  innermost = call.outer;
   const Effects& effects = effects_of(function);
-  if (!effects.touches_memory) return;
+  if (!effects.touches_memory || call.has_writing_inner) return;
+  Accesses writes;
   for (size_t i = 0; i < function.outputs().size(); ++i) {
     const bool is_written = i >= effects.writes_result.size() || effects.writes_result[i];
-    if (is_written) add(writes.accesses, function.outputs()[i], /*is_write=*/true);
+    if (is_written) add(writes, function.outputs()[i], /*is_write=*/true);
   }
-  if (writes.outer != nullptr && !writes.accesses.ranges.empty()) writes.outer->are_of_inner = true;
-  if (!writes.are_of_inner) issue(function, writes.accesses);
+  issue_writes(function, writes, call.outer);
 }
 
 // Where this is a library that is loaded before the program.
