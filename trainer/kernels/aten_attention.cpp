@@ -1,4 +1,3 @@
-#include "contract/text/config_error.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
 
@@ -58,24 +57,12 @@ RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsP
   return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}};
 }
 
-// libtorch would say so in the first forward only: "cutlassF: no kernel found to launch!".
-void AtenKernels::require_attention(at::ScalarType dtype, int64_t head_width) const {
-  if (device_ != at::kCUDA) return;
+// libtorch says what it lacks in the first forward only: "cutlassF: no kernel found to launch!".
+bool AtenKernels::has_attention(at::ScalarType dtype, int64_t head_width) const {
+  if (device_ != at::kCUDA) return true;
   constexpr int64_t kAlignmentBytes = 16;
-  if (capability_major_ < kAmpere && dtype == at::kBFloat16) {
-    throw ConfigError("", "precision",
-                      "bf16 needs a GPU of compute capability 8.0 (Ampere) or later, and this one "
-                      "has " +
-                          std::to_string(capability_major_) +
-                          ".x; set precision: fp16_mixed, or fp32");
-  }
-  const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));
-  if (capability_major_ >= kAmpere && head_width * item_bytes % kAlignmentBytes != 0) {
-    throw ConfigError("", "model.config.head_dim",
-                      "is " + std::to_string(head_width) +
-                          "; attention on a GPU takes heads whose width is a multiple of 4 in fp32 "
-                          "and of 8 in 16 bits; train another model, or set device: cpu");
-  }
+  if (capability_major_ < kAmpere) return dtype != at::kBFloat16;
+  return head_width * static_cast<int64_t>(c10::elementSize(dtype)) % kAlignmentBytes == 0;
 }
 
 Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHeads& heads,

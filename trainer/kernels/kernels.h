@@ -103,8 +103,8 @@ class Kernels {
   virtual RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                                    at::ScalarType buffer_type, at::ScalarType type) = 0;
 
-  // Throws ConfigError where there is no attention of heads of this width in `dtype`.
-  virtual void require_attention(at::ScalarType dtype, int64_t head_width) const = 0;
+  // Whether there is attention of heads of this width in `dtype`.
+  virtual bool has_attention(at::ScalarType dtype, int64_t head_width) const = 0;
 
   // Causal attention after the rotary embedding of queries and keys (Su et al. 2021, element i of a
   // head's first half being rotated with element i of its second), scaled by 1 / sqrt(width).

@@ -1,5 +1,6 @@
 #include "trainer/step/training_step.h"
 
+#include "contract/text/config_error.h"
 #include "trainer/backend/work.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
@@ -26,11 +27,21 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
 // Throws before weights are loaded. Of bf16 without its hardware plans warn.
 const ModelConfig& with_attention(const ModelConfig& config, const RunSpec& spec,
                                   Backend& backend) {
+  const auto has_attention = [&](at::ScalarType dtype) {
+    return backend.kernels().has_attention(dtype, config.head_width());
+  };
   const at::ScalarType dtype = dtypes_of(spec.precision).compute;
-  const bool is_planned = backend.device().is_meta();
-  backend.kernels().require_attention(is_planned && dtype == at::kBFloat16 ? at::kHalf : dtype,
-                                      config.head_width());
-  return config;
+  if (has_attention(dtype)) return config;
+  if (dtype != at::kBFloat16 || !has_attention(at::kHalf)) {
+    throw ConfigError("", "model.config.head_dim",
+                      "is " + std::to_string(config.head_width()) +
+                          "; attention on a GPU takes heads whose width is a multiple of 4 in fp32 "
+                          "and of 8 in 16 bits; train another model, or set device: cpu");
+  }
+  if (backend.device().is_meta()) return config;
+  throw ConfigError("", "precision",
+                    "bf16 needs a GPU of compute capability 8.0 (Ampere) or later; set precision: "
+                    "fp16_mixed, or fp32");
 }
 
 Work norm_work(const std::vector<at::Tensor>& gradients) {
