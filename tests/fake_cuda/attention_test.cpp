@@ -48,7 +48,8 @@ TEST_CASE("attention is given to kernels that libtorch lets have it") {
             const AttentionKernel kernel =
                 choose_attention(at::kCUDA, gpu.capability_major, q, /*documents=*/nullptr);
             const bool is_grouped = kernel != AttentionKernel::kEfficient && key_value_heads != 4;
-            const at::Tensor kv = heads(kernel == AttentionKernel::kEfficient ? 4 : key_value_heads);
+            const at::Tensor kv =
+                heads(kernel == AttentionKernel::kEfficient ? 4 : key_value_heads);
             CHECK(takes(kernel, {.query = q,
                                  .key = kv,
                                  .value = kv,

@@ -10,7 +10,6 @@
 
 #include "tests/fakes/cuda/order.h"
 #include "tests/trainer/step/step_allocations.h"
-#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 namespace {
@@ -44,17 +43,10 @@ TEST_CASE(
   fake_cuda::watch_order(/*is_fatal=*/false);
   const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
   const auto meta = make_meta_backend(at::kCUDA, KernelSet::kAuto, nullptr, kCapability);
-  const auto observe_meta = [](Allocated allocated) {
-    AllocationCounter& counter = MetaAllocator::instance();
-    if (!allocated) return counter.set_observer({});
-    counter.set_observer([allocated](uintptr_t id, const CountedAllocation& made, bool is_release) {
-      if (made.is_of_device) allocated(id, made.bytes, is_release);
-    });
-  };
   for (const StepCase& step_case : step_cases()) {
     const auto real = allocations(step_case, *cuda, observe_cuda);
     check_same_allocations(step_case, without_workspace(real, kWithWorkspace),
-                           allocations(step_case, *meta, observe_meta));
+                           allocations(step_case, *meta, observe(MetaAllocator::instance())));
   }
   CHECK(fake_cuda::hazards() == std::vector<std::string>{});
 }

@@ -42,7 +42,7 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
         for figure in ("allocated", "reserved"):
             measured = max(largest(of_rank, figure) for of_rank in steps)
             planned = plan[f"memory_{figure}_bytes_max"]
-            # What steps report leaves out evaluations and what is saved after the last one.
+            # Steps do not report the peaks of evaluations, or of a save after the last step.
             is_of_steps = not spec.keys() & {"evaluation", "checkpoint"}
             if measured > planned or (is_of_steps and measured != planned):
                 unequal.append((number, figure, planned - measured, measured, spec))

@@ -46,7 +46,6 @@ static int make(void** handle) {
 }
 
 int cublasCreate_v2(void** handle) { return begins ? make(handle) : 1; }  // not initialized
-int cublasLtCreate(void** handle) { return make(handle); }
 int cublasLtMatmulDescCreate(void** handle) { return make(handle); }
 int cublasLtMatmulPreferenceCreate(void** handle) { return make(handle); }
 int cublasLtMatrixLayoutCreate(void** handle) { return make(handle); }

@@ -1,5 +1,5 @@
-// What libtorch wants to find of the driver, and calls for kernels alone that it compiles at run
-// time. Without the header, whose arguments these functions do not look at.
+// libtorch looks these functions of the driver up, but calls them only for kernels that it compiles
+// at run time. They do not look at their arguments, so the header is not included.
 extern "C" {
 
 #define NOT_FAKED(function) \

@@ -32,7 +32,7 @@ size_t memory_used_bytes = 0;
 std::map<void*, size_t> allocations;
 std::map<uintptr_t, size_t> pinned;  // by their first byte
 
-// So that no memory of the host has such an address, and that touching one ends the program.
+// No memory of the host has such an address. Touching one ends the program.
 uint64_t first_address() {
   static void* const addresses =
       mmap(nullptr, kAddressBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -115,7 +115,7 @@ bool is_pinned(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - first < bytes;
 }
 
-// What leaves the device is zero.
+// Copies from the device are zero.
 cudaError_t copy(void* to, const void* from, size_t bytes) {
   using fsdp::fake_cuda::is_device_memory;
   if (is_device_memory(to)) return cudaSuccess;
@@ -215,11 +215,6 @@ cudaError_t cudaHostUnregister(void* memory) {
   if (found == pinned.end()) return failed(cudaErrorHostMemoryNotRegistered);
   fsdp::fake_cuda::let_go(memory, found->second);
   pinned.erase(found);
-  return cudaSuccess;
-}
-
-cudaError_t cudaHostGetDevicePointer(void** on_device, void* on_host, unsigned int) {
-  *on_device = on_host;
   return cudaSuccess;
 }
 

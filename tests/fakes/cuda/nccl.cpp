@@ -22,7 +22,7 @@ namespace {
 constexpr int kRanks = 64;
 constexpr uint64_t kKept = 4096;  // collectives that a rank may be ahead of another
 
-// What all ranks have to say of one collective.
+// All ranks must agree on this.
 struct Collective {
   std::array<char, 16> name;
   size_t count;
@@ -149,7 +149,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   return ncclCommInitRankConfig(comm, size, id, rank, nullptr);
 }
 
-// Streams may still ask for what it has: it stays.
+// It is not freed, as streams may still ask for it.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->is_aborted = true;
   return ncclSuccess;

@@ -17,7 +17,7 @@ struct Use {
   std::string operation;
 };
 
-// What was done last to memory that was always used as a whole.
+// The last uses of memory whose parts were all used alike.
 struct Segment {
   uintptr_t end = 0;
   std::vector<Use> writes;  // none or one
@@ -35,8 +35,8 @@ bool has_waited(const Clock& clock, const Use& use) {
 }
 
 void add_hazard(const std::string& who, const Use& use) {
-  const std::string text = who + " has not waited for " + use.operation + " on stream " +
-                           std::to_string(use.stream);
+  const std::string text =
+      who + " has not waited for " + use.operation + " on stream " + std::to_string(use.stream);
   if (!found.insert(text).second || !is_fatal) return;
   std::fprintf(stderr, "fake CUDA: %s\n", text.c_str());
   std::_Exit(71);
@@ -53,7 +53,7 @@ void split(uintptr_t address) {
   segments.emplace(address, std::move(rest));
 }
 
-// Calls visit(segment) for what covers [begin, end).
+// Calls visit(segment) for each segment of [begin, end).
 template <typename Visit>
 void for_each_segment(uintptr_t begin, uintptr_t end, Visit&& visit) {
   split(begin);
@@ -86,8 +86,7 @@ Clock& host_clock() {
   return clock;
 }
 
-void issue(cudaStream_t stream, const std::string& operation,
-           const std::vector<Access>& accesses) {
+void issue(cudaStream_t stream, const std::string& operation, const std::vector<Access>& accesses) {
   const std::lock_guard lock(mutex);
   const auto [number, clock] = tick(stream);
   const std::string who = operation + " on stream " + std::to_string(number);

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-// The order in which a GPU may do what is issued to its streams, by vector clocks. All is done at
-// once here, but an access counts as too early if no event, and no wait of the host, puts it behind
-// another one of the same memory.
+// Vector clocks of the streams of a GPU. Work is done at once here. An access of memory is too
+// early all the same if it has not waited for the last one on another stream, by an event or on the
+// host.
 namespace fsdp::fake_cuda {
 
 // By stream's number, how much of that stream's work has been waited for.
@@ -20,7 +20,7 @@ using Clock = std::vector<uint64_t>;
 
 void merge(Clock& clock, const Clock& other);
 
-// What the calling thread has waited for.
+// The work that the calling thread has waited for.
 Clock& host_clock();
 
 struct Access {

@@ -1,4 +1,4 @@
-// Tells the order of what libtorch's operators read and write, on the stream that is current.
+// Issues the reads and writes of libtorch's operators to the stream that is current.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
@@ -39,7 +39,7 @@ void add(Accesses& accesses, const c10::IValue& value, bool is_write) {
   }
 }
 
-// Which of an operator's arguments and results it writes. One without a schema is of our own
+// The arguments and results that an operator writes. One without a schema is of our own
 // kernels (show_launch): it writes its results.
 struct Effects {
   bool touches_memory = true;
@@ -79,8 +79,8 @@ const Effects& effects_of(const at::RecordFunction& function) {
                               : known.emplace(*name, effects_of(*name)).first->second;
 }
 
-// An operator under way. What it returns was written by those that it calls, if they write: it ends
-// after they may have waited.
+// An operator under way. If operators that it calls write, its results are theirs: they may have
+// waited before it ends.
 struct Call : at::ObserverContext {
   Call* outer = nullptr;
   bool has_writing_inner = false;
@@ -129,7 +129,7 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   issue_writes(function, writes, call.outer);
 }
 
-// Where this is a library that is loaded before the program.
+// For programs that this library is preloaded into.
 [[gnu::constructor]] void begin_to_watch() {
   if (std::getenv("FAKE_CUDA_WATCHES_ORDER") != nullptr) watch_order(/*is_fatal=*/true);
 }

@@ -288,11 +288,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
-  *priority = 0;
-  return cudaSuccess;
-}
-
 cudaError_t cudaStreamQuery(cudaStream_t stream) { return query(of(stream)); }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(of(stream)); }
 

@@ -190,6 +190,15 @@ std::vector<StepCase> step_cases() {
   return cases;
 }
 
+ObserveAllocations observe(AllocationCounter& counter) {
+  return [&counter](Allocated allocated) {
+    if (!allocated) return counter.set_observer({});
+    counter.set_observer([allocated](uintptr_t id, const CountedAllocation& made, bool is_release) {
+      if (made.is_of_device) allocated(id, made.bytes, is_release);
+    });
+  };
+}
+
 std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
                                     const ObserveAllocations& observe) {
   const RunSpec& spec = step_case.spec;

@@ -6,6 +6,7 @@
 
 #include "contract/spec/run_spec.h"
 #include "trainer/backend/backend.h"
+#include "trainer/memory/counting_allocator.h"
 
 // What a step allocates, on any backend, in its order.
 namespace fsdp {
@@ -20,10 +21,11 @@ struct StepCase {
 // optimizers, an encoder with dropout, and documents.
 std::vector<StepCase> step_cases();
 
-// Has all that is allocated of a device's memory, and with `is_release` released, told from now on;
-// an empty function: no longer.
+// Is told of each allocation of a device's memory, and of its release.
 using Allocated = std::function<void(uintptr_t id, int64_t bytes, bool is_release)>;
+// Tells it from now on; an empty function ends that.
 using ObserveAllocations = std::function<void(Allocated)>;
+ObserveAllocations observe(AllocationCounter& counter);
 
 // An allocation, or with a negative number a release.
 struct Allocation {

@@ -5,19 +5,9 @@
 #include <catch2/catch.hpp>
 
 #include "tests/trainer/step/step_allocations.h"
-#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 namespace {
-
-ObserveAllocations observe(AllocationCounter& counter) {
-  return [&counter](Allocated allocated) {
-    if (!allocated) return counter.set_observer({});
-    counter.set_observer([allocated](uintptr_t id, const CountedAllocation& made, bool is_release) {
-      if (made.is_of_device) allocated(id, made.bytes, is_release);
-    });
-  };
-}
 
 TEST_CASE("on meta every kind of step allocates what it does on the CPU") {
   at::set_num_threads(1);
