@@ -115,12 +115,13 @@ def with_value(spec: dict, key: str, value: int) -> dict:
 
 
 def on_gpu(spec: dict) -> dict:
-    """With heads that libtorch's attention takes there."""
+    """With heads that libtorch's attention takes there, and no units that wait for a GPU that is behind."""
     config = spec["model"]["config"]
     width = config.get("head_dim", config.get("hidden_size", 0) // config["num_attention_heads"])
     alignment = 4 if spec["precision"] == "fp32" else 8
     widened = {"head_dim": -(-width // alignment) * alignment}
-    return spec | {"model": {"config": config | widened}, "device": "cuda"}
+    strategy = spec["strategy"] | ({"limit_all_gathers": True} if spec["strategy"]["kind"] == "fsdp" else {})
+    return spec | {"model": {"config": config | widened}, "strategy": strategy, "device": "cuda"}
 
 
 def random_spec(draw: random.Random, articles: Path) -> dict:

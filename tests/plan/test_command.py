@@ -301,6 +301,12 @@ def test_step_times_of_a_gpu_that_is_not_there_are_marked(rows, plan):
     assert "[ms]" not in text and "uncalibrated" in text
 
 
+def test_units_that_are_kept_for_a_slow_gpu_are_said_not_to_be_counted(rows):
+    words = ("--gpu", "a100-80", "--only", "4xFSDP", "--set", "strategy.limit_all_gathers=false")
+    [sharded] = rows(*words)
+    assert any("limit_all_gathers" in line for line in sharded["assumptions"])
+
+
 def test_timelines_reach_the_peak(rows):
     for row in rows("--profile", "a100x4"):
         totals = [sum(value for name, value in moment.items() if name.endswith("_bytes"))

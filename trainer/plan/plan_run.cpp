@@ -154,6 +154,10 @@ RunPlan plan_run(const PlanRequest& request) {
   if (is_cuda && request.device.compute_capability == 0) {
     plan.assumptions.push_back("the GPU's kernels are those of a Hopper GPU; --gpu names another");
   }
+  if (is_cuda && !spec.strategy.limit_all_gathers) {
+    plan.assumptions.push_back(
+        "limit_all_gathers: false keeps units for a GPU that is behind: they are not counted");
+  }
   plan_step_time(request, spec, config, batches, plan);
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return plan;
