@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/store/scratch_folder.h"
+#include "contract/files/scratch_folder.h"
 
 namespace fsdp {
 

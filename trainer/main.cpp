@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <iomanip>
 #include <iostream>
 
 #include "contract/record/exit_code.h"
@@ -32,21 +31,25 @@ using fsdp::ExitCode;
   run.fail(failure.code, failure.reason);
 }
 
-// One line a row; returns when all is known.
+// Returns when all is known.
 ExitCode self_test() {
-  fsdp::WorldEnvironment world = fsdp::read_world_environment();
-  world.local_world_size = world.local_rank + 1;  // what others of a job have is not its concern
-  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, world);
+  const fsdp::WorldEnvironment world = fsdp::read_world_environment();
+  fsdp::WorldEnvironment alone = world;  // a batch script counts tasks that nobody has started
+  alone.local_world_size = alone.local_rank + 1;
+  const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, alone);
   fsdp::set_allocator(device);
   fsdp::set_memory_limit({}, device);
-  std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << std::endl;
-  const bool passed = fsdp::run_self_test(device, [](const fsdp::SelfTestRow& row) {
-    std::cout << (row.passed ? "pass  " : "FAIL  ") << std::left << std::setw(38) << row.name << ' '
-              << row.figure << std::endl;
-  });
-  std::cout << (passed ? "All passed."
-                       : "Not all passed: this device does not compute as it should.")
-            << std::endl;
+  const bool is_first = world.rank == 0;
+  if (is_first) {
+    std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << '\n';
+  }
+  const bool passed = fsdp::run_self_test(world, device, std::cout);
+  if (is_first || !passed) {
+    std::cout << '\n'
+              << (passed ? "All passed."
+                         : "Not all passed: this device does not compute as it should.")
+              << std::endl;
+  }
   return passed ? ExitCode::kOk : ExitCode::kRunFailed;
 }
 
@@ -95,9 +98,9 @@ int main(int argc, char** argv) {
   app.add_option("--attempt", attempt, "Writes to attempt-N beside it (default: the first free N)")
       ->check(CLI::PositiveNumber);
   std::string log_level = "info";
-  app.add_option("--log-level", log_level, "From which level on diagnostics go to stderr")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
-      ->capture_default_str();
+  CLI::Option* level =
+      app.add_option("--log-level", log_level, "From which level on diagnostics go to stderr");
+  level->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))->capture_default_str();
   bool is_self_test = false;
   app.add_flag(
          "--self-test", is_self_test,
@@ -123,6 +126,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
+  if (is_self_test && level->empty()) log_level = "warning";
   fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);

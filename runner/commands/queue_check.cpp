@@ -12,7 +12,7 @@
 #include "runner/slurm/request.h"
 #include "runner/slurm/script.h"
 #include "runner/slurm/slurm.h"
-#include "runner/store/scratch_folder.h"
+#include "contract/files/scratch_folder.h"
 
 namespace fsdp {
 namespace {

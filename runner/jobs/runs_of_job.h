@@ -11,7 +11,7 @@
 #include "runner/attempt/open_attempt.h"
 #include "runner/jobs/job_plan.h"
 #include "runner/progress/progress.h"
-#include "runner/store/scratch_folder.h"
+#include "contract/files/scratch_folder.h"
 #include "runner/store/store.h"
 
 namespace fsdp {

@@ -61,6 +61,12 @@ class NcclGroup : public ProcessGroup {
         membership_(std::move(membership)),
         backend_(std::move(backend)),
         device_(device) {}
+  ~NcclGroup() override {
+    try {
+      backend_->shutdown();
+    } catch (const std::exception&) {  // the device or a peer has failed, and is gone
+    }
+  }
 
   Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
     c10d::AllgatherOptions options;

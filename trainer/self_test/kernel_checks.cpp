@@ -197,6 +197,54 @@ void compare_packed_attentions(Kernels& kernels, Comparison& comparison) {
   }
 }
 
+// With q of a size that keeps the softmax from one key. Shape suffixes: B rows, T queries, S keys,
+// H heads, W width.
+void compare_biased_attention(Kernels& kernels, Comparison& comparison, bool is_decoder) {
+  const int64_t queries = 100;  // more than one tile of the kernel's 64
+  const int64_t keys = is_decoder ? queries : 72;
+  const Kernels::BiasedAttention call{
+      .q_BTHW = comparison.random({2, queries, 3, 64}).mul_(0.125),
+      .k_BSHW = comparison.random({2, keys, 3, 64}),
+      .v_BSHW = comparison.random({2, keys, 3, 64}),
+      .bias_HTS = comparison.random({3, queries, keys}),
+      .key_counts_B = is_decoder
+                          ? at::Tensor()
+                          : at::tensor({keys, int64_t{41}}, at::kLong).to(comparison.device()),
+      .is_causal = is_decoder,
+  };
+  const Tensors wide = {Comparison::wide(call.q_BTHW), Comparison::wide(call.k_BSHW),
+                        Comparison::wide(call.v_BSHW), Comparison::wide(call.bias_HTS)};
+  at::Tensor unseen_BHTS = at::zeros({2, 1, queries, keys}, at::kBool);
+  if (is_decoder) {
+    unseen_BHTS = at::ones({queries, keys}, at::kBool).triu_(1).expand({2, 1, queries, keys});
+  } else {
+    unseen_BHTS[1].narrow(2, 41, keys - 41).fill_(true);
+  }
+  const auto by_head = [](const at::Tensor& x) { return x.transpose(1, 2); };
+  const at::Tensor scores_BHTS =
+      (by_head(wide[0]).matmul(by_head(wide[1]).transpose(2, 3)) + wide[3])
+          .masked_fill(unseen_BHTS, -std::numeric_limits<double>::infinity());
+  const at::Tensor out_BTHW = by_head(scores_BHTS.softmax(-1).matmul(by_head(wide[2])));
+  const at::Tensor dout_BTHW = comparison.random({2, queries, 3, 64});
+  const auto gradients =
+      torch::autograd::grad({out_BTHW}, wide, {Comparison::wide(dout_BTHW).detach()});
+
+  const Kernels::Attention forward = kernels.biased_attention(call, /*for_backward=*/true);
+  comparison.compare(forward.out, out_BTHW.reshape({2 * queries, 3 * 64}));
+  const Kernels::BiasedAttentionGradients actual =
+      kernels.biased_attention_backward(dout_BTHW.view({2 * queries, 3 * 64}), forward, call);
+  comparison.compare(actual.dq_BTHW, gradients[0]);
+  comparison.compare(actual.dk_BSHW, gradients[1]);
+  comparison.compare(actual.dv_BSHW, gradients[2]);
+  comparison.compare(actual.dbias_HTS, gradients[3]);
+}
+
+void compare_biased_attentions(Kernels& kernels, Comparison& comparison) {
+  for (const bool is_decoder : {true, false}) {
+    compare_biased_attention(kernels, comparison, is_decoder);
+  }
+}
+
 void compare_embedding(Kernels& kernels, Comparison& comparison) {
   const at::Tensor weight = comparison.random({50, kHidden});
   const at::Tensor dy = comparison.random({kTokenCount, kHidden});
@@ -227,10 +275,22 @@ void compare_cross_entropy(Kernels& kernels, Comparison& comparison) {
   comparison.compare(logits, gradients[0]);
 }
 
+// Fills memory that the next tensors get with NaN of every floating-point type.
+void poison_free_memory(at::Device device) {
+  constexpr int64_t kMiB = 1 << 20;
+  Tensors held;
+  // A GPU's caching allocator keeps these sizes apart.
+  for (const auto& [bytes, count] :
+       {std::pair<int64_t, int>{kMiB / 2, 64}, {4 * kMiB, 16}, {64 * kMiB, 1}}) {
+    for (int i = 0; i < count; ++i) {
+      held.push_back(at::full({bytes}, 0xFF, at::TensorOptions(device).dtype(at::kByte)));
+    }
+  }
+}
+
 }  // namespace
 
-void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
-                   const ShowRow& show) {
+void check_kernels(Kernels& kernels, at::Device device, const ShowRow& show) {
   using Compare = void (*)(Kernels&, Comparison&);
   const std::vector<std::pair<const char*, Compare>> checks = {
       {"product", compare_products},
@@ -238,6 +298,7 @@ void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
       {"SwiGLU", compare_swiglus},
       {"attention", compare_attentions},
       {"packed attention", compare_packed_attentions},
+      {"biased attention of T5", compare_biased_attentions},
       {"embedding", compare_embedding},
       {"cross-entropy", compare_cross_entropy},
   };
@@ -245,12 +306,12 @@ void check_kernels(Kernels& kernels, const std::string& set, at::Device device,
        {Precision{at::kFloat, "fp32", 2e-4}, Precision{at::kBFloat16, "bf16", 2e-2},
         Precision{at::kHalf, "fp16", 4e-3}}) {
     for (const auto& [name, compare] : checks) {
+      poison_free_memory(device);
       Comparison comparison(at::TensorOptions(device).dtype(precision.type));
       compare(kernels, comparison);
       const double error = comparison.largest_error();
-      show({set + ", " + name + ", " + precision.name,
-            "error " + with_exponent(error, 1) + " of " + with_exponent(precision.tolerance, 0),
-            error <= precision.tolerance});
+      show({std::string(name) + ", " + precision.name, "error " + with_exponent(error, 1),
+            "at most " + with_exponent(precision.tolerance, 0), error <= precision.tolerance});
     }
   }
 }

@@ -2,6 +2,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "contract/text/numbers.h"
@@ -11,23 +12,39 @@
 namespace fsdp {
 namespace {
 
-// The median of 5, each of `work` done as often as takes about 20 ms, in seconds of one.
+constexpr double kGiga = 1e9;
+constexpr double kTera = 1e12;
+
+std::string rate(double amount, double seconds, double unit, const char* name) {
+  return with_decimals(amount / seconds / unit, 2) + ' ' + name;
+}
+
+// In seconds of one, of so many.
 template <typename Work>
-double seconds_of(at::Device device, Work work) {
+double seconds_of(at::Device device, int count, Work work) {
   using Clock = std::chrono::steady_clock;
   const c10::impl::VirtualGuardImpl guard(device.type());
-  const auto run = [&](int count) {
-    const auto start = Clock::now();
-    for (int i = 0; i < count; ++i) work();
-    if (device.is_cuda()) guard.synchronizeDevice(device.index());
-    return std::chrono::duration<double>(Clock::now() - start).count() / count;
-  };
-  run(1);
-  const int count = std::clamp(static_cast<int>(0.02 / run(1)), 1, 1000);
-  std::vector<double> seconds;
-  for (int i = 0; i < 5; ++i) seconds.push_back(run(count));
+  const auto start = Clock::now();
+  for (int i = 0; i < count; ++i) work();
+  if (device.is_cuda()) guard.synchronizeDevice(device.index());
+  return std::chrono::duration<double>(Clock::now() - start).count() / count;
+}
+
+// The median of 5, each of `count` pieces of work.
+template <typename Work>
+double median_seconds_of(at::Device device, int count, Work work) {
+  std::array<double, 5> seconds{};
+  for (double& of_one : seconds) of_one = seconds_of(device, count, work);
   std::nth_element(seconds.begin(), seconds.begin() + 2, seconds.end());
   return seconds[2];
+}
+
+// The same, each of as many as take about 20 ms.
+template <typename Work>
+double seconds_of(at::Device device, Work work) {
+  seconds_of(device, 1, work);
+  const int count = std::clamp(static_cast<int>(0.02 / seconds_of(device, 1, work)), 1, 1000);
+  return median_seconds_of(device, count, work);
 }
 
 // A step of AdamW on bfloat16 with stochastic rounding: the gradient is read, parameters and two
@@ -43,44 +60,97 @@ void measure_optimizer(at::Device device, const ShowRow& show) {
   const double seconds =
       seconds_of(device, [&] { optimizer.step(0, 1, parameters, gradient, 1e-3); });
   constexpr double kBytesPerElement = 14;
-  show({"AdamW of " + std::to_string(size) + ", bf16, stochastic",
-        with_decimals(seconds * 1e3, 2) + " ms, " +
-            with_decimals(kBytesPerElement * static_cast<double>(size) / seconds / 1e9, 2) +
-            " GB/s"});
+  show({"AdamW, bf16, stochastic",
+        rate(kBytesPerElement * static_cast<double>(size), seconds, kGiga, "GB/s") + ", " +
+            with_decimals(seconds * 1e3, 2) + " ms of " + std::to_string(size)});
+}
+
+void measure_products(at::Device device, const ShowRow& show) {
+  const int64_t tokens = device.is_cuda() ? 8192 : 512;
+  const int64_t hidden = device.is_cuda() ? 4096 : 1024;
+  const int64_t inner = device.is_cuda() ? 11008 : 2752;
+  for (const auto& [type, name] : {std::pair{at::kFloat, "fp32"}, {at::kBFloat16, "bf16"}}) {
+    const auto options = at::TensorOptions(device).dtype(type);
+    const at::Tensor x = at::ones({tokens, hidden}, options);
+    const at::Tensor weight = at::ones({inner, hidden}, options);
+    at::Tensor out = at::empty({tokens, inner}, options);
+    const double seconds = seconds_of(device, [&] { at::mm_out(out, x, weight.t()); });
+    show({std::string("product, ") + name,
+          rate(2.0 * static_cast<double>(tokens * hidden * inner), seconds, kTera, "TFLOP/s") +
+              ", " + std::to_string(tokens) + " x " + std::to_string(hidden) + " x " +
+              std::to_string(inner)});
+  }
+}
+
+// Causal, forward and backward: 2 and 5 products of length^2 * width a head, half of each.
+void measure_attention(at::Device device, const ShowRow& show) {
+  const bool is_gpu = device.is_cuda();
+  const at::ScalarType type = is_gpu ? at::kBFloat16 : at::kFloat;
+  const AttentionHeads heads{.query = is_gpu ? 32 : 4, .key_value = is_gpu ? 32 : 4, .width = 128};
+  const int64_t rows = is_gpu ? 4 : 1;
+  const int64_t length = is_gpu ? 2048 : 512;
+  const auto backend = make_backend(device);
+  const auto options = at::TensorOptions(device).dtype(type);
+  const RotaryTable table = backend->kernels().rotary_table(
+      at::zeros({length, heads.width / 2}, options.dtype(at::kFloat)), nullptr, at::kFloat, type);
+  const at::Tensor qkv =
+      at::ones({rows * length, (heads.query + 2 * heads.key_value) * heads.width}, options);
+  const at::Tensor dout = at::ones({rows * length, heads.query * heads.width}, options);
+  const double seconds = seconds_of(device, [&] {
+    Kernels& kernels = backend->kernels();
+    kernels.attention_backward(dout, kernels.attention(qkv.clone(), heads, table, true), heads,
+                               table);
+  });
+  const double operations = 7.0 * static_cast<double>(rows * heads.query * length * length) *
+                            static_cast<double>(heads.width);
+  show({std::string("attention, ") + (is_gpu ? "bf16" : "fp32"),
+        rate(operations, seconds, kTera, "TFLOP/s") + ", " + std::to_string(rows) + " x " +
+            std::to_string(length) + " tokens, " + std::to_string(heads.query) + " heads"});
+}
+
+void measure_copies(at::Device device, const ShowRow& show) {
+  const int64_t bytes = device.is_cuda() ? int64_t{1} << 30 : int64_t{1} << 27;
+  const at::Tensor here = at::zeros({bytes}, at::TensorOptions(device).dtype(at::kByte));
+  const at::Tensor there = at::empty_like(here);
+  const double seconds = seconds_of(device, [&] { there.copy_(here); });
+  const auto amount = static_cast<double>(bytes);
+  show({"copy on the device", rate(2.0 * amount, seconds, kGiga, "GB/s read and written")});
+  if (!device.is_cuda()) return;
+  const at::Tensor host = make_backend(device)->empty_host(bytes, at::kByte);
+  const double in = seconds_of(device, [&] { there.copy_(host, /*non_blocking=*/true); });
+  show({"copy from the host", rate(amount, in, kGiga, "GB/s")});
+  const double out = seconds_of(device, [&] { host.copy_(there, /*non_blocking=*/true); });
+  show({"copy to the host", rate(amount, out, kGiga, "GB/s")});
 }
 
 }  // namespace
 
 void measure_rates(at::Device device, const ShowRow& show) {
-  const bool is_gpu = device.is_cuda();
-  const int64_t tokens = is_gpu ? 8192 : 512;
-  const int64_t hidden = is_gpu ? 4096 : 1024;
-  const int64_t inner = is_gpu ? 11008 : 2752;
-  for (const auto& [type, name] : {std::pair{at::kFloat, "fp32"}, {at::kBFloat16, "bf16"}}) {
-    const auto options = at::TensorOptions(device).dtype(type);
-    const at::Tensor x = at::ones({tokens, hidden}, options);
-    const at::Tensor weight = at::ones({inner, hidden}, options);
-    const at::Tensor y = at::empty({tokens, inner}, options);
-    at::Tensor out = y;
-    const double seconds = seconds_of(device, [&] { at::mm_out(out, x, weight.t()); });
-    const double operations = 2.0 * static_cast<double>(tokens * hidden * inner);
-    show({"product " + std::to_string(tokens) + " x " + std::to_string(hidden) + " x " +
-              std::to_string(inner) + ", " + name,
-          with_decimals(operations / seconds / 1e12, 2) + " TFLOP/s"});
-  }
-  const int64_t bytes = is_gpu ? int64_t{1} << 30 : int64_t{1} << 27;
-  const at::Tensor from = at::zeros({bytes}, at::TensorOptions(device).dtype(at::kByte));
-  const at::Tensor to = at::empty_like(from);
-  const double copy = seconds_of(device, [&] { to.copy_(from); });
-  show({"copy on the device", with_decimals(2.0 * static_cast<double>(bytes) / copy / 1e9, 2) +
-                                  " GB/s read and written"});
-  if (is_gpu) {
-    const at::Tensor host = make_backend(device)->empty_host(bytes, at::kByte);
-    const double transfer = seconds_of(device, [&] { to.copy_(host, /*non_blocking=*/true); });
-    show({"copy from the host",
-          with_decimals(static_cast<double>(bytes) / transfer / 1e9, 2) + " GB/s"});
-  }
+  measure_products(device, show);
+  measure_attention(device, show);
+  measure_copies(device, show);
   measure_optimizer(device, show);
+}
+
+// Counts what each rank sends, as nccl-tests does.
+void measure_exchange(ProcessGroup& group, at::Device device, const ShowRow& show) {
+  constexpr int kCount = 4;
+  const int64_t part = device.is_cuda() ? int64_t{1} << 26 : int64_t{1} << 20;
+  const int64_t ranks = group.size();
+  const auto options = at::TensorOptions(device).dtype(at::kFloat);
+  const at::Tensor whole = at::zeros({ranks * part}, options);
+  const at::Tensor shard = at::zeros({part}, options);
+  const double sent = static_cast<double>((ranks - 1) * part) * sizeof(float);
+  const auto measure = [&](const std::string& name, double bytes,
+                           const std::function<Pending()>& begin) {
+    begin().wait();
+    const double seconds = median_seconds_of(device, kCount, [&] { begin().wait(); });
+    show({name + " of " + std::to_string(ranks) + " ranks",
+          rate(bytes, seconds, kGiga, "GB/s of each rank")});
+  };
+  measure("all_gather", sent, [&] { return group.all_gather(whole, shard); });
+  measure("reduce_scatter", sent, [&] { return group.reduce_scatter(shard, whole); });
+  measure("all_reduce", 2 * sent, [&] { return group.all_reduce(whole); });
 }
 
 }  // namespace fsdp
