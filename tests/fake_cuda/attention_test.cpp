@@ -37,16 +37,20 @@ TEST_CASE("attention is given to kernels that libtorch lets have it") {
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
       for (const int64_t width : {8, 16, 24, 64, 80, 96, 128, 136, 192, 256, 264}) {
         for (const int64_t length : {1, 2, 3, 64, 65, 1000}) {
-          for (const int64_t key_value_heads : {4, 2}) {
-            CAPTURE(gpu.capability_major, dtype, width, length, key_value_heads);
+          for (const auto& [key_value_heads, lengths_vary] :
+               {std::pair{4, false}, {2, false}, {4, true}}) {
+            CAPTURE(gpu.capability_major, dtype, width, length, key_value_heads, lengths_vary);
             const auto heads = [&](int64_t count) {
               return at::empty({2, count, length, width},
                                at::TensorOptions(dtype).device(at::kCUDA, gpu.index))
                   .requires_grad_();
             };
             const at::Tensor q = heads(4);
-            const AttentionKernel kernel =
-                choose_attention(at::kCUDA, gpu.capability_major, q, /*documents=*/nullptr);
+            RotaryTable table;
+            table.lengths_vary = lengths_vary;
+            const AttentionKernel kernel = choose_attention(at::kCUDA, gpu.capability_major, q,
+                                                            Within(table, AttentionHeads()));
+            CHECK(!(kernel == AttentionKernel::kCudnn && lengths_vary));
             const bool is_grouped = kernel != AttentionKernel::kEfficient && key_value_heads != 4;
             const at::Tensor kv =
                 heads(kernel == AttentionKernel::kEfficient ? 4 : key_value_heads);
@@ -63,7 +67,7 @@ TEST_CASE("attention is given to kernels that libtorch lets have it") {
       }
     }
   }
-  CHECK(calls == 792);
+  CHECK(calls == 1188);
 }
 
 }  // namespace

@@ -3,10 +3,11 @@ no stream is too early."""
 
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 from planning import plans, request_of
-from random_runs import on_gpu, random_spec, write_articles
+from random_runs import CHESS, on_gpu, random_spec, write_articles
 from trainer import of_kind, read_events, start, wait_until_well_ended
 
 CAPABILITY = 80
@@ -22,6 +23,32 @@ def largest(steps: list[dict], figure: str) -> int:
     return max(step[f"memory_{figure}_bytes_max"] for step in steps)
 
 
+def run_and_plan(trainer, preload: str, spec: dict, results: Path, number: int, capability: int):
+    """The steps of each rank, and the plan."""
+    folder = results / "runs" / "random" / str(number)
+    wait_until_well_ended(start(trainer, spec, folder, preload=preload), folder)
+    if (folder / "prepared").exists():
+        shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
+    [plan] = plans(trainer, [request_of(spec, results, compute_capability=capability)])
+    return [of_kind("step", read_events(folder, rank)) for rank in range(spec["strategy"]["ranks"])], plan
+
+
+def test_rows_of_many_lengths_take_no_cudnn_on_hopper(trainer, fake_cuda_with_order, tmp_path, monkeypatch):
+    """It would plan each new length; and nobody fakes it."""
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "9.0")
+    articles = write_articles(tmp_path / "articles.csv", random.Random(1))
+    spec = {"model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
+                                 "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024}},
+            "data": {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
+                     "sequence_length": 64, "rows": "pad_to_longest"},
+            "strategy": {"kind": "single", "ranks": 1}, "batch": {"size_per_rank": 2},
+            "precision": "bf16_mixed", "train": {"steps": 3}, "device": "cuda", "kernels": "aten"}
+    [steps], plan = run_and_plan(trainer, fake_cuda_with_order, spec, tmp_path / "results", 0, capability=90)
+    assert largest(steps, "allocated") == plan["memory_allocated_bytes_max"]
+    assert largest(steps, "reserved") == plan["memory_reserved_bytes_max"]
+    assert any("attention is not cuDNN's" in line for line in plan["assumptions"])
+
+
 def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, request, seed, tmp_path,
                                               monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{CAPABILITY / 10}")
@@ -32,13 +59,7 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
     unequal = []
     for number in range(request.config.getoption("--runs")):
         spec = on_gpu(random_spec(draw, articles)) | {"kernels": "aten"}
-        folder = results / "runs" / "random" / str(number)
-        ranks = spec["strategy"]["ranks"]
-        wait_until_well_ended(start(trainer, spec, folder, preload=fake_cuda_with_order), folder)
-        if (folder / "prepared").exists():
-            shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
-        [plan] = plans(trainer, [request_of(spec, results, compute_capability=CAPABILITY)])
-        steps = [of_kind("step", read_events(folder, rank)) for rank in range(ranks)]
+        steps, plan = run_and_plan(trainer, fake_cuda_with_order, spec, results, number, CAPABILITY)
         for figure in ("allocated", "reserved"):
             measured = max(largest(of_rank, figure) for of_rank in steps)
             planned = plan[f"memory_{figure}_bytes_max"]

@@ -23,7 +23,8 @@ Batch full_batch(const DataSpec& data, const ModelConfig& config, int64_t rows, 
   }
   Batch batch{.input_ids_BT = ids(data.sequence_length),
               .labels_BT = ids(data.sequence_length),
-              .loss_scale = 1.0 / static_cast<double>(rows * data.sequence_length)};
+              .loss_scale = 1.0 / static_cast<double>(rows * data.sequence_length),
+              .lengths_vary = data.rows == RowFill::kPadToLongest};
   if (data.rows == RowFill::kPack) {
     batch.documents = make_documents(std::vector<int64_t>(rows, data.sequence_length),
                                      data.sequence_length, device);

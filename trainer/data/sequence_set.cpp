@@ -106,7 +106,8 @@ Batch SequenceSet::load(std::span<const int64_t> rows, at::Device device) {
              labels_BT.data_ptr<int64_t>() + b * T);
   }
   Batch batch{.input_ids_BT = input_ids_BT.to(device, /*non_blocking=*/true),
-              .labels_BT = labels_BT.to(device, /*non_blocking=*/true)};
+              .labels_BT = labels_BT.to(device, /*non_blocking=*/true),
+              .lengths_vary = fill_ == RowFill::kPadToLongest};
   if (fill_ == RowFill::kPack) batch.documents = documents_of(rows, device);
   return batch;
 }

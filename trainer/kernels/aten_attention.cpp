@@ -49,12 +49,13 @@ void rotate_back(const at::Tensor& out_BTHW, const at::Tensor& x_BTHW, const Rot
 
 // Cosine and sine, [T, 1, width / 2] each, to broadcast over heads; with documents, T is N.
 RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
-                                      at::ScalarType buffer_type, at::ScalarType type) {
+                                      at::ScalarType buffer_type, at::ScalarType type,
+                                      bool lengths_vary) {
   const auto stored = [&](const at::Tensor& table) {
     const bool is_rounded = buffer_type != at::kFloat;
     return (is_rounded ? table.to(buffer_type) : table).to(type).unsqueeze_(1);
   };
-  return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}};
+  return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}, lengths_vary};
 }
 
 // libtorch says what it lacks in the first forward only: "cutlassF: no kernel found to launch!".
@@ -72,8 +73,8 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
   const at::Tensor q = packed.query.transpose(1, 2);
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
-  const Within within(table.documents.get(), heads);
-  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within.documents);
+  const Within within(table, heads);
+  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within);
   Tensors saved = launch_operator(
       name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
       [&] { return empty_outputs(kernel, q, k, v, within.documents, for_backward); });
@@ -93,8 +94,8 @@ at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention for
   const at::Tensor q = packed.query.transpose(1, 2);
   const at::Tensor k = packed.key.transpose(1, 2);
   const at::Tensor v = packed.value.transpose(1, 2);
-  const Within within(table.documents.get(), heads);
-  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within.documents);
+  const Within within(table, heads);
+  const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within);
   const Tensors gradients = launch_operator(
       name_of(kernel), {dout, q, k, v, forward.out},
       [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, within); },

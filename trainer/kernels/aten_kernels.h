@@ -33,7 +33,8 @@ class AtenKernels : public Kernels {
   SwigluGradients swiglu_backward(at::Tensor dh_NF, const at::Tensor& gate_up_N2F) override;
 
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
-                           at::ScalarType buffer_type, at::ScalarType type) override;
+                           at::ScalarType buffer_type, at::ScalarType type,
+                           bool lengths_vary) override;
   bool has_attention(at::ScalarType dtype, int64_t head_width) const override;
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;

@@ -13,10 +13,10 @@ bool may_be_cudnn(at::ScalarType dtype, int capability_major) {
 }
 
 // The 16-bit kernels want heads of certain widths, flash an Ampere GPU; libtorch has cuDNN's for
-// equally long sequences of more than one token only. The memory-efficient one takes everything,
-// but knows no grouped queries.
+// equally long sequences of more than one token only, and takes 0.1 to 1 s to plan each new length.
+// The memory-efficient one takes everything, but knows no grouped queries.
 AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
-                                 const at::Tensor& q_BHTW, const Documents* documents) {
+                                 const at::Tensor& q_BHTW, const Within& within) {
   if (device == at::kCPU) return AttentionKernel::kCpuFlash;
   const int64_t length = q_BHTW.size(2);
   const int64_t width = q_BHTW.size(3);
@@ -25,7 +25,7 @@ AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
     return AttentionKernel::kEfficient;
   }
   if (may_be_cudnn(q_BHTW.scalar_type(), capability_major) && width <= 128 && length > 1 &&
-      documents == nullptr) {
+      within.documents == nullptr && !within.lengths_vary) {
     return AttentionKernel::kCudnn;
   }
   return width <= 256 ? AttentionKernel::kCudaFlash : AttentionKernel::kEfficient;

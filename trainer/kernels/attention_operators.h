@@ -20,11 +20,13 @@ enum class AttentionKernel { kCpuFlash, kCudaFlash, kCudnn, kEfficient };
 // tokens (B is 1). A window, the most tokens that a query sees, is there for documents only.
 struct Within {
   const Documents* documents = nullptr;
-  int64_t window = 0;  // 0: none, or none that any document is longer than
+  int64_t window = 0;         // 0: none, or none that any document is longer than
+  bool lengths_vary = false;  // see RotaryTable
 
-  Within(const Documents* documents, const AttentionHeads& heads)
-      : documents(documents),
-        window(documents != nullptr && heads.window < documents->longest ? heads.window : 0) {}
+  Within(const RotaryTable& table, const AttentionHeads& heads)
+      : documents(table.documents.get()),
+        window(documents != nullptr && heads.window < documents->longest ? heads.window : 0),
+        lengths_vary(table.lengths_vary) {}
 };
 
 // What a kernel gives and wants back: out_BHTW, the log-sum-exp of each query, and what else its
@@ -35,7 +37,7 @@ enum SavedByAttention { kOut, kLogSumExp, kPhiloxSeed, kPhiloxOffset };
 bool may_be_cudnn(at::ScalarType dtype, int capability_major);
 // `capability_major`: as of AtenKernels.
 AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
-                                 const at::Tensor& q_BHTW, const Documents* documents);
+                                 const at::Tensor& q_BHTW, const Within& within);
 const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,

@@ -51,6 +51,8 @@ struct RotaryTable {
   int64_t sequence_length = 0;  // with documents: all tokens
   DocumentsPtr documents;       // null: every sequence is one document
   std::vector<at::Tensor> tensors;
+  // Whether sequences of many lengths follow each other: no kernel is worth preparing for one.
+  bool lengths_vary = false;
 };
 
 class Kernels {
@@ -101,7 +103,8 @@ class Kernels {
   // token's own position; fp32 (fp64 for fp64), on the device. `buffer_type`: what the table is
   // rounded to first, `type`: that of the activations.
   virtual RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
-                                   at::ScalarType buffer_type, at::ScalarType type) = 0;
+                                   at::ScalarType buffer_type, at::ScalarType type,
+                                   bool lengths_vary = false) = 0;
 
   // Whether there is attention of heads of this width in `dtype`.
   virtual bool has_attention(at::ScalarType dtype, int64_t head_width) const = 0;

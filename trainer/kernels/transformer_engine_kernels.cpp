@@ -100,13 +100,13 @@ Kernels::SwigluGradients TransformerEngineKernels::swiglu_backward(at::Tensor dh
 RotaryTable TransformerEngineKernels::rotary_table(const at::Tensor& angles,
                                                    const DocumentsPtr& documents,
                                                    at::ScalarType buffer_type,
-                                                   at::ScalarType type) {
+                                                   at::ScalarType type, bool lengths_vary) {
   const int64_t sequence_length = angles.size(0);
   const int64_t width = 2 * angles.size(1);
-  if (buffer_type != at::kFloat ||
+  if (buffer_type != at::kFloat || lengths_vary ||
       !te::has_causal_attention(type, sequence_length, width, documents.get(), angles.device(),
                                 capability_major())) {
-    return AtenKernels::rotary_table(angles, documents, buffer_type, type);
+    return AtenKernels::rotary_table(angles, documents, buffer_type, type, lengths_vary);
   }
   return {sequence_length, documents, {at::cat({angles, angles}, 1)}};
 }

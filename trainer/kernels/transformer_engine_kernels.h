@@ -32,7 +32,8 @@ class TransformerEngineKernels : public AtenKernels {
   // taken, and rotated with, in fp32. The ATen set's table where `attention` is left to it, and
   // where a table is to be rounded to another buffer_type than fp32.
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
-                           at::ScalarType buffer_type, at::ScalarType type) override;
+                           at::ScalarType buffer_type, at::ScalarType type,
+                           bool lengths_vary) override;
   // Saves the rotated queries and keys, the values, and the log-sum-exp of each query.
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;

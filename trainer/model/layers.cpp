@@ -177,8 +177,8 @@ Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_leng
           : rotary.as_documents(qkv_NE.value.size(0), sequence_length, qkv_NE.value.device());
   TORCH_CHECK(!documents || documents->token_count() == qkv_NE.value.size(0), "the documents have ",
               documents->token_count(), " tokens, but the batch has ", qkv_NE.value.size(0));
-  const RotaryTable table =
-      rotary.table(kernels, sequence_length, documents, qkv_NE.value.options());
+  const RotaryTable table = rotary.table(kernels, sequence_length, documents,
+                                         qkv_NE.value.options(), pass.batch.lengths_vary);
   Kernels::Attention attention =
       kernels.attention(std::move(qkv_NE.value), heads, table, pass.tape.is_recording());
   const at::Tensor out = attention.out;

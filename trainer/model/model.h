@@ -59,6 +59,7 @@ struct Batch {
   // Null: every row is one document. Whoever makes the batch gives the last token of a document no
   // label, where that would be the first token of the next one.
   DocumentsPtr documents = nullptr;
+  bool lengths_vary = false;  // whether rows of another batch have another length
   // Of an encoder and a decoder: input_ids are the encoder's, these the decoder's, int64, as many
   // as labels; and how many of each row's input_ids are not padding, int64.
   at::Tensor decoder_input_ids_BT{};

@@ -47,9 +47,10 @@ at::Tensor RotaryEmbedding::frequencies(const at::TensorOptions& options) const 
 
 const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_length,
                                           const DocumentsPtr& documents,
-                                          const at::TensorOptions& options) {
+                                          const at::TensorOptions& options, bool lengths_vary) {
   if (documents) sequence_length = documents->token_count();
   const bool is_kept = table_.sequence_length == sequence_length && table_.documents == documents &&
+                       table_.lengths_vary == lengths_vary &&
                        options_.device() == options.device() && options_.dtype() == options.dtype();
   if (is_kept) return table_;
   table_ = {};
@@ -61,7 +62,7 @@ const RotaryTable& RotaryEmbedding::table(Kernels& kernels, int64_t sequence_len
                                          : counted(0, sequence_length, options.dtype(wide));
   options_ = options;
   table_ = kernels.rotary_table(at::outer(positions, frequencies_), documents, buffer_type_,
-                                c10::typeMetaToScalarType(options.dtype()));
+                                c10::typeMetaToScalarType(options.dtype()), lengths_vary);
   return table_;
 }
 

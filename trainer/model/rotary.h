@@ -16,9 +16,10 @@ class RotaryEmbedding {
 
   // For positions 0 to sequence_length - 1, or where documents are given for every token's place in
   // its document; in the type and on the device of `options`. Angles are computed in fp32 (fp64 for
-  // fp64). Kept until another device, type or length or other documents are asked for.
+  // fp64). lengths_vary: see RotaryTable. Kept until another device, type or length or other
+  // documents are asked for.
   const RotaryTable& table(Kernels& kernels, int64_t sequence_length, const DocumentsPtr& documents,
-                           const at::TensorOptions& options);
+                           const at::TensorOptions& options, bool lengths_vary);
 
   // Sequences as documents, for attention that documents alone have; kept in the same way.
   const DocumentsPtr& as_documents(int64_t tokens, int64_t sequence_length, at::Device device);

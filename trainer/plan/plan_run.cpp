@@ -158,6 +158,11 @@ RunPlan plan_run(const PlanRequest& request) {
     plan.assumptions.push_back(
         "limit_all_gathers: false keeps units for a GPU that is behind: they are not counted");
   }
+  if (is_cuda && spec.data.rows == RowFill::kPadToLongest &&
+      family_of(config).structure == ModelStructure::kDecoder) {
+    plan.assumptions.push_back(
+        "attention is not cuDNN's, which would plan each new length of rows: pad_to_longest");
+  }
   plan_step_time(request, spec, config, batches, plan);
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return plan;

@@ -193,7 +193,8 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
 
 void begin_attention([[maybe_unused]] const RunSpec& spec, [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
-  if (!device.is_cuda() || spec.kernels == KernelSet::kTransformerEngine) return;
+  const bool lengths_vary = spec.data.rows == RowFill::kPadToLongest;
+  if (!device.is_cuda() || lengths_vary || spec.kernels == KernelSet::kTransformerEngine) return;
   const at::ScalarType dtype = dtypes_of(spec.precision).compute;
   if (may_be_cudnn(dtype, cuda_compute_capability(device).major)) begin_cudnn(device);
 #endif
