@@ -18,6 +18,7 @@ struct Membership {
   int world_size = 1;
   std::string name;  // of the group; empty for all ranks
   bool single_host = true;
+  int ranks_per_host = 1;
   std::string master_address;             // on several hosts the way to it is the way to the others
   c10::intrusive_ptr<c10d::Store> store;  // of these ranks alone
   // After which a transport gives up by itself; later than the watchdog, if that does something.
@@ -28,6 +29,10 @@ struct Membership {
   int subgroups = 0;
 
   int size() const { return static_cast<int>(ranks.size()); }
+  // If every host has as many ranks, which follow each other.
+  bool spans_hosts() const {
+    return ranks.front() / ranks_per_host != ranks.back() / ranks_per_host;
+  }
 
   // Rank 0's `value` on every rank.
   std::string agree(const std::string& key, const std::string& value);

@@ -29,6 +29,7 @@ class SingleRankGroup : public ProcessGroup {
   void leave(const std::string& key, const std::string& value) override { left_[key] = value; }
   bool is_left(const std::string& key) override { return left_.contains(key); }
   std::string take(const std::string& key) override { return left_.extract(key).mapped(); }
+  std::unique_ptr<ProcessGroup> beside(const std::string&) override { return nullptr; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
     return make_single_rank_group();
   }
@@ -58,6 +59,7 @@ Membership all_ranks(const WorldEnvironment& world, const ProcessGroupOptions& o
   std::iota(membership.ranks.begin(), membership.ranks.end(), 0);
   membership.world_size = world.world_size;
   membership.single_host = world.single_host();
+  membership.ranks_per_host = world.local_world_size;
   membership.master_address = world.master_address;
   membership.transport_timeout = transport_timeout(options);
   membership.watchdog =

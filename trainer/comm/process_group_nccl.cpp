@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <numeric>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "trainer/comm/backends.h"
@@ -104,6 +105,12 @@ class NcclGroup : public ProcessGroup {
   bool is_left(const std::string& key) override { return membership_.is_left(key); }
   std::string take(const std::string& key) override { return membership_.take(key); }
 
+  std::unique_ptr<ProcessGroup> beside(const std::string& name) override {
+    if (!membership_.spans_hosts()) return nullptr;
+    std::vector<int> ranks(size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return subgroup(name, ranks);
+  }
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override {
     Membership part = membership_.subgroup(name, ranks);

@@ -10,10 +10,12 @@
 namespace fsdp {
 
 DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
-                           ProcessGroup* replica_group, const Options& options)
+                           ProcessGroup* gather_group, ProcessGroup* replica_group,
+                           const Options& options)
     : store_(store),
       streams_(streams),
       shard_group_(shard_group),
+      gather_group_(gather_group),
       replica_group_(replica_group),
       options_(options),
       units_(store.unit_count()) {
@@ -60,7 +62,7 @@ void DataParallel::gather(int unit) {
           store_.copy_parameters(unit, shard);
         }
         if (shard_group_ != nullptr) {
-          state.gathering = shard_group_->all_gather(state.whole, shard, unit);
+          state.gathering = gather_group_->all_gather(state.whole, shard, unit);
         }
       });
   state.gathered = streams_.record(StreamId::kGather);

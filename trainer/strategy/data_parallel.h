@@ -42,9 +42,10 @@ class DataParallel : public Strategy {
     // last micro-batch (unsharded).
     bool reduce_every_micro_batch = true;
   };
-  // A group may be null when it is this rank alone. Everything outlives the strategy.
+  // A group may be null when it is this rank alone. The gather group has the shard group's ranks.
+  // Everything outlives the strategy.
   DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
-               ProcessGroup* replica_group, const Options& options);
+               ProcessGroup* gather_group, ProcessGroup* replica_group, const Options& options);
 
   bool reshard_after_forward() const override {
     return options_.reshard_after_forward && !is_kept_whole();
@@ -104,6 +105,7 @@ class DataParallel : public Strategy {
   ShardStore& store_;
   Streams& streams_;
   ProcessGroup* shard_group_;
+  ProcessGroup* gather_group_;
   ProcessGroup* replica_group_;
   Options options_;
   bool is_last_micro_batch_ = true;

@@ -47,6 +47,12 @@ Mesh::Mesh(const StrategySpec& spec, ProcessGroup& world) {
     return owned_.emplace_back(world.subgroup(name, ranks)).get();
   };
   if (is_sharded(spec)) shard_group_ = group("shard", shards, replica_index * shards, 1);
+  gather_group_ = shard_group_;
+  if (shard_group_ != nullptr) {
+    if (auto beside = shard_group_->beside("gather")) {
+      gather_group_ = owned_.emplace_back(std::move(beside)).get();
+    }
+  }
   if (replicas > 1 || (!is_sharded(spec) && spec.kind != StrategyKind::kSingle)) {
     replica_group_ = group("replica", replicas, shard_index, shards);
   }
@@ -68,7 +74,7 @@ std::unique_ptr<Strategy> make_strategy(const RunSpec& spec, ShardStore& store, 
                                         const Mesh& mesh) {
   const bool is_resharded = spec.strategy.sharding != Sharding::kShardGradOp;
   return std::make_unique<DataParallel>(
-      store, streams, mesh.shard_group(), mesh.replica_group(),
+      store, streams, mesh.shard_group(), mesh.gather_group(), mesh.replica_group(),
       DataParallel::Options{
           .dtypes = dtypes_of(spec.precision),
           .reshard_after_forward = is_resharded,

@@ -18,6 +18,8 @@ class Mesh {
   // Null when it is this rank alone (but not for fsdp and ddp with one rank: there the group does
   // what it would do with more).
   ProcessGroup* shard_group() const { return shard_group_; }
+  // Of the same ranks as shard_group, for gathers, which need not wait for reductions there.
+  ProcessGroup* gather_group() const { return gather_group_; }
   ProcessGroup* replica_group() const { return replica_group_; }
   int shard_count() const { return shard_group_ == nullptr ? 1 : shard_group_->size(); }
   int shard_index() const { return shard_group_ == nullptr ? 0 : shard_group_->rank(); }
@@ -28,6 +30,7 @@ class Mesh {
  private:
   std::vector<std::unique_ptr<ProcessGroup>> owned_;
   ProcessGroup* shard_group_ = nullptr;
+  ProcessGroup* gather_group_ = nullptr;
   ProcessGroup* replica_group_ = nullptr;
 };
 

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "contract/text/config_error.h"
+#include "trainer/comm/membership.h"
 #include "trainer/comm/sign_post.h"
 
 using namespace fsdp;
@@ -42,6 +43,20 @@ struct Listener {
 int free_port() { return Listener().port; }
 
 }  // namespace
+
+TEST_CASE("ranks that follow each other tell which of them are on one host") {
+  const auto spans_hosts = [](std::vector<int> ranks) {
+    Membership membership;
+    membership.ranks = std::move(ranks);
+    membership.ranks_per_host = 2;
+    return membership.spans_hosts();
+  };
+  CHECK(spans_hosts({0, 1, 2, 3}));
+  CHECK(!spans_hosts({0, 1}));
+  CHECK(!spans_hosts({2, 3}));
+  CHECK(spans_hosts({1, 3}));
+  CHECK(!spans_hosts({3}));
+}
 
 TEST_CASE("a single rank communicates with nobody") {
   const auto group = make_process_group({}, at::kCPU);

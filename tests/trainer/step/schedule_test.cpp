@@ -40,9 +40,9 @@ RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
 
 // Optimizer steps, each of another learning rate, and an evaluation after each if `evaluates`.
 // Returns all parameters.
-at::Tensor train(const RunSpec& spec, Streams& streams, int64_t steps, bool evaluates) {
+at::Tensor train(const RunSpec& spec, Streams& streams, ProcessGroup& world, int64_t steps,
+                 bool evaluates) {
   at::set_num_threads(1);
-  MirrorGroup world(static_cast<int>(spec.strategy.ranks));
   const Mesh mesh(spec.strategy, world);
   Backend backend(at::kCPU, at::kCPU, std::shared_ptr<Streams>(std::shared_ptr<void>(), &streams),
                   std::make_unique<AtenKernels>(at::kCPU), make_memory_probe(at::kCPU));
@@ -58,6 +58,11 @@ at::Tensor train(const RunSpec& spec, Streams& streams, int64_t steps, bool eval
     if (evaluates) step.evaluate(batch);
   }
   return at::cat(step.store().optimizer_parameters()).clone();
+}
+
+at::Tensor train(const RunSpec& spec, Streams& streams, int64_t steps, bool evaluates) {
+  MirrorGroup world(static_cast<int>(spec.strategy.ranks));
+  return train(spec, streams, world, steps, evaluates);
 }
 
 void train(const RunSpec& spec, Streams& streams) { train(spec, streams, 2, true); }
@@ -273,6 +278,50 @@ TEST_CASE("an offloaded unit is stepped while the units before it run backward")
     const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
     CHECK(stepped < computed);
   }
+}
+
+// Counts what its groups do, by their name. Beside it there is another one.
+class CountedGroup : public MirrorGroup {
+ public:
+  using Counts = std::map<std::string, int>;
+  CountedGroup(int size, std::string name, Counts& counts)
+      : MirrorGroup(size), name_(std::move(name)), counts_(counts) {}
+
+  Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
+    ++counts_[name_ + " gathers"];
+    return MirrorGroup::all_gather(output, shard, unit);
+  }
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
+    ++counts_[name_ + " reduces"];
+    return MirrorGroup::reduce_scatter(shard, input, unit);
+  }
+  std::unique_ptr<ProcessGroup> beside(const std::string& name) override {
+    return std::make_unique<CountedGroup>(size(), name, counts_);
+  }
+  std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
+                                         const std::vector<int>& ranks) override {
+    return std::make_unique<CountedGroup>(static_cast<int>(ranks.size()), name, counts_);
+  }
+
+ private:
+  std::string name_;
+  Counts& counts_;
+};
+
+TEST_CASE("gathers do not queue behind reductions where a group beside is to be had") {
+  RunSpec spec = strategy_of(StrategyKind::kFsdp);
+  const bool is_hybrid = GENERATE(false, true);
+  if (is_hybrid) spec.strategy.sharding = Sharding::kHybridShard;
+  CountedGroup::Counts counts;
+  CountedGroup world(4, "world", counts);
+  RecordingStreams streams;
+  train(spec, streams, world, 2, true);
+  const std::string reducing = is_hybrid ? "shard" : "world";
+  CHECK(counts[reducing + " gathers"] == 0);
+  CHECK(counts["gather reduces"] == 0);
+  CHECK(counts["gather gathers"] > kUnits);
+  CHECK(counts[reducing + " reduces"] >= kUnits);
+  CHECK(streams.hazards().empty());
 }
 
 // Logs when the host waits for the optimizer's thread.
