@@ -1,5 +1,6 @@
 #include "trainer/kernels/cross_entropy.cuh"
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/start_kernel.cuh"
 #include "trainer/kernels/with_type.cuh"
 
 namespace fsdp {
@@ -89,8 +90,9 @@ cudaError_t start_cross_entropy(void* logits, FloatType type, const int64_t* lab
                                 int64_t rows, int64_t vocabulary, cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   return with_type(type, [&](auto* like) {
-    cross_entropy<<<rows, kThreads, 0, stream>>>(static_cast<decltype(like)>(logits), labels,
-                                                 losses, vocabulary);
+    using Logit = std::remove_pointer_t<decltype(like)>;
+    start_kernel(cross_entropy<Logit>, rows, kThreads, stream, static_cast<Logit*>(logits), labels,
+                 losses, vocabulary);
   });
 }
 
@@ -99,8 +101,9 @@ cudaError_t start_cross_entropy_evaluation(const void* logits, FloatType type,
                                            int64_t rows, int64_t vocabulary, cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   return with_type(type, [&](auto* like) {
-    cross_entropy_evaluation<<<rows, kThreads, 0, stream>>>(
-        static_cast<decltype(like)>(const_cast<void*>(logits)), labels, losses, tokens, vocabulary);
+    using Logit = std::remove_pointer_t<decltype(like)>;
+    start_kernel(cross_entropy_evaluation<Logit>, rows, kThreads, stream,
+                 static_cast<const Logit*>(logits), labels, losses, tokens, vocabulary);
   });
 }
 

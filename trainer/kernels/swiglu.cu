@@ -1,3 +1,4 @@
+#include "trainer/kernels/start_kernel.cuh"
 #include "trainer/kernels/swiglu.cuh"
 #include "trainer/kernels/swiglu.h"
 #include "trainer/kernels/with_type.cuh"
@@ -20,8 +21,8 @@ void start(T* dh, const T* gate_up, T* d_gate_up, int64_t rows, int64_t width,
            cudaStream_t stream) {
   const int64_t parts = rows * width / kCount;
   const int64_t blocks = (parts + kThreads - 1) / kThreads;
-  swiglu_backward<T, kCount><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-      dh, gate_up, d_gate_up, width, parts);
+  start_kernel(swiglu_backward<T, kCount>, blocks, kThreads, stream, dh, gate_up, d_gate_up, width,
+               parts);
 }
 
 bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPartBytes == 0; }

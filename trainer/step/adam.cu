@@ -1,3 +1,4 @@
+#include "trainer/kernels/start_kernel.cuh"
 #include "trainer/step/adam.cuh"
 #include "trainer/step/adam_kernel.h"
 
@@ -42,9 +43,9 @@ void start(const AdamTensors& tensors, const AdamSettings& settings, const AdamR
                            is_aligned(tensors.second_moment, kCount * sizeof(State));
   const int64_t parts = is_in_parts ? tensors.size / kCount : tensors.size;
   const int64_t needed = (parts + kThreads - 1) / kThreads;
-  const auto blocks = static_cast<unsigned>(needed < kMostBlocks ? needed : kMostBlocks);
+  const int64_t blocks = needed < kMostBlocks ? needed : kMostBlocks;
   const auto kernel = is_in_parts ? adam<Parameter, State, kCount> : adam<Parameter, State, 1>;
-  kernel<<<blocks, kThreads, 0, stream>>>(tensors, settings, rounding, numbers);
+  start_kernel(kernel, blocks, kThreads, stream, tensors, settings, rounding, numbers);
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#pragma once
+
+// Runs kernels of our own on the host, with their barriers and shuffles: each file of ours that
+// nvcc compiles is compiled here as C++, after this header. One block runs at a time. Its threads
+// take turns at each barrier, in an order that changes from turn to turn, so that a missing barrier
+// shows. A block whose threads wait for each other for ever is an error.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+namespace emulated {
+
+struct Index {
+  unsigned x;
+};
+extern Index thread_index;
+extern Index block_index;
+extern Index grid_size;
+
+// Of a grid that is run next, only the blocks from `first` on are.
+void run_blocks_from(int64_t first);
+// The blocks of the last grid, whether they were run or not.
+int64_t blocks_of_last_grid();
+
+void run_grid(int64_t blocks, int threads, const std::function<void()>& kernel);
+void sync_threads();
+uint64_t shuffle_xor(uint64_t bits, int distance);
+
+template <typename Value>
+Value shuffle_xor_value(Value value, int distance) {
+  static_assert(sizeof(Value) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(value));
+  bits = shuffle_xor(bits, distance);
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+}  // namespace emulated
+
+namespace fsdp {
+
+template <typename... Parameters, typename... Arguments>
+void start_kernel(void (*kernel)(Parameters...), int64_t blocks, int threads, cudaStream_t,
+                  Arguments... arguments) {
+  emulated::run_grid(blocks, threads, [&] { kernel(arguments...); });
+}
+
+}  // namespace fsdp
+
+// The language of kernels, for a compiler of C++. A block's shared memory is the next block's, too.
+#undef __global__
+#undef __device__
+#undef __shared__
+#undef __launch_bounds__
+#define __global__
+#define __device__
+#define __shared__ static
+#define __launch_bounds__(...)
+#define threadIdx emulated::thread_index
+#define blockIdx emulated::block_index
+#define gridDim emulated::grid_size
+#define __syncthreads emulated::sync_threads
+#define __shfl_xor_sync(lanes, value, distance) \
+  (static_cast<void>(lanes), emulated::shuffle_xor_value(value, distance))
+#define cudaGetLastError() cudaSuccess
