@@ -117,7 +117,7 @@ TEST_CASE("a self-test in which something fails ends with 1") {
       Program(
           folder / ".", {FSDP_TRAIN_PROGRAM, "--self-test"},
           {{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "0"}, {"OMP_NUM_THREADS", "1"}})
-          .wait();
+          .wait(std::chrono::minutes(5));
   CHECK(ended.status == 1);
   CHECK_THAT(ended.output, Contains("FAIL") && Contains("Not all passed"));
 }
