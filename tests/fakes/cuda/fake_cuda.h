@@ -29,5 +29,7 @@ int64_t used_bytes();
 void set_cublas_begins(bool begins);
 
 bool is_device_memory(const void* address);
+// Registered memory of the host.
+bool is_pinned_memory(const void* address);
 
 }  // namespace fsdp::fake_cuda

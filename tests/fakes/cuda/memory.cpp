@@ -107,14 +107,6 @@ void* driver_function(const std::string& name) {
   return found == functions.end() ? pointer(not_faked) : found->second;
 }
 
-bool is_pinned(const void* address) {
-  const std::lock_guard lock(mutex);
-  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
-  if (after == pinned.begin()) return false;
-  const auto [first, bytes] = *std::prev(after);
-  return reinterpret_cast<uintptr_t>(address) - first < bytes;
-}
-
 // Copies from the device are zero.
 cudaError_t copy(void* to, const void* from, size_t bytes) {
   using fsdp::fake_cuda::is_device_memory;
@@ -138,9 +130,18 @@ bool is_device_memory(const void* address) {
   return reinterpret_cast<uint64_t>(address) - first_address() < kAddressBytes - kPageBytes;
 }
 
+bool is_pinned_memory(const void* address) {
+  const std::lock_guard lock(mutex);
+  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
+  if (after == pinned.begin()) return false;
+  const auto [first, bytes] = *std::prev(after);
+  return reinterpret_cast<uintptr_t>(address) - first < bytes;
+}
+
 }  // namespace fsdp::fake_cuda
 
 using fsdp::fake_cuda::failed;
+using fsdp::fake_cuda::is_pinned_memory;
 
 extern "C" {
 
@@ -223,7 +224,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (fsdp::fake_cuda::is_device_memory(address)) {
     attributes->type = cudaMemoryTypeDevice;
     attributes->devicePointer = const_cast<void*>(address);
-  } else if (is_pinned(address)) {
+  } else if (is_pinned_memory(address)) {
     attributes->type = cudaMemoryTypeHost;
     attributes->devicePointer = attributes->hostPointer = const_cast<void*>(address);
   } else {
@@ -241,8 +242,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream) {
   // Pageable memory of the host is copied before the call returns.
   std::vector<fsdp::fake_cuda::Access> accesses;
-  if (is_pinned(to)) accesses.push_back({to, bytes, /*is_write=*/true});
-  if (is_pinned(from)) accesses.push_back({from, bytes, /*is_write=*/false});
+  if (is_pinned_memory(to)) accesses.push_back({to, bytes, /*is_write=*/true});
+  if (is_pinned_memory(from)) accesses.push_back({from, bytes, /*is_write=*/false});
   if (!accesses.empty()) fsdp::fake_cuda::issue(stream, "a copy", accesses);
   return copy(to, from, bytes);
 }
