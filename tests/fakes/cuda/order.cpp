@@ -82,6 +82,11 @@ Clock& host_clock() {
   return clock;
 }
 
+std::vector<std::string>& operations() {
+  thread_local std::vector<std::string> names;
+  return names;
+}
+
 void issue(cudaStream_t stream, const std::string& operation, const std::vector<Access>& accesses) {
   const std::lock_guard lock(mutex);
   const auto [number, clock] = tick(stream);

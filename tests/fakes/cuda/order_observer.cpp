@@ -112,6 +112,7 @@ void issue(const at::RecordFunction& function, const Accesses& accesses, Call* o
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   auto call = std::make_unique<Call>();
   call->outer = std::exchange(innermost, call.get());
+  operations().push_back(function.name());
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory) return call;
   Accesses accesses;
@@ -126,6 +127,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
   const Call& call = *static_cast<Call*>(context);
   innermost = call.outer;
+  operations().pop_back();
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory || call.has_writing_inner) return;
   Accesses writes;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/fakes/cuda/order.h"
 
@@ -19,6 +20,10 @@ void wait_for(cudaStream_t stream, std::function<bool()> is_done);
 // Counts another operation of a stream, which comes after all that the calling thread has waited
 // for. Returns the stream's number and what the operation comes after, itself included.
 std::pair<int, Clock> tick(cudaStream_t stream);
+
+// The names of libtorch's operations that are under way on the calling thread
+// (order_observer.cpp).
+std::vector<std::string>& operations();
 
 // Adds to hazards(), or ends the program.
 void add_hazard(const std::string& text);
