@@ -151,8 +151,8 @@ TEST_CASE("a whole step of a T5 launches and moves as much as it did") {
                              .decoder_input_ids_BT = tokens(4, 16),
                              .input_counts_B = at::full({4}, 30, tokens(1, 1).options())});
   CHECK(traffic.forward == Traffic{123, 4211});
-  CHECK(traffic.backward == Traffic{0, 0});
-  CHECK(traffic.update == Traffic{0, 0});
+  CHECK(traffic.backward == Traffic{194, 5493});
+  CHECK(traffic.update == Traffic{15, 5075});
 }
 
 TEST_CASE("clipping reads gradients once for their norm and rewrites none") {
