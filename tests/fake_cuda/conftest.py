@@ -1,3 +1,4 @@
+import random
 import sys
 from pathlib import Path
 
@@ -10,8 +11,11 @@ sys.path[:0] = [str(TESTS / "parity"), str(TESTS / "plan")]
 def pytest_addoption(parser):
     parser.addoption("--trainer", type=Path, help="fsdp-train, built for CUDA")
     parser.addoption("--fake-cuda", type=Path, help="libcuda.so.1 of tests/fakes/cuda")
+    parser.addoption("--runner", type=Path, help="fsdp-run")
+    parser.addoption("--fake-nvml", type=Path, help="libnvidia-ml.so.1 of tests/fakes")
+    parser.addoption("--kills", type=int, default=2, help="how often a rank of a run under fsdp-run is killed")
     parser.addoption("--runs", type=int, default=12, help="how many random runs")
-    parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
+    parser.addoption("--seed", type=int, default=None, help="of the random runs and kills; else another each time")
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +26,22 @@ def trainer(request) -> Path:
 @pytest.fixture(scope="session")
 def fake_cuda(request) -> Path:
     return request.config.getoption("--fake-cuda").resolve()
+
+
+@pytest.fixture(scope="session")
+def runner(request) -> Path:
+    return request.config.getoption("--runner").resolve()
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(request) -> Path:
+    return request.config.getoption("--fake-nvml").resolve()
+
+
+@pytest.fixture
+def seed(request) -> int:
+    given = request.config.getoption("--seed")
+    return given if given is not None else random.randrange(10**6)
 
 
 @pytest.fixture

@@ -2,45 +2,19 @@
 // and libtorch's real allocator.
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <catch2/catch.hpp>
-#include <mutex>
 
+#include "tests/fake_cuda/gpu_allocations.h"
 #include "tests/fakes/cuda/order.h"
-#include "tests/trainer/step/step_allocations.h"
 
 namespace fsdp {
 namespace {
 
-namespace caching_allocator = c10::cuda::CUDACachingAllocator;
-
-constexpr int kCapability = 80;  // attention without cuDNN, which nobody fakes
-constexpr int kGpu = 1;          // has it
-
-// Their workspace, of some kilobytes, is CUB's, and not planned.
-const std::vector<std::string> kWithWorkspace = {"aten::sort", "aten::cumsum_"};
-
-// libtorch cannot be told to forget a tracker.
-void observe_cuda(Allocated allocated) {
-  static Allocated told;
-  static const bool is_attached [[maybe_unused]] = [] {
-    caching_allocator::attachAllocatorTraceTracker([](const caching_allocator::TraceEntry& entry) {
-      if (!told) return;
-      const bool is_release = entry.action_ == caching_allocator::TraceEntry::FREE_REQUESTED;
-      if (is_release || entry.action_ == caching_allocator::TraceEntry::ALLOC) {
-        told(entry.addr_, static_cast<int64_t>(entry.size_), is_release);
-      }
-    });
-    return true;
-  }();
-  told = std::move(allocated);
-}
-
 TEST_CASE(
     "every kind of step allocates on a GPU what it does on meta, and no stream is too early") {
-  fake_cuda::watch_order(/*is_fatal=*/false);
+  fake_cuda::watch_order(/*collects=*/true);
   const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
   const auto meta = make_meta_backend(at::kCUDA, KernelSet::kAuto, nullptr, kCapability);
   for (const StepCase& step_case : step_cases()) {
@@ -52,7 +26,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stream that does not wait for what it reads or overwrites is too early") {
-  fake_cuda::watch_order(/*is_fatal=*/false);
+  fake_cuda::watch_order(/*collects=*/true);
   const c10::Device gpu(at::kCUDA, kGpu);
   const c10::DeviceGuard on_gpu(gpu);
   at::Tensor x = at::zeros({100}, gpu);
@@ -76,7 +50,7 @@ TEST_CASE("a stream that does not wait for what it reads or overwrites is too ea
 
 TEST_CASE(
     "every wait between two streams of a GPU is needed: without it an operator is too early") {
-  fake_cuda::watch_order(/*is_fatal=*/false);
+  fake_cuda::watch_order(/*collects=*/true);
   const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
   std::vector<StepCase> cases;
   for (const StepCase& step_case : step_cases()) {

@@ -1,77 +1,93 @@
 """A rank that fails takes the others with it, which name it, although they wait on their GPUs for NCCL."""
 
-import json
 import os
 import signal
-import time
 
 import pytest
-from trainer import events_file, of_kind, start
-
-OUT_OF_MEMORY, COMMUNICATION = 3, 4
-LIMIT_S = 60  # of a test, for hosts that do much else
-
-
-def run(ranks: int) -> dict:
-    return {
-        "model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
-                             "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 4096,
-                             "max_position_embeddings": 128}},
-        "data": {"kind": "chess", "sequence_length": 64},
-        "strategy": {"kind": "fsdp", "ranks": ranks},
-        "batch": {"size_per_rank": 16},
-        "train": {"steps": 100000},
-        "communication": {"timeout_s": 20},
-        "device": "cuda",
-        "kernels": "aten",
-        "threads_per_rank": 1,
-    }
+from failing_run import (
+    COMMUNICATION,
+    OUT_OF_MEMORY,
+    events,
+    reason,
+    run,
+    wait_for_all,
+    wait_until,
+    watched_by,
+    write_trainer,
+)
+from trainer import of_kind, start
 
 
-def wait_for_all(processes: list) -> list[int]:
-    deadline = time.monotonic() + LIMIT_S
-    try:
-        while any(process.poll() is None for process in processes):
-            assert time.monotonic() < deadline, [process.poll() for process in processes]
-            time.sleep(0.01)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    return [process.returncode for process in processes]
+@pytest.fixture(autouse=True)
+def capability(monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
 
 
-def events(folder, rank: int) -> list[dict]:
-    return [json.loads(line) for line in events_file(folder, rank).read_text().splitlines()]
-
-
-def reason(folder, rank: int) -> str:
-    [failed] = of_kind("run_failed", events(folder, rank))
-    return failed["reason"]
+def check_out_of_memory(codes: list[int], full: int, folder) -> None:
+    ranks = len(codes)
+    assert codes == [OUT_OF_MEMORY if rank == full else COMMUNICATION for rank in range(ranks)]
+    own = reason(folder, full)
+    assert "out of memory" in own
+    for rank in range(ranks):
+        assert rank == full or reason(folder, rank) == f"rank {full} of {ranks} failed: {own}"
 
 
 @pytest.mark.parametrize(("ranks", "full"), [(2, 0), (2, 1), (4, 2)])
 @pytest.mark.parametrize("free_mib", [9, 14, 24])  # the workspace, the weights, a step
 def test_one_rank_out_of_memory(trainer, fake_cuda, ranks, full, free_mib, tmp_path, monkeypatch):
-    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
     monkeypatch.setenv("FAKE_CUDA_FREE_MIB", f"{full}:{free_mib}")
     codes = wait_for_all(start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda))
+    check_out_of_memory(codes, full, tmp_path / "run")
+    assert "CUDA out of memory" in reason(tmp_path / "run", full)
+
+
+# By what only that phase does.
+@pytest.mark.parametrize(("phase", "operation"), [
+    ("forward", "aten::_scaled_dot_product_efficient_attention"),
+    ("backward", "aten::_scaled_dot_product_efficient_attention_backward"),
+    ("optimizer", "aten::_foreach_norm"),
+    ("evaluation", "aten::argmax"),
+    ("checkpoint", "cudaHostRegister"),
+])
+def test_one_rank_out_of_memory_in(trainer, fake_cuda_with_order, phase, operation, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_FULL_IN", f"1:{operation}")
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")  # every allocation asks the device
+    spec = run(2) | {"optimizer": {"gradient_clip_norm": 1.0}, "evaluation": {"every_steps": 1, "fraction": 0.02},
+                     "checkpoint": {"every_steps": 1}}
+    if phase == "checkpoint":
+        del spec["evaluation"]
+    codes = wait_for_all(start(trainer, spec, tmp_path / "run", preload=fake_cuda_with_order))
+    check_out_of_memory(codes, 1, tmp_path / "run")
+    kinds = [event["kind"] for event in events(tmp_path / "run", 1)]
+    assert kinds.count("evaluation") == kinds.count("checkpoint") == 0
+
+
+@pytest.mark.parametrize(("ranks", "killed"), [(2, 0), (4, 3)])  # rank 0 serves the store
+def test_a_rank_that_is_killed_is_missed_by_those_of_its_host(trainer, fake_cuda, ranks, killed, tmp_path):
+    processes = start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda)
+    wait_until(lambda: all(watched_by(process.pid) == ranks - 1 for process in processes))
+    processes[killed].kill()
+    codes = wait_for_all(processes)
+    assert codes == [-signal.SIGKILL if rank == killed else COMMUNICATION for rank in range(ranks)]
     for rank in range(ranks):
-        if rank == full:
-            assert codes[rank] == OUT_OF_MEMORY
-            assert "CUDA out of memory" in reason(tmp_path / "run", rank)
-        else:
-            assert codes[rank] == COMMUNICATION, codes
-            assert f"rank {full} of {ranks} failed: CUDA out of memory" in reason(tmp_path / "run", rank)
+        if rank != killed:
+            assert reason(tmp_path / "run", rank).startswith(f"rank {killed} of {ranks} failed: its process is gone")
 
 
-def test_a_rank_that_is_killed_is_missed_by_the_watchdog(trainer, fake_cuda, tmp_path, monkeypatch):
-    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
-    processes = start(trainer, run(2), tmp_path / "run", preload=fake_cuda)
-    deadline = time.monotonic() + LIMIT_S
-    while not events_file(tmp_path / "run", 1).exists() or not of_kind("step", events(tmp_path / "run", 1)):
-        assert time.monotonic() < deadline and processes[1].poll() is None
-        time.sleep(0.01)
-    os.kill(processes[1].pid, signal.SIGKILL)
-    assert wait_for_all(processes) == [COMMUNICATION, -signal.SIGKILL]
-    assert "took longer than 20 s" in reason(tmp_path / "run", 0)
+def test_a_rank_that_is_suspended_is_missed_by_the_watchdog(trainer, fake_cuda, tmp_path):
+    spec = run(2) | {"communication": {"timeout_s": 4}}
+    processes = start(trainer, spec, tmp_path / "run", preload=fake_cuda)
+    wait_until(lambda: of_kind("step", events(tmp_path / "run", 1)))
+    os.kill(processes[1].pid, signal.SIGSTOP)
+    assert processes[0].wait(timeout=60) == COMMUNICATION
+    wait_for_all(processes[:1])
+    processes[1].kill()
+    processes[1].wait()
+    assert "took longer than 4 s" in reason(tmp_path / "run", 0)
+
+
+def test_a_rank_that_never_comes_is_named(trainer, fake_cuda, tmp_path):
+    spec = run(3) | {"communication": {"rendezvous_timeout_s": 3}}
+    absent = write_trainer(tmp_path, trainer, fake_cuda, first='[ "$RANK" = 1 ] && exit 0')
+    assert wait_for_all(start(absent, spec, tmp_path / "run")) == [COMMUNICATION, 0, COMMUNICATION]
+    assert "these ranks never came: 1" in reason(tmp_path / "run", 0)

@@ -5,18 +5,11 @@ import random
 import shutil
 from pathlib import Path
 
-import pytest
 from planning import plans, request_of
 from random_runs import CHESS, on_gpu, random_spec, write_articles
 from trainer import of_kind, read_events, start, wait_until_well_ended
 
 CAPABILITY = 80
-
-
-@pytest.fixture
-def seed(request) -> int:
-    given = request.config.getoption("--seed")
-    return given if given is not None else random.randrange(10**6)
 
 
 def largest(steps: list[dict], figure: str) -> int:

@@ -6,8 +6,8 @@
 #include <vector>
 
 // A libnvidia-ml.so.1 for machines without one, with the functions that contract/record/nvml.cpp
-// loads. Each figure of a GPU is larger by one than that of the GPU before it; the last GPU has no
-// power sensor.
+// loads, and those that libtorch does. Each figure of a GPU is larger by one than that of the GPU
+// before it; the last GPU has no power sensor.
 //
 //   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB
 //   FAKE_NVML_PROCESSES="1 4242 3 ..."  per process: GPU, process id, GiB
@@ -184,6 +184,21 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned int* count,
   *count = static_cast<unsigned int>(found.size());
   return fits ? kSuccess : kInsufficientSize;
 }
+
+// The GPUs of tests/fakes/cuda: "0000:01:00.0" is GPU 0.
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
+  *device = handle_of(static_cast<size_t>(std::strtol(bus + 5, nullptr, 16)) - 1);
+  return kSuccess;
+}
+
+// libtorch asks when it is out of memory.
+int nvmlDeviceGetComputeRunningProcesses(void*, unsigned int* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned int, int*) { return kNotSupported; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned int, void*) { return kNotSupported; }
 
 int nvmlSystemGetProcessName(unsigned int, char* name, unsigned int size) {
   std::strncpy(name, "python", size);

@@ -1,5 +1,6 @@
 #include "trainer/comm/failure_notice.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -9,9 +10,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kFirstInterval{20};  // the other ranks of this host join as soon
 constexpr milliseconds kLookInterval = std::chrono::seconds(1);
 constexpr milliseconds kPatience = std::chrono::seconds(2);  // with a rank that fails, too
 constexpr milliseconds kPostLimit = std::chrono::seconds(2);
+constexpr milliseconds kGoneLimit = std::chrono::seconds(1);  // of a process whose connections end
 constexpr milliseconds kSeenLimit = std::chrono::seconds(3);
 constexpr milliseconds kSeenInterval{20};
 
@@ -43,21 +46,29 @@ void FailureNotice::open(c10::intrusive_ptr<c10d::Store> store, int rank, int wo
 
 void FailureNotice::look() {
   const auto ends_itself = [this] { return stopping_ || !own_failure_.empty(); };
+  try {
+    fellows_.join(*store_, rank_);
+  } catch (const std::exception&) {  // as below
+  }
+  milliseconds interval = kFirstInterval;
   std::unique_lock lock(mutex_);
   while (!stopping_ && first_failure_.empty()) {
-    wake_.wait_for(lock, kLookInterval, ends_itself);
+    wake_.wait_for(lock, interval, ends_itself);
+    interval = std::min(2 * interval, kLookInterval);
     if (stopping_) break;
     const std::string own_failure = own_failure_;
     lock.unlock();
     std::string first;
+    bool is_answered = true;
     try {
       first = ask(own_failure);
     } catch (const std::exception&) {  // the store's host is gone, as at the end of a run
-      lock.lock();
-      break;
+      is_answered = false;
+      first = of_gone(kGoneLimit);
     }
     lock.lock();
     first_failure_ = first;
+    if (!is_answered) break;
   }
   // Ranks that fail for one cause each say it.
   if (!first_failure_.empty()) wake_.wait_for(lock, kPatience, ends_itself);
@@ -71,8 +82,11 @@ void FailureNotice::look() {
 
 std::string FailureNotice::ask(const std::string& own_failure) {
   std::string first;
-  if (!own_failure.empty()) {
-    first = store_->compareSet(kFirstFailure, "", own_failure);
+  fellows_.meet(*store_);
+  // A rank that fails posts it before its process ends.
+  const std::string failure = own_failure.empty() ? of_gone(milliseconds(0)) : own_failure;
+  if (!failure.empty()) {
+    first = store_->compareSet(kFirstFailure, "", failure);
   } else if (store_->check({kFirstFailure})) {
     first = store_->get_to_str(kFirstFailure);
   }
@@ -80,11 +94,24 @@ std::string FailureNotice::ask(const std::string& own_failure) {
   return first;
 }
 
+std::string FailureNotice::of_gone(milliseconds patience) const {
+  if (may_others_end_) return "";
+  const std::optional<int> rank = fellows_.find_gone(patience);
+  // It may have changed meanwhile: the others end only after that.
+  if (!rank || may_others_end_) return "";
+  return failure_of_rank(*rank) +
+         "its process is gone without a word; it was killed, by the system if the host's memory "
+         "was full (see dmesg), or crashed (see the rank's log)";
+}
+
+std::string FailureNotice::failure_of_rank(int rank) const {
+  return "rank " + std::to_string(rank) + " of " + std::to_string(world_size_) + " failed: ";
+}
+
 std::string FailureNotice::post(const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (is_looking_) {
-    own_failure_ = "rank " + std::to_string(rank_) + " of " + std::to_string(world_size_) +
-                   " failed: " + reason;
+    own_failure_ = failure_of_rank(rank_) + reason;
     wake_.notify_one();
     answered_.wait_for(lock, kPostLimit, [this] { return !is_looking_; });
   }

@@ -114,6 +114,7 @@ ExitCode RankRun::calibrate(const std::filesystem::path& results) {
   end_start_up();
   const ModelConfig config = model_config(rank.spec);
   Calibration calibration = fsdp::calibrate(rank.spec, config, *backend_, *group_);
+  failure_notice_.let_others_end();
   group_->barrier();
   if (rank.world.rank != 0) return ExitCode::kOk;
   calibration.device = device_name(rank.device);
@@ -153,6 +154,7 @@ ExitCode RankRun::run() {
   }
   const int64_t steps = trainer_->run();
   device_sampler_.reset();
+  failure_notice_.let_others_end();
   group_->barrier();
   if (steps < trainer_->steps_planned()) {
     events_->write(RunInterrupted{.step = steps});

@@ -12,6 +12,8 @@
 //   FAKE_CUDA_CAPABILITY  "9.0", of every GPU. By default 7.0, 8.0, 9.0 and 10.0.
 //   FAKE_CUDA_MEMORY_GIB  The size that each GPU reports. It limits nothing.
 //   FAKE_CUDA_FREE_MIB    "1:20": rank 1 can allocate 20 MiB.
+//   FAKE_CUDA_FULL_IN     "1:aten::argmax": rank 1 can allocate nothing in that operation, if the
+//                         order is watched. "1:cudaHostRegister": nor register memory.
 namespace fsdp::fake_cuda {
 
 inline constexpr int64_t kDeviceBytes = int64_t{24} << 30;
@@ -29,5 +31,7 @@ int64_t used_bytes();
 void set_cublas_begins(bool begins);
 
 bool is_device_memory(const void* address);
+// Registered memory of the host.
+bool is_pinned_memory(const void* address);
 
 }  // namespace fsdp::fake_cuda

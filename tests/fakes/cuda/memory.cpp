@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -18,16 +19,22 @@ constexpr uint64_t kPageBytes = uint64_t{2} << 20;  // the driver's unit, as on 
 constexpr size_t kAddressBytes = size_t{64} << 40;
 
 std::mutex mutex;
-size_t free_memory_bytes() {
-  const char* free = std::getenv("FAKE_CUDA_FREE_MIB");
+
+// What a variable like "1:20" says of this rank; empty if nothing.
+std::string of_this_rank(const char* variable) {
+  const char* text = std::getenv(variable);
   const char* rank = std::getenv("RANK");
-  if (free == nullptr || rank == nullptr || std::atoi(free) != std::atoi(rank)) {
-    return size_t{1} << 50;
-  }
-  return static_cast<size_t>(std::atoi(std::strchr(free, ':') + 1)) << 20;
+  if (text == nullptr || rank == nullptr || std::atoi(text) != std::atoi(rank)) return "";
+  return std::strchr(text, ':') + 1;
+}
+
+size_t free_memory_bytes() {
+  const std::string free_mib = of_this_rank("FAKE_CUDA_FREE_MIB");
+  return free_mib.empty() ? size_t{1} << 50 : std::stoul(free_mib) << 20;
 }
 
 size_t memory_bytes = free_memory_bytes();
+const std::string full_in = of_this_rank("FAKE_CUDA_FULL_IN");
 size_t memory_used_bytes = 0;
 std::map<void*, size_t> allocations;
 std::map<uintptr_t, size_t> pinned;  // by their first byte
@@ -49,7 +56,8 @@ uint64_t take_addresses(size_t bytes) {
 }
 
 bool take_memory(size_t bytes) {
-  if (memory_used_bytes + bytes > memory_bytes) return false;
+  const bool is_full = std::ranges::count(fsdp::fake_cuda::operations(), full_in) > 0;
+  if (is_full || memory_used_bytes + bytes > memory_bytes) return false;
   memory_used_bytes += bytes;
   return true;
 }
@@ -107,14 +115,6 @@ void* driver_function(const std::string& name) {
   return found == functions.end() ? pointer(not_faked) : found->second;
 }
 
-bool is_pinned(const void* address) {
-  const std::lock_guard lock(mutex);
-  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
-  if (after == pinned.begin()) return false;
-  const auto [first, bytes] = *std::prev(after);
-  return reinterpret_cast<uintptr_t>(address) - first < bytes;
-}
-
 // Copies from the device are zero.
 cudaError_t copy(void* to, const void* from, size_t bytes) {
   using fsdp::fake_cuda::is_device_memory;
@@ -138,9 +138,24 @@ bool is_device_memory(const void* address) {
   return reinterpret_cast<uint64_t>(address) - first_address() < kAddressBytes - kPageBytes;
 }
 
+bool is_pinned_memory(const void* address) {
+  const std::lock_guard lock(mutex);
+  const auto after = pinned.upper_bound(reinterpret_cast<uintptr_t>(address));
+  if (after == pinned.begin()) return false;
+  const auto [first, bytes] = *std::prev(after);
+  return reinterpret_cast<uintptr_t>(address) - first < bytes;
+}
+
 }  // namespace fsdp::fake_cuda
 
 using fsdp::fake_cuda::failed;
+using fsdp::fake_cuda::is_pinned_memory;
+
+static cudaError_t pin(void* memory, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const bool is_new = pinned.emplace(reinterpret_cast<uintptr_t>(memory), bytes).second;
+  return is_new ? cudaSuccess : failed(cudaErrorHostMemoryAlreadyRegistered);
+}
 
 extern "C" {
 
@@ -169,6 +184,8 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   const std::lock_guard lock(mutex);
+  *memory = nullptr;
+  if (bytes == 0) return cudaSuccess;
   if (!take_memory(bytes)) return failed(cudaErrorMemoryAllocation);
   *memory = reinterpret_cast<void*>(take_addresses(bytes));
   allocations[*memory] = bytes;
@@ -194,7 +211,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned int) {
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  return cudaHostRegister(*memory, bytes, cudaHostRegisterDefault);
+  return pin(*memory, bytes);
 }
 
 cudaError_t cudaFreeHost(void* memory) {
@@ -204,9 +221,7 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 
 cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int) {
-  const std::lock_guard lock(mutex);
-  const bool is_new = pinned.emplace(reinterpret_cast<uintptr_t>(memory), bytes).second;
-  return is_new ? cudaSuccess : failed(cudaErrorHostMemoryAlreadyRegistered);
+  return full_in == "cudaHostRegister" ? failed(cudaErrorMemoryAllocation) : pin(memory, bytes);
 }
 
 cudaError_t cudaHostUnregister(void* memory) {
@@ -223,7 +238,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (fsdp::fake_cuda::is_device_memory(address)) {
     attributes->type = cudaMemoryTypeDevice;
     attributes->devicePointer = const_cast<void*>(address);
-  } else if (is_pinned(address)) {
+  } else if (is_pinned_memory(address)) {
     attributes->type = cudaMemoryTypeHost;
     attributes->devicePointer = attributes->hostPointer = const_cast<void*>(address);
   } else {
@@ -241,8 +256,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream) {
   // Pageable memory of the host is copied before the call returns.
   std::vector<fsdp::fake_cuda::Access> accesses;
-  if (is_pinned(to)) accesses.push_back({to, bytes, /*is_write=*/true});
-  if (is_pinned(from)) accesses.push_back({from, bytes, /*is_write=*/false});
+  if (is_pinned_memory(to)) accesses.push_back({to, bytes, /*is_write=*/true});
+  if (is_pinned_memory(from)) accesses.push_back({from, bytes, /*is_write=*/false});
   if (!accesses.empty()) fsdp::fake_cuda::issue(stream, "a copy", accesses);
   return copy(to, from, bytes);
 }
@@ -268,6 +283,11 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
   *function = driver_function(name);
   if (result) *result = cudaDriverEntryPointSuccess;
   return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* result) {
+  return cudaGetDriverEntryPointByVersion(name, function, CUDA_VERSION, flags, result);
 }
 
 }  // extern "C"

@@ -26,13 +26,22 @@ constexpr uint64_t kKept = 4096;  // collectives that a rank may be ahead of ano
 struct Collective {
   std::array<char, 16> name;
   size_t count;
-  int type;
+  ncclDataType_t type;
+  int how;  // the operation of a reduction, the root of a broadcast, or 0
   bool operator==(const Collective&) const = default;
 };
 
+const char* name_of(ncclDataType_t type) {
+  constexpr const char* kNames[] = {"int8",   "uint8",   "int32",   "uint32",  "int64",
+                                    "uint64", "float16", "float32", "float64", "bfloat16"};
+  return static_cast<size_t>(type) < std::size(kNames) ? kNames[type] : "another type";
+}
+
+// "all_reduce of 64 float32", and " (2)" of another operation than a sum, or another root than 0.
 std::string text_of(const Collective& collective) {
-  return std::string(collective.name.data()) + " of " + std::to_string(collective.count) +
-         " elements of type " + std::to_string(collective.type);
+  std::string text = std::string(collective.name.data()) + " of " +
+                     std::to_string(collective.count) + " " + name_of(collective.type);
+  return collective.how == 0 ? text : text + " (" + std::to_string(collective.how) + ")";
 }
 
 struct Meeting {
@@ -60,13 +69,13 @@ struct ncclComm {
 namespace {
 
 void compare(const ncclComm& comm, uint64_t number) {
-  const Collective& own = comm.meeting->collectives[comm.rank][number % kKept];
-  for (int rank = 0; rank < comm.size; ++rank) {
+  const Collective& first = comm.meeting->collectives[0][number % kKept];
+  for (int rank = 1; rank < comm.size; ++rank) {
     const Collective& other = comm.meeting->collectives[rank][number % kKept];
-    if (other == own) continue;
-    std::fprintf(stderr, "fake NCCL: collective %lu is %s on rank %d, and %s on rank %d of %d\n",
-                 number, text_of(own).c_str(), comm.rank, text_of(other).c_str(), rank, comm.size);
-    std::_Exit(70);
+    if (other == first) continue;
+    fsdp::fake_cuda::add_hazard("collective " + std::to_string(number) + " is " + text_of(first) +
+                                " on rank 0, and " + text_of(other) + " on rank " +
+                                std::to_string(rank));
   }
 }
 
@@ -98,9 +107,9 @@ size_t bytes_of(ncclDataType_t type) {
   }
 }
 
-// `sent` and `received` are numbers of elements.
+// `sent` and `received` are numbers of elements. `how`: see Collective.
 ncclResult_t issue(const char* name, const void* from, size_t sent, void* to, size_t received,
-                   ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+                   ncclDataType_t type, int how, ncclComm_t comm, cudaStream_t stream) {
   const size_t count = std::min(sent, received);
   fsdp::fake_cuda::issue(stream, name,
                          {{from, sent * bytes_of(type), /*is_write=*/false},
@@ -109,7 +118,7 @@ ncclResult_t issue(const char* name, const void* from, size_t sent, void* to, si
   const uint64_t number = meeting.issued[comm->rank] + 1;
   while (number > kKept / 2 && !is_complete(*comm, number - kKept / 2)) std::this_thread::yield();
   Collective& collective = meeting.collectives[comm->rank][number % kKept];
-  collective = {{}, count, static_cast<int>(type)};
+  collective = {{}, count, type, how};
   std::strncpy(collective.name.data(), name, collective.name.size() - 1);
   meeting.issued[comm->rank] = number;
   fsdp::fake_cuda::wait_for(stream, [comm, number] { return is_complete(*comm, number); });
@@ -177,22 +186,23 @@ ncclResult_t ncclGroupEnd() { return ncclSuccess; }
 
 ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
-  return issue("all_gather", from, count, to, count * comm->size, type, comm, stream);
+  return issue("all_gather", from, count, to, count * comm->size, type, 0, comm, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
-                               ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
-  return issue("reduce_scatter", from, count * comm->size, to, count, type, comm, stream);
+                               ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  return issue("reduce_scatter", from, count * comm->size, to, count, type, operation, comm,
+               stream);
 }
 
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
-                           ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
-  return issue("all_reduce", from, count, to, count, type, comm, stream);
+                           ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  return issue("all_reduce", from, count, to, count, type, operation, comm, stream);
 }
 
-ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int,
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return issue("broadcast", from, count, to, count, type, comm, stream);
+  return issue("broadcast", from, count, to, count, type, root, comm, stream);
 }
 
 ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm,

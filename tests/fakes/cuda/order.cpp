@@ -26,20 +26,14 @@ struct Segment {
 
 std::mutex mutex;
 std::map<uintptr_t, Segment> segments;  // by their begin
+
+std::mutex found_mutex;  // who holds it takes no other
 std::set<std::string> found;
-bool is_fatal = false;
+bool is_fatal = true;
 
 bool has_waited(const Clock& clock, const Use& use) {
   const auto stream = static_cast<size_t>(use.stream);
   return stream < clock.size() && clock[stream] >= use.time;
-}
-
-void add_hazard(const std::string& who, const Use& use) {
-  const std::string text =
-      who + " has not waited for " + use.operation + " on stream " + std::to_string(use.stream);
-  if (!found.insert(text).second || !is_fatal) return;
-  std::fprintf(stderr, "fake CUDA: %s\n", text.c_str());
-  std::_Exit(71);
 }
 
 // Afterwards a segment begins at `address`, if any holds it.
@@ -70,7 +64,9 @@ void for_each_segment(uintptr_t begin, uintptr_t end, Visit&& visit) {
 
 void check_waited(const Clock& clock, const std::string& who, const std::vector<Use>& uses) {
   for (const Use& use : uses) {
-    if (!has_waited(clock, use)) add_hazard(who, use);
+    if (has_waited(clock, use)) continue;
+    add_hazard(who + " has not waited for " + use.operation + " on stream " +
+               std::to_string(use.stream));
   }
 }
 
@@ -84,6 +80,11 @@ void merge(Clock& clock, const Clock& other) {
 Clock& host_clock() {
   thread_local Clock clock;
   return clock;
+}
+
+std::vector<std::string>& operations() {
+  thread_local std::vector<std::string> names;
+  return names;
 }
 
 void issue(cudaStream_t stream, const std::string& operation, const std::vector<Access>& accesses) {
@@ -107,6 +108,18 @@ void issue(cudaStream_t stream, const std::string& operation, const std::vector<
   }
 }
 
+void run_on_host(const std::string& operation, const std::vector<Access>& accesses) {
+  const std::lock_guard lock(mutex);
+  const std::string who = operation + " on the host";
+  for (const Access& access : accesses) {
+    const auto begin = reinterpret_cast<uintptr_t>(access.begin);
+    for_each_segment(begin, begin + access.bytes, [&](Segment& segment) {
+      check_waited(host_clock(), who, segment.writes);
+      if (access.is_write) check_waited(host_clock(), who, segment.reads);
+    });
+  }
+}
+
 void let_go(const void* begin, size_t bytes) {
   const std::lock_guard lock(mutex);
   const auto first = reinterpret_cast<uintptr_t>(begin);
@@ -119,16 +132,23 @@ void let_go(const void* begin, size_t bytes) {
   segments.erase(segments.lower_bound(first), segments.lower_bound(first + bytes));
 }
 
+void add_hazard(const std::string& text) {
+  const std::lock_guard lock(found_mutex);
+  if (!found.insert(text).second || !is_fatal) return;
+  std::fprintf(stderr, "fake CUDA: %s\n", text.c_str());
+  std::_Exit(71);
+}
+
 std::vector<std::string> hazards() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(found_mutex);
   return {found.begin(), found.end()};
 }
 
 void forget_hazards() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(found_mutex);
   found.clear();
 }
 
-void make_hazards_fatal() { is_fatal = true; }
+void collect_hazards() { is_fatal = false; }
 
 }  // namespace fsdp::fake_cuda

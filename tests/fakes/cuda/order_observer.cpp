@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tests/fakes/cuda/fake_cuda.h"
 #include "tests/fakes/cuda/order.h"
 #include "tests/fakes/cuda/state.h"
 
@@ -18,17 +20,23 @@ namespace fsdp::fake_cuda {
 namespace {
 
 struct Accesses {
-  std::vector<Access> ranges;
-  c10::DeviceIndex gpu = 0;  // of all of them
+  std::vector<Access> on_gpu;
+  std::vector<Access> on_host;  // of registered memory
+  c10::DeviceIndex gpu = 0;
 };
 
 void add(Accesses& accesses, const at::Tensor& tensor, bool is_write) {
-  if (!tensor.defined() || !tensor.is_cuda() || tensor.numel() == 0) return;
+  if (!tensor.defined() || !tensor.has_storage() || tensor.is_meta() || tensor.numel() == 0) return;
   int64_t last = 0;
   for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  accesses.gpu = tensor.device().index();
-  accesses.ranges.push_back(
-      {tensor.const_data_ptr(), static_cast<size_t>(last + 1) * tensor.element_size(), is_write});
+  const Access access{tensor.const_data_ptr(),
+                      static_cast<size_t>(last + 1) * tensor.element_size(), is_write};
+  if (tensor.is_cuda()) {
+    accesses.gpu = tensor.device().index();
+    accesses.on_gpu.push_back(access);
+  } else if (is_pinned_memory(access.begin)) {
+    accesses.on_host.push_back(access);
+  }
 }
 
 void add(Accesses& accesses, const c10::IValue& value, bool is_write) {
@@ -88,37 +96,38 @@ struct Call : at::ObserverContext {
 
 thread_local Call* innermost = nullptr;
 
-// On the current stream of the tensors' GPU, which operators go to whatever the current GPU is.
-void issue(const at::RecordFunction& function, const Accesses& accesses) {
-  if (accesses.ranges.empty()) return;
+// On the current stream of the tensors' GPU, which operators go to whatever the current GPU is. A
+// copy between GPU and host tells of the host's memory by itself (cudaMemcpyAsync).
+void issue(const at::RecordFunction& function, const Accesses& accesses, Call* outer) {
+  if (accesses.on_gpu.empty()) {
+    if (!accesses.on_host.empty()) run_on_host(function.name(), accesses.on_host);
+    return;
+  }
+  const bool writes = std::ranges::any_of(accesses.on_gpu, &Access::is_write);
+  if (outer != nullptr && writes) outer->has_writing_inner = true;
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(accesses.gpu).stream();
-  fake_cuda::issue(stream, function.name(), accesses.ranges);
-}
-
-void issue_writes(const at::RecordFunction& function, const Accesses& writes, Call* outer) {
-  if (outer != nullptr && !writes.ranges.empty()) outer->has_writing_inner = true;
-  issue(function, writes);
+  fake_cuda::issue(stream, function.name(), accesses.on_gpu);
 }
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   auto call = std::make_unique<Call>();
   call->outer = std::exchange(innermost, call.get());
+  operations().push_back(function.name());
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory) return call;
-  Accesses reads;
-  Accesses writes;
+  Accesses accesses;
   for (size_t i = 0; i < function.inputs().size(); ++i) {
     const bool is_written = i < effects.writes_argument.size() && effects.writes_argument[i];
-    add(is_written ? writes : reads, function.inputs()[i], is_written);
+    add(accesses, function.inputs()[i], is_written);
   }
-  issue(function, reads);
-  issue_writes(function, writes, call->outer);
+  issue(function, accesses, call->outer);
   return call;
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
   const Call& call = *static_cast<Call*>(context);
   innermost = call.outer;
+  operations().pop_back();
   const Effects& effects = effects_of(function);
   if (!effects.touches_memory || call.has_writing_inner) return;
   Accesses writes;
@@ -126,18 +135,18 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
     const bool is_written = i >= effects.writes_result.size() || effects.writes_result[i];
     if (is_written) add(writes, function.outputs()[i], /*is_write=*/true);
   }
-  issue_writes(function, writes, call.outer);
+  issue(function, writes, call.outer);
 }
 
 // For programs that this library is preloaded into.
 [[gnu::constructor]] void begin_to_watch() {
-  if (std::getenv("FAKE_CUDA_WATCHES_ORDER") != nullptr) watch_order(/*is_fatal=*/true);
+  if (std::getenv("FAKE_CUDA_WATCHES_ORDER") != nullptr) watch_order(/*collects=*/false);
 }
 
 }  // namespace
 
-void watch_order(bool is_fatal) {
-  if (is_fatal) make_hazards_fatal();
+void watch_order(bool collects) {
+  if (collects) collect_hazards();
   static bool is_watching = false;
   if (std::exchange(is_watching, true)) return;
   at::addGlobalCallback(at::RecordFunctionCallback(begin, end)

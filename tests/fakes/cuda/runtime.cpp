@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -24,7 +25,7 @@ using fsdp::fake_cuda::merge;
 
 // What something waits for: all other work is done when it is issued.
 using Condition = std::function<bool()>;
-using Conditions = std::vector<Condition>;
+using Conditions = std::set<std::shared_ptr<Condition>>;  // streams share them
 
 std::mutex stream_mutex;
 
@@ -63,7 +64,7 @@ CUstream_st& of(cudaStream_t stream) {
 }
 
 bool is_done(Conditions& conditions) {
-  std::erase_if(conditions, [](const Condition& is_met) { return is_met(); });
+  std::erase_if(conditions, [](const std::shared_ptr<Condition>& is_met) { return (*is_met)(); });
   return conditions.empty();
 }
 
@@ -77,7 +78,11 @@ cudaError_t query(Handle& handle) {
 
 template <typename Handle>
 cudaError_t synchronize(Handle& handle) {
-  while (query(handle) != cudaSuccess) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  using std::chrono::microseconds;
+  for (microseconds pause(20); query(handle) != cudaSuccess;) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, microseconds(1000));
+  }
   return cudaSuccess;
 }
 
@@ -133,7 +138,7 @@ cudaError_t failed(cudaError_t error) { return last_error = error; }
 
 void wait_for(cudaStream_t stream, std::function<bool()> is_done) {
   const std::lock_guard lock(stream_mutex);
-  of(stream).conditions.push_back(std::move(is_done));
+  of(stream).conditions.insert(std::make_shared<Condition>(std::move(is_done)));
 }
 
 std::set<Wait> take_waits() {
@@ -298,8 +303,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (wait == left_out) return cudaSuccess;
   merge(of(stream).clock, event->clock);
   if (is_done(event->conditions)) return cudaSuccess;
-  Conditions& conditions = of(stream).conditions;
-  conditions.insert(conditions.end(), event->conditions.begin(), event->conditions.end());
+  of(stream).conditions.insert(event->conditions.begin(), event->conditions.end());
   return cudaSuccess;
 }
 
@@ -316,7 +320,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status)
 
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
                                      unsigned long long*, cudaGraph_t*, const cudaGraphNode_t**,
-                                     const cudaGraphEdgeData**, size_t*) {
+#if CUDART_VERSION >= 13000
+                                     const cudaGraphEdgeData**,
+#endif
+                                     size_t*) {
   *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }

@@ -3,7 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/fakes/cuda/order.h"
 
@@ -19,6 +21,12 @@ void wait_for(cudaStream_t stream, std::function<bool()> is_done);
 // for. Returns the stream's number and what the operation comes after, itself included.
 std::pair<int, Clock> tick(cudaStream_t stream);
 
-void make_hazards_fatal();
+// The names of libtorch's operations that are under way on the calling thread
+// (order_observer.cpp).
+std::vector<std::string>& operations();
+
+// Adds to hazards(), or ends the program.
+void add_hazard(const std::string& text);
+void collect_hazards();
 
 }  // namespace fsdp::fake_cuda

@@ -1,6 +1,11 @@
 #include "trainer/comm/failure_notice.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <future>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -87,6 +92,63 @@ TEST_CASE("a rank that fails itself soon after another one gives its own failure
   while (!store->check({"first_failure/seen_by/0"})) std::this_thread::yield();
   CHECK(rank_0.notice.post("bad key") == "rank 1 of 2 failed: bad key");
   CHECK_FALSE(rank_0.is_told());
+}
+
+// A process of this host that does nothing, killed with the object.
+struct IdleProcess {
+  IdleProcess() : number(fork()) {
+    while (number == 0) pause();
+  }
+  ~IdleProcess() { end(); }
+  IdleProcess(const IdleProcess&) = delete;
+  void end() {
+    if (number == 0) return;
+    kill(number, SIGKILL);
+    waitpid(number, nullptr, 0);
+    number = 0;
+  }
+  pid_t number;
+};
+
+// Until so many ranks of this process watch the other process.
+void wait_until_met(int count) {
+  const auto watched = [] {
+    int watched = 0;
+    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code closed;
+      const auto target = std::filesystem::read_symlink(file, closed).string();
+      if (target.find("pidfd") != target.npos) ++watched;
+    }
+    return watched;
+  };
+  while (watched() < count) std::this_thread::yield();
+}
+
+TEST_CASE("a rank that is killed is noticed by those of its host, also if it serves the store") {
+  IdleProcess process;
+  auto store = served_store();
+  FellowProcesses().join(*store, 0, process.number);
+  Rank rank_1(store->clone(), 1, 3);
+  Rank rank_2(store->clone(), 2, 3);
+  const bool serves_store = GENERATE(false, true);
+  if (serves_store) wait_until_met(2);
+  process.end();
+  if (serves_store) store.reset();
+  CHECK_THAT(rank_1.wait(), Catch::StartsWith("rank 0 of 3 failed: its process is gone"));
+  CHECK_THAT(rank_2.wait(), Catch::StartsWith("rank 0 of 3 failed: its process is gone"));
+}
+
+TEST_CASE("a rank that ends when all have ended their work has not failed") {
+  IdleProcess process;
+  auto store = served_store();
+  FellowProcesses().join(*store, 0, process.number);
+  Rank rank_1(store->clone(), 1, 2);
+  wait_until_met(1);
+  rank_1.notice.let_others_end();
+  process.end();
+  store.reset();
+  CHECK(rank_1.notice.post("no memory").empty());
+  CHECK_FALSE(rank_1.is_told());
 }
 
 TEST_CASE("ranks that have not met tell nobody") {

@@ -2,6 +2,9 @@
 // meta tensors.
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <ostream>
 
 #include "tests/trainer/kernels/observed_calls.h"
 #include "trainer/comm/mirror_group.h"
@@ -56,7 +59,101 @@ StepBytes bytes_of_step(const RunSpec& spec) {
   return bytes;
 }
 
+struct Traffic {
+  size_t launches;
+  int64_t kilobytes;  // besides products and attention
+  bool operator==(const Traffic&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Traffic& traffic) {
+  return out << traffic.launches << " launches, " << traffic.kilobytes << " kB";
+}
+
+struct TrafficOfStep {
+  Traffic forward;   // of the head also the loss and its gradient
+  Traffic backward;  // and what is rounded
+  Traffic update;    // norm, clipping, optimizer
+};
+
+// Says when the loss is summed over ranks, which ends the backward.
+class SummingGroup : public MirrorGroup {
+ public:
+  explicit SummingGroup(std::function<void()> sums) : MirrorGroup(1), sums_(std::move(sums)) {}
+  Pending all_reduce(at::Tensor tensor, int unit) override {
+    sums_();
+    return MirrorGroup::all_reduce(tensor, unit);
+  }
+
+ private:
+  std::function<void()> sums_;
+};
+
+// Of the second step.
+TrafficOfStep traffic_of_step(const RunSpec& spec, const Batch& batch) {
+  const ObservedCalls* observed = nullptr;
+  ptrdiff_t backward_ends = 0;
+  SummingGroup world([&] {
+    if (observed) backward_ends = std::ssize(observed->launches());
+  });
+  const Mesh mesh(spec.strategy, world);
+  const auto backend = make_meta_backend(at::kCUDA, KernelSet::kAten);
+  TrainingStep step(spec, spec.model.config, *backend, mesh, world,
+                    [](const Parameter&, int64_t, const at::Tensor&) {});
+  std::vector<Batch> batches{batch};
+  step.run(1, batches, 0.1, 0.0, [] {});
+  const ObservedCalls calls;
+  observed = &calls;
+  ptrdiff_t forward_ends = 0;
+  step.run(2, batches, 0.1, 0.0, [&] { forward_ends = std::ssize(calls.launches()); });
+  const std::vector<ObservedCalls::Call> all = calls.launches();
+  const auto of = [](auto begin, auto end) {
+    const std::vector<ObservedCalls::Call> part(begin, end);
+    UNSCOPED_INFO(ObservedCalls::table_of(part, 1));
+    return Traffic{part.size(), ObservedCalls::bytes_moved(part) / 1000};
+  };
+  const auto forward_end = all.begin() + forward_ends;
+  const auto backward_end = all.begin() + backward_ends;
+  return {of(all.begin(), forward_end), of(forward_end, backward_end), of(backward_end, all.end())};
+}
+
+at::Tensor tokens(int64_t rows, int64_t columns) {
+  return at::zeros({rows, columns}, at::TensorOptions(at::kLong).device(at::kMeta));
+}
+
 }  // namespace
+
+// Who needs less lowers the numbers; who needs more says why.
+TEST_CASE("a whole step of a LLaMA launches and moves as much as it did") {
+  RunSpec spec = tiny_run(PrecisionKind::kBf16Mixed);
+  spec.optimizer.gradient_clip_norm = 1.0;
+  const TrafficOfStep traffic = traffic_of_step(
+      spec, {.input_ids_BT = tokens(4, 32), .labels_BT = tokens(4, 32), .loss_scale = 1.0 / 128});
+  CHECK(traffic.forward == Traffic{62, 4390});
+  CHECK(traffic.backward == Traffic{74, 1984});
+  CHECK(traffic.update == Traffic{19, 4582});
+}
+
+TEST_CASE("a whole step of a T5 launches and moves as much as it did") {
+  RunSpec spec = tiny_run(PrecisionKind::kFp32);
+  spec.model.config = {.architecture = "T5ForConditionalGeneration",
+                       .num_hidden_layers = 2,
+                       .hidden_size = 64,
+                       .intermediate_size = 96,
+                       .num_attention_heads = 4,
+                       .head_dim = 16,
+                       .vocab_size = 512,
+                       .tie_word_embeddings = true,
+                       .dropout_rate = 0.1};
+  const TrafficOfStep traffic =
+      traffic_of_step(spec, {.input_ids_BT = tokens(4, 32),
+                             .labels_BT = tokens(4, 16),
+                             .loss_scale = 1.0 / 64,
+                             .decoder_input_ids_BT = tokens(4, 16),
+                             .input_counts_B = at::full({4}, 30, tokens(1, 1).options())});
+  CHECK(traffic.forward == Traffic{123, 4211});
+  CHECK(traffic.backward == Traffic{194, 5493});
+  CHECK(traffic.update == Traffic{15, 5075});
+}
 
 TEST_CASE("clipping reads gradients once for their norm and rewrites none") {
   RunSpec spec = tiny_run(PrecisionKind::kBf16True);

@@ -1,0 +1,83 @@
+"""A run of some ranks on GPUs that keep accounts, and how its ranks ended."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from trainer import events_file, of_kind
+
+OUT_OF_MEMORY, COMMUNICATION = 3, 4
+LIMIT_S = 60  # of a test, for hosts that do much else
+
+
+def run(ranks: int) -> dict:
+    return {
+        "model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
+                             "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 4096,
+                             "max_position_embeddings": 128}},
+        "data": {"kind": "chess", "sequence_length": 64},
+        "strategy": {"kind": "fsdp", "ranks": ranks},
+        "batch": {"size_per_rank": 16},
+        "train": {"steps": 100000},
+        "communication": {"timeout_s": 20},
+        "device": "cuda",
+        "kernels": "aten",
+        "threads_per_rank": 1,
+    }
+
+
+def wait_until(condition, limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def wait_for_all(processes: list) -> list[int]:
+    try:
+        wait_until(lambda: all(process.poll() is not None for process in processes))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return [process.returncode for process in processes]
+
+
+def events(folder: Path, rank: int) -> list[dict]:
+    """Those that are whole."""
+    file = events_file(folder, rank)
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def reason(folder: Path, rank: int) -> str:
+    [failed] = of_kind("run_failed", events(folder, rank))
+    return failed["reason"]
+
+
+def is_gone(process: int) -> bool:
+    """Also if it only waits to be reaped."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def watched_by(process: int) -> int:
+    """How many other processes a rank would miss."""
+    count = 0
+    for file in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            count += "pidfd" in os.readlink(file)
+        except OSError:  # closed meanwhile
+            pass
+    return count
+
+
+def write_trainer(folder: Path, trainer: Path, preload: Path, first: str = "true") -> Path:
+    """fsdp-train on those GPUs, for launchers that are not, after a command of the shell."""
+    script = folder / "fsdp-train"
+    script.write_text(f'#!/bin/sh\n{first}\nLD_PRELOAD="{preload}" exec {trainer} "$@"\n')
+    os.chmod(script, 0o755)
+    return script
