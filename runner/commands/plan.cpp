@@ -24,7 +24,7 @@ namespace {
 
 struct PlanArguments {
   Choice choice;
-  std::optional<std::string> gpu;
+  PlanTarget target;
   std::string ranks;
   std::string largest;
   bool suggest = false;
@@ -94,7 +94,7 @@ ExitCode plan(const PlanArguments& arguments) {
                       "is no key that holds a number" + allowed_instead_of(arguments.largest));
   }
   ExperimentPlans plans(arguments.choice.file, arguments.choice.expand,
-                        find_host(arguments.choice.gpus), arguments.gpu,
+                        find_host(arguments.choice.gpus), arguments.target,
                         find_trainer(arguments.trainer), arguments.results);
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
@@ -145,8 +145,11 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
   fsdp-run plan experiments/lab.yaml --output plan.html)");
   add_choice_options(command, arguments->choice);
-  add_option(command, "--gpu NAME", arguments->gpu,
+  add_option(command, "--gpu NAME", arguments->target.gpu,
              "Plan for this GPU: a100-80, t4, 24GB (default: this host's, or the profile's)");
+  add_option(command, "--host-memory-gib N", arguments->target.host_memory_gib,
+             "Memory of each node (default: slurm.mem, or this host's if the runs start here)")
+      ->check(CLI::Range(0.001, kMostMemoryGib));
   auto* ranks = add_option(command, "--ranks LIST", arguments->ranks,
                            "Plan ddp and fsdp with so many ranks: 4, 1,2,8 or 1..1024");
   auto* largest = add_option(command, "--max KEY", arguments->largest,

@@ -73,22 +73,21 @@ PlannedRow without_plan(const Run& run, const std::string& suffix, std::string p
 }  // namespace
 
 ExperimentPlans::ExperimentPlans(const std::filesystem::path& file, ExpandOptions options,
-                                 Host host, std::optional<std::string> gpu,
+                                 Host host, PlanTarget target,
                                  const std::filesystem::path& trainer,
                                  const std::filesystem::path& results)
-    : on_cluster_(options.on_cluster),
-      host_(on_cluster_ ? Host() : std::move(host)),
-      gpu_(std::move(gpu)),
+    : host_(options.on_cluster ? std::nullopt : std::optional(std::move(host))),
+      target_(std::move(target)),
       experiment_(Experiment::load(file)),
-      expansion_(expand(experiment_, std::move(options), gpu_.has_value(), resources())),
+      expansion_(expand(experiment_, std::move(options), target_.gpu.has_value(), resources())),
       planner_(trainer, std::filesystem::absolute(results)) {}
 
 Resources ExperimentPlans::resources() const {
-  Resources resources = host_.resources;
-  if (gpu_) {
+  Resources resources = host_.value_or(Host()).resources;
+  if (target_.gpu) {
     constexpr int64_t kAnyNumber = 1'000'000;
     resources.gpu_count = kAnyNumber;
-    resources.gpu_memory_gib = device_table().find(*gpu_).memory_gib;
+    resources.gpu_memory_gib = device_table().find(*target_.gpu).memory_gib;
   }
   return resources;
 }
@@ -102,8 +101,7 @@ std::vector<Run> ExperimentPlans::runs() const {
 }
 
 DeviceForRuns ExperimentPlans::device_of(const RunSpec& spec) const {
-  return spec.device == DeviceKind::kCuda ? planned_gpu(gpu_, expansion_, spec, host_)
-                                          : planned_cpu(spec, on_cluster_);
+  return planned_device(target_, expansion_, spec, host_);
 }
 
 std::optional<RunSpec> ExperimentPlans::spec_with(const Run& run,
@@ -120,7 +118,7 @@ PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
   try {
     const DeviceForRuns device = device_of(run.spec);
     row.device = device.name;
-    row.plan = planner_.plan(run.spec, device.device);
+    row.plan = planner_.plan(run.spec, device);
     if (std::string note = precision_note(run.spec, device); !note.empty()) {
       row.notes.push_back(std::move(note));
     }
@@ -189,7 +187,7 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
 
 void ExperimentPlans::add_timeline(PlannedRow& row) {
   if (!row.plan) return;
-  row.plan = planner_.plan(row.spec, device_of(row.spec).device, /*timeline=*/true);
+  row.plan = planner_.plan(row.spec, device_of(row.spec), /*timeline=*/true);
 }
 
 }  // namespace fsdp
