@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/largest_value.h"
+#include "runner/plan/plan_cells.h"
 
 namespace fsdp {
 namespace {
@@ -20,6 +22,13 @@ Expansion expand(const Experiment& experiment, ExpandOptions options, bool names
   options.check_gpus = false;
   options.for_any_gpu = names_gpu;
   return experiment.expand(options, resources);
+}
+
+std::optional<double> hours_of(const RunSpec& spec, const RunPlan& plan) {
+  constexpr double kMillisecondsPerHour = 3.6e6;
+  if (!is_calibrated(plan) || !spec.train.steps) return std::nullopt;
+  const auto steps = static_cast<double>(planned_steps(spec, /*steps_per_epoch=*/1));
+  return steps * *plan.step_time_ms / kMillisecondsPerHour;
 }
 
 // Why the GPU is not made for the run's precision; empty if it is, or if its kind is not known.
@@ -100,6 +109,10 @@ std::vector<Run> ExperimentPlans::runs() const {
   return runs;
 }
 
+int64_t ExperimentPlans::repeats_of(const Run& run) const {
+  return std::ranges::count(expansion_.runs, run.series, &Run::series);
+}
+
 DeviceForRuns ExperimentPlans::device_of(const RunSpec& spec) const {
   return planned_device(target_, expansion_, spec, host_);
 }
@@ -119,6 +132,7 @@ PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
     const DeviceForRuns device = device_of(run.spec);
     row.device = device.name;
     row.plan = planner_.plan(run.spec, device);
+    row.hours = hours_of(run.spec, *row.plan);
     if (std::string note = precision_note(run.spec, device); !note.empty()) {
       row.notes.push_back(std::move(note));
     }

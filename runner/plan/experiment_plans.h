@@ -27,6 +27,7 @@ class ExperimentPlans {
   const std::string& profile_reason() const { return expansion_.profile_reason; }
   // The first repeat of each.
   std::vector<Run> runs() const;
+  int64_t repeats_of(const Run& run) const;
 
   // The run's with these overrides ("path=value"); absent: it may not have them.
   std::optional<RunSpec> spec_with(const Run& run, const std::vector<std::string>& set) const;

@@ -131,6 +131,9 @@ const std::vector<PlanColumn>& plan_columns() {
        "Of it, in which compute waits for other ranks or the host."},
       {{.heading = "MFU\n[%]", .when_known = true, .leaves = 2},
        "Of the device's peak, what the model's products take."},
+      {{.heading = "Time\n[h]", .when_known = true, .leaves = 8}, "Hours that the run's steps take."},
+      {{.heading = "Cost", .when_known = true},
+       "Of the run: its hours, times its ranks, times --price."},
       {{.heading = "Fits", .is_left = true}, "tight: above 85 % of the limit."},
       {{.heading = "Fullest in", .is_left = true, .leaves = 3},
        "Part of the step, and unit of the model, at which the peak is."},
@@ -159,6 +162,8 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
           is_calibrated(plan) ? three_digits(plan.step_time_ms) : "-",
           three_digits(plan.communication_exposed_ms),
           is_calibrated(plan) ? three_digits(plan.mfu_percent) : "-",
+          three_digits(row.hours),
+          three_digits(row.cost),
           fit_text(plan.fit),
           moment_text(plan.peak),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};

@@ -1,5 +1,4 @@
-"""What a plan says of the host's memory is what the processes of random runs take of it, and what it says of a node's
-is judged."""
+"""What a plan says of the host's memory is what the processes of random runs take of it."""
 
 import json
 import random
@@ -7,7 +6,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import pytest
 from planning import plans, request_of
 from random_runs import random_spec, write_articles
 
@@ -73,13 +71,14 @@ def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_pat
         measured = run(trainer, spec, folder)
         if "checkpoint" in spec and draw.random() < 0.5:
             steps = spec["train"]["steps"]
-            spec |= {"resume": str(folder / "checkpoints" / f"step-{steps}"), "train": spec["train"] | {"steps": steps + 2}}
+            spec |= {"resume": str(folder / "checkpoints" / f"step-{steps}"),
+                     "train": spec["train"] | {"steps": steps + 2}}
             measured = run(trainer, spec, results / "runs" / "random" / f"{number}-resumed")
         [plan] = plans(trainer, [request_of(spec, results)])
         planned = plan["memory_host_bytes_max"]
         differences += [(each - planned) / MIB for each in measured]
-        print(f"{number}: planned {planned / MIB:.0f} MiB, measured less that", [round(d) for d in differences[-len(measured):]],
-              spec["strategy"], spec["precision"], "checkpoint" in spec, "resume" in spec, "evaluation" in spec, flush=True)
+        print(f"{number}: planned {planned / MIB:.0f} MiB; measured {[each // MIB for each in measured]};",
+              f"{spec['strategy']}, {spec['precision']}, {spec.keys() & {'checkpoint', 'resume', 'evaluation'}}", flush=True)
         if not all(is_near(planned, each) for each in measured):
             far.append((planned, measured, spec))
         shutil.rmtree(folder)
