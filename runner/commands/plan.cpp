@@ -102,10 +102,12 @@ void add_costs(PlanReport& report, double price, const std::vector<int64_t>& rep
     if (is_known) all += *row.cost * static_cast<double>(repeats[i]);
   }
   if (is_known) {
-    report.remarks.push_back(fmt::format("All runs with their repeats cost {} at {} an hour of a "
-                                         "GPU.",
-                                         three_digits(all), three_digits(price)));
-  } else if (std::ranges::none_of(report.rows, &PlannedRow::hours)) {
+    report.remarks.push_back(
+        fmt::format("All runs with their repeats cost {} at {} an hour of a "
+                    "GPU.",
+                    three_digits(all), three_digits(price)));
+  } else if (std::ranges::none_of(report.rows,
+                                  [](const PlannedRow& row) { return row.hours.has_value(); })) {
     report.remarks.push_back(
         "--price needs to know the time of a step: calibrate first, and set train.steps.");
   }

@@ -239,8 +239,8 @@ void leave_out_oversized(std::vector<RunToLaunch>& runs, const PredictRun& predi
     if (run.record.status == RunStatus::kFinished) return false;  // it did fit
     const auto plan = predict(run.spec);
     if (!plan || plan->fit != Fit::kDoesNotFit) return false;
-    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {}",
-                    run.record.point, excess_text(*plan)));
+    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {}", run.record.point,
+                    excess_text(*plan)));
     return true;
   });
 }

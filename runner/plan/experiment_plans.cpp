@@ -82,8 +82,7 @@ PlannedRow without_plan(const Run& run, const std::string& suffix, std::string p
 }  // namespace
 
 ExperimentPlans::ExperimentPlans(const std::filesystem::path& file, ExpandOptions options,
-                                 Host host, PlanTarget target,
-                                 const std::filesystem::path& trainer,
+                                 Host host, PlanTarget target, const std::filesystem::path& trainer,
                                  const std::filesystem::path& results)
     : host_(options.on_cluster ? std::nullopt : std::optional(std::move(host))),
       target_(std::move(target)),

@@ -131,7 +131,8 @@ const std::vector<PlanColumn>& plan_columns() {
        "Of it, in which compute waits for other ranks or the host."},
       {{.heading = "MFU\n[%]", .when_known = true, .leaves = 2},
        "Of the device's peak, what the model's products take."},
-      {{.heading = "Time\n[h]", .when_known = true, .leaves = 8}, "Hours that the run's steps take."},
+      {{.heading = "Time\n[h]", .when_known = true, .leaves = 8},
+       "Hours that the run's steps take."},
       {{.heading = "Cost", .when_known = true},
        "Of the run: its hours, times its ranks, times --price."},
       {{.heading = "Fits", .is_left = true}, "tight: above 85 % of the limit."},
@@ -249,8 +250,7 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
         spec.strategy.ranks);
   }
   if (state >= saved && spec.strategy.offload == Offload::kNone) {
-    const int64_t without_state =
-        plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
+    const int64_t without_state = plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
     const bool suffices = without_state <= plan.memory_limit_bytes.value_or(without_state);
     if (has_ranks) {
       return std::string("more ranks, or strategy.offload: ") +

@@ -35,9 +35,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
 // What a rank's process takes of the host's memory beside tensors: the program, its libraries'
-// tables, its threads, what ranks exchange, and the holes of small blocks in the heap. On the CPU the median of what runs took
+// tables, its threads, and what ranks exchange. On the CPU the median of what runs took
 // (tests/plan/test_host_memory.py). With CUDA an estimate: no GPU has confirmed it.
-constexpr int64_t kCpuProcessBytes = 78 * kMebibyte;
+constexpr int64_t kCpuProcessBytes = 67 * kMebibyte;
 constexpr int64_t kCudaProcessBytes = 2048 * kMebibyte;
 
 // Files do not change while requests are answered.
@@ -72,8 +72,8 @@ void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
 // What a GPU holds is written to a checkpoint through buffers of the host.
 void save_through_ring(const RunSpec& spec, const Backend& backend) {
   const bool is_on_gpu = backend.planned_for() != at::kCPU;
-  const bool is_on_host = spec.strategy.offload != Offload::kNone &&
-                          spec.checkpoint.state_dict == StateDict::kSharded;
+  const bool is_on_host =
+      spec.strategy.offload != Offload::kNone && spec.checkpoint.state_dict == StateDict::kSharded;
   if (!wants_checkpoints(spec) || !is_on_gpu || is_on_host) return;
   std::array<at::Tensor, WriterThread::kBuffers> ring;
   for (at::Tensor& bytes : ring) bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
@@ -131,8 +131,8 @@ Fit both(Fit one, Fit other) {
 }
 
 void plan_host_memory(RunPlan& plan, const MemoryRecording& recording, const PlanRequest& request) {
-  const int64_t process = request.device.kind == DeviceKind::kCuda ? kCudaProcessBytes
-                                                                   : kCpuProcessBytes;
+  const int64_t process =
+      request.device.kind == DeviceKind::kCuda ? kCudaProcessBytes : kCpuProcessBytes;
   plan.memory_host_bytes_max = process + recording.host_bytes_max();
   plan.memory_node_bytes_max = request.host.ranks * plan.memory_host_bytes_max;
   plan.memory_node_limit_bytes = where_known(request.host.memory_bytes);
