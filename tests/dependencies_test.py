@@ -43,7 +43,7 @@ ALLOWED = {
                       "trainer/data", "trainer/checkpoint"},
     "trainer/plan": {*CONTRACT, "contract/devices", "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
                      "trainer/comm", "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
-                     "trainer/data"},
+                     "trainer/data", "trainer/checkpoint"},
     "runner/experiment": {*CONTRACT, "contract/plan"},
     "runner/launch": CONTRACT,
     "runner/slurm": {*CONTRACT, "runner/launch"},

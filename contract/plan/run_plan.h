@@ -35,9 +35,23 @@ struct PlannedDevice {
   }
 };
 
+// The node with most ranks, whose memory they share.
+struct PlannedHost {
+  int64_t memory_bytes = 0;  // that they may use; 0: not known
+  int64_t ranks = 1;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("memory_bytes", self.memory_bytes, "Memory that its ranks may use; 0: not known.",
+          any_value());
+    visit("ranks", self.ranks, "Ranks that it runs.", any_value());
+  }
+};
+
 struct PlanRequest {
   std::string specification;  // a run's, resolved, as to_yaml writes it
   PlannedDevice device;
+  PlannedHost host;
   std::filesystem::path results;  // where its data may be prepared; may be missing
   bool timeline = false;          // whether the plan is to have one
 
@@ -45,6 +59,7 @@ struct PlanRequest {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("specification", self.specification, "The run's, resolved, as YAML.", any_value());
     visit("device", self.device, "What it is planned for.", any_value());
+    visit("host", self.host, "Where it runs.", any_value());
     visit("results", self.results, "Folder of results, where its data may be prepared.",
           any_value());
     visit("timeline", self.timeline, "Whether the plan is to have a timeline of memory.",
@@ -100,11 +115,13 @@ struct RunPlan {
   int64_t memory_allocated_bytes_forward = 0;
   int64_t memory_reserved_bytes_forward = 0;
   int64_t memory_host_bytes_max = 0;
+  int64_t memory_node_bytes_max = 0;
   std::optional<double> step_time_ms;
   std::optional<double> communication_exposed_ms;
   std::optional<double> mfu_percent;
   std::optional<double> hfu_percent;
   std::optional<int64_t> memory_limit_bytes;
+  std::optional<int64_t> memory_node_limit_bytes;
   Fit fit = Fit::kUnknown;
   MemoryPeak peak;
   std::vector<PhasePlan> phases;
@@ -129,7 +146,10 @@ struct RunPlan {
     visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward, "Reserved then.",
           any_value());
     visit("memory_host_bytes_max", self.memory_host_bytes_max,
-          "Of the host's memory beside the device's: what is offloaded.", any_value());
+          "What the rank's process takes of the host's memory, tensors on the CPU included.",
+          any_value());
+    visit("memory_node_bytes_max", self.memory_node_bytes_max,
+          "What all ranks of a node take of its memory.", any_value());
     visit("step_time_ms", self.step_time_ms,
           "Time of a step; null: not known. An assumption says so where it is uncalibrated.",
           any_value());
@@ -143,6 +163,8 @@ struct RunPlan {
     visit("hfu_percent", self.hfu_percent, "The same with what is recomputed.", any_value());
     visit("memory_limit_bytes", self.memory_limit_bytes, "What the rank may use; null: not known.",
           any_value());
+    visit("memory_node_limit_bytes", self.memory_node_limit_bytes,
+          "What the ranks of a node may use of its memory; null: not known.", any_value());
     visit("fit", self.fit, "fits, tight, does_not_fit or unknown.", any_value());
     visit("peak", self.peak, "When and with what memory is fullest.", any_value());
     visit("phases", self.phases, "The peak of each phase.", any_value());

@@ -269,10 +269,14 @@ struct CpuUse {
 struct RunFinished {
   static constexpr std::string_view kKind = "run_finished";
   int64_t steps = 0;
+  std::optional<int64_t> memory_host_bytes_max{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("steps", self.steps, "Optimizer steps done.", any_value());
+    visit("memory_host_bytes_max", self.memory_host_bytes_max,
+          "The most of the host's memory that the process had resident, without mapped files.",
+          any_value());
   }
 };
 

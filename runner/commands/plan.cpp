@@ -16,6 +16,7 @@
 #include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/suggestions.h"
+#include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 #include "runner/sweep/expected_values.h"
 
@@ -24,10 +25,11 @@ namespace {
 
 struct PlanArguments {
   Choice choice;
-  std::optional<std::string> gpu;
+  PlanTarget target;
   std::string ranks;
   std::string largest;
   bool suggest = false;
+  std::optional<double> price;  // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
   std::filesystem::path results = "results";
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
@@ -87,6 +89,30 @@ PlannedRow plan_of_doubled(ExperimentPlans& plans, const Run& run) {
   return plans.plan(largest ? doubled_run(run.doubling, *largest) : run);
 }
 
+// The cost of each row, and below the table that of all runs if each has one row.
+void add_costs(PlanReport& report, double price, const std::vector<int64_t>& repeats) {
+  double all = 0;
+  bool is_known = report.rows.size() == repeats.size();
+  for (size_t i = 0; i < report.rows.size(); ++i) {
+    PlannedRow& row = report.rows[i];
+    if (row.hours) {
+      row.cost = *row.hours * static_cast<double>(row.spec.strategy.ranks) * price;
+    }
+    is_known = is_known && row.cost;
+    if (is_known) all += *row.cost * static_cast<double>(repeats[i]);
+  }
+  if (is_known) {
+    report.remarks.push_back(
+        fmt::format("All runs with their repeats cost {} at {} an hour of a "
+                    "GPU.",
+                    three_digits(all), three_digits(price)));
+  } else if (std::ranges::none_of(report.rows,
+                                  [](const PlannedRow& row) { return row.hours.has_value(); })) {
+    report.remarks.push_back(
+        "--price needs to know the time of a step: calibrate first, and set train.steps.");
+  }
+}
+
 ExitCode plan(const PlanArguments& arguments) {
   const PlanFormat format = arguments.output.format();
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
@@ -94,7 +120,7 @@ ExitCode plan(const PlanArguments& arguments) {
                       "is no key that holds a number" + allowed_instead_of(arguments.largest));
   }
   ExperimentPlans plans(arguments.choice.file, arguments.choice.expand,
-                        find_host(arguments.choice.gpus), arguments.gpu,
+                        find_host(arguments.choice.gpus), arguments.target,
                         find_trainer(arguments.trainer), arguments.results);
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
@@ -105,7 +131,9 @@ ExitCode plan(const PlanArguments& arguments) {
                     .remarks = {}};
   for (const std::string& sentence : plans.overridden()) report.remarks.push_back(sentence + '.');
   std::set<const Change*> changes;
+  std::vector<int64_t> repeats;
   for (const Run& run : plans.runs()) {
+    repeats.push_back(plans.repeats_of(run));
     const auto add = [&](std::vector<PlannedRow> more) {
       std::ranges::move(more, std::back_inserter(report.rows));
     };
@@ -125,6 +153,7 @@ ExitCode plan(const PlanArguments& arguments) {
     }
   }
   std::ranges::move(legend_of(changes), std::back_inserter(report.remarks));
+  if (arguments.price) add_costs(report, *arguments.price, repeats);
   if (format == PlanFormat::kJson || format == PlanFormat::kHtml) {
     for (PlannedRow& row : report.rows) {
       if (!row.is_suggested) plans.add_timeline(row);
@@ -145,8 +174,11 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
   fsdp-run plan experiments/lab.yaml --output plan.html)");
   add_choice_options(command, arguments->choice);
-  add_option(command, "--gpu NAME", arguments->gpu,
+  add_option(command, "--gpu NAME", arguments->target.gpu,
              "Plan for this GPU: a100-80, t4, 24GB (default: this host's, or the profile's)");
+  add_option(command, "--host-memory-gib N", arguments->target.host_memory_gib,
+             "Memory of each node (default: slurm.mem, or this host's if the runs start here)")
+      ->check(CLI::Range(0.001, kMostMemoryGib));
   auto* ranks = add_option(command, "--ranks LIST", arguments->ranks,
                            "Plan ddp and fsdp with so many ranks: 4, 1,2,8 or 1..1024");
   auto* largest = add_option(command, "--max KEY", arguments->largest,
@@ -155,6 +187,9 @@ CommandFunction add_plan_command(CLI::App& command) {
   auto* suggest =
       command.add_flag("--suggest", arguments->suggest,
                        "Show the fastest setting that fits, and what each change saves and costs");
+  add_option(command, "--price N", arguments->price,
+             "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
+      ->check(CLI::NonNegativeNumber);
   ranks->excludes(largest)->excludes(suggest);
   largest->excludes(suggest);
   add_output_options(command, arguments->output);

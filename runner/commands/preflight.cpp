@@ -195,9 +195,8 @@ std::string no_room_on_disk(const Preflight& preflight) {
 
 std::string oversized(const PlannedRow& row) {
   if (!row.plan || row.plan->fit != Fit::kDoesNotFit) return "";
-  return visible_line(fmt::format("{} is predicted not to fit: {} of {} on {}; {}", row.point,
-                                  gibibytes_text(row.plan->memory_device_bytes_max),
-                                  gibibytes_text(*row.plan->memory_limit_bytes), row.device,
+  return visible_line(fmt::format("{} is predicted not to fit: {} on {}; {}", row.point,
+                                  excess_text(*row.plan), row.device,
                                   remedy_for(row.spec, *row.plan)));
 }
 

@@ -27,6 +27,7 @@
 #include "runner/host/git_state.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
+#include "runner/plan/plan_cells.h"
 #include "runner/plan/run_predictions.h"
 #include "runner/store/results_database.h"
 #include "runner/sweep/device_kind.h"
@@ -238,9 +239,8 @@ void leave_out_oversized(std::vector<RunToLaunch>& runs, const PredictRun& predi
     if (run.record.status == RunStatus::kFinished) return false;  // it did fit
     const auto plan = predict(run.spec);
     if (!plan || plan->fit != Fit::kDoesNotFit) return false;
-    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {:.2f} GiB of {:.2f}",
-                    run.record.point, static_cast<double>(plan->memory_device_bytes_max) / 0x1p30,
-                    static_cast<double>(plan->memory_limit_bytes.value_or(0)) / 0x1p30));
+    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {}", run.record.point,
+                    excess_text(*plan)));
     return true;
   });
 }

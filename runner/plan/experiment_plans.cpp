@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/largest_value.h"
+#include "runner/plan/plan_cells.h"
 
 namespace fsdp {
 namespace {
@@ -20,6 +22,13 @@ Expansion expand(const Experiment& experiment, ExpandOptions options, bool names
   options.check_gpus = false;
   options.for_any_gpu = names_gpu;
   return experiment.expand(options, resources);
+}
+
+std::optional<double> hours_of(const RunSpec& spec, const RunPlan& plan) {
+  constexpr double kMillisecondsPerHour = 3.6e6;
+  if (!is_calibrated(plan) || !spec.train.steps) return std::nullopt;
+  const auto steps = static_cast<double>(planned_steps(spec, /*steps_per_epoch=*/1));
+  return steps * *plan.step_time_ms / kMillisecondsPerHour;
 }
 
 // Why the GPU is not made for the run's precision; empty if it is, or if its kind is not known.
@@ -73,22 +82,20 @@ PlannedRow without_plan(const Run& run, const std::string& suffix, std::string p
 }  // namespace
 
 ExperimentPlans::ExperimentPlans(const std::filesystem::path& file, ExpandOptions options,
-                                 Host host, std::optional<std::string> gpu,
-                                 const std::filesystem::path& trainer,
+                                 Host host, PlanTarget target, const std::filesystem::path& trainer,
                                  const std::filesystem::path& results)
-    : on_cluster_(options.on_cluster),
-      host_(on_cluster_ ? Host() : std::move(host)),
-      gpu_(std::move(gpu)),
+    : host_(options.on_cluster ? std::nullopt : std::optional(std::move(host))),
+      target_(std::move(target)),
       experiment_(Experiment::load(file)),
-      expansion_(expand(experiment_, std::move(options), gpu_.has_value(), resources())),
+      expansion_(expand(experiment_, std::move(options), target_.gpu.has_value(), resources())),
       planner_(trainer, std::filesystem::absolute(results)) {}
 
 Resources ExperimentPlans::resources() const {
-  Resources resources = host_.resources;
-  if (gpu_) {
+  Resources resources = host_.value_or(Host()).resources;
+  if (target_.gpu) {
     constexpr int64_t kAnyNumber = 1'000'000;
     resources.gpu_count = kAnyNumber;
-    resources.gpu_memory_gib = device_table().find(*gpu_).memory_gib;
+    resources.gpu_memory_gib = device_table().find(*target_.gpu).memory_gib;
   }
   return resources;
 }
@@ -101,9 +108,12 @@ std::vector<Run> ExperimentPlans::runs() const {
   return runs;
 }
 
+int64_t ExperimentPlans::repeats_of(const Run& run) const {
+  return std::ranges::count(expansion_.runs, run.series, &Run::series);
+}
+
 DeviceForRuns ExperimentPlans::device_of(const RunSpec& spec) const {
-  return spec.device == DeviceKind::kCuda ? planned_gpu(gpu_, expansion_, spec, host_)
-                                          : planned_cpu(spec, on_cluster_);
+  return planned_device(target_, expansion_, spec, host_);
 }
 
 std::optional<RunSpec> ExperimentPlans::spec_with(const Run& run,
@@ -120,7 +130,8 @@ PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
   try {
     const DeviceForRuns device = device_of(run.spec);
     row.device = device.name;
-    row.plan = planner_.plan(run.spec, device.device);
+    row.plan = planner_.plan(run.spec, device);
+    row.hours = hours_of(run.spec, *row.plan);
     if (std::string note = precision_note(run.spec, device); !note.empty()) {
       row.notes.push_back(std::move(note));
     }
@@ -189,7 +200,7 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
 
 void ExperimentPlans::add_timeline(PlannedRow& row) {
   if (!row.plan) return;
-  row.plan = planner_.plan(row.spec, device_of(row.spec).device, /*timeline=*/true);
+  row.plan = planner_.plan(row.spec, device_of(row.spec), /*timeline=*/true);
 }
 
 }  // namespace fsdp

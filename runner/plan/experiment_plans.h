@@ -16,10 +16,9 @@ namespace fsdp {
 // Plans the runs of one experiment, none of which needs to be possible on this host.
 class ExperimentPlans {
  public:
-  // `gpu`: the name of the GPU that runs are planned for; absent: what planned_gpu() takes. Throws
-  // ConfigError on a mistake in the experiment, and when the GPU is not known.
+  // Throws ConfigError on a mistake in the experiment, and if the GPU is not known.
   ExperimentPlans(const std::filesystem::path& file, ExpandOptions options, Host host,
-                  std::optional<std::string> gpu, const std::filesystem::path& trainer,
+                  PlanTarget target, const std::filesystem::path& trainer,
                   const std::filesystem::path& results);
 
   const std::string& experiment() const { return experiment_.name(); }
@@ -28,6 +27,7 @@ class ExperimentPlans {
   const std::string& profile_reason() const { return expansion_.profile_reason; }
   // The first repeat of each.
   std::vector<Run> runs() const;
+  int64_t repeats_of(const Run& run) const;
 
   // The run's with these overrides ("path=value"); absent: it may not have them.
   std::optional<RunSpec> spec_with(const Run& run, const std::vector<std::string>& set) const;
@@ -53,9 +53,8 @@ class ExperimentPlans {
   Resources resources() const;
   DeviceForRuns device_of(const RunSpec& spec) const;
 
-  bool on_cluster_;
-  Host host_;  // without anything on a cluster
-  std::optional<std::string> gpu_;
+  std::optional<Host> host_;  // nullopt: runs start on a cluster
+  PlanTarget target_;
   Experiment experiment_;
   Expansion expansion_;
   Planner planner_;

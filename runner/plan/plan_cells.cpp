@@ -73,6 +73,11 @@ std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
       from == to ? from : from + " to " + to);
 }
 
+bool is_host_shown(const PlannedRow& row) {
+  return row.spec.device == DeviceKind::kCpu || row.spec.strategy.offload != Offload::kNone ||
+         !host_fits(*row.plan);
+}
+
 std::string moment_text(const MemoryPeak& peak) {
   return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
 }
@@ -92,6 +97,20 @@ std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_us
 
 bool is_calibrated(const RunPlan& plan) { return plan.communication_exposed_ms.has_value(); }
 
+bool host_fits(const RunPlan& plan) {
+  return plan.memory_node_bytes_max <=
+         plan.memory_node_limit_bytes.value_or(plan.memory_node_bytes_max);
+}
+
+std::string excess_text(const RunPlan& plan) {
+  if (host_fits(plan)) {
+    return fmt::format("{} of {}", gibibytes_text(plan.memory_device_bytes_max),
+                       gibibytes_text(*plan.memory_limit_bytes));
+  }
+  return fmt::format("{} of {} of a node's memory", gibibytes_text(plan.memory_node_bytes_max),
+                     gibibytes_text(*plan.memory_node_limit_bytes));
+}
+
 std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
 
 const std::vector<PlanColumn>& plan_columns() {
@@ -106,12 +125,16 @@ const std::vector<PlanColumn>& plan_columns() {
        "NCCL's buffers."},
       {{.heading = "Limit\n[GiB]", .when_known = true}, "What there is."},
       {{.heading = "Host\n[GiB]", .when_known = true, .leaves = 7},
-       "What the host holds beside it."},
+       "What all ranks of a node take of the host's memory; -: nothing is offloaded, and it fits."},
       {{.heading = "Step\n[ms]", .when_known = true}, "Time of a step; -: not calibrated."},
       {{.heading = "Exposed\n[ms]", .when_known = true, .leaves = 1},
        "Of it, in which compute waits for other ranks or the host."},
       {{.heading = "MFU\n[%]", .when_known = true, .leaves = 2},
        "Of the device's peak, what the model's products take."},
+      {{.heading = "Time\n[h]", .when_known = true, .leaves = 8},
+       "Hours that the run's steps take."},
+      {{.heading = "Cost", .when_known = true},
+       "Of the run: its hours, times its ranks, times --price."},
       {{.heading = "Fits", .is_left = true}, "tight: above 85 % of the limit."},
       {{.heading = "Fullest in", .is_left = true, .leaves = 3},
        "Part of the step, and unit of the model, at which the peak is."},
@@ -136,10 +159,12 @@ std::vector<std::string> cells_of(const PlannedRow& row) {
           gib(plan.memory_allocated_bytes_max),
           gib(plan.memory_device_bytes_max),
           plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
-          plan.memory_host_bytes_max > 0 ? gib(plan.memory_host_bytes_max) : "-",
+          is_host_shown(row) ? gib(plan.memory_node_bytes_max) : "-",
           is_calibrated(plan) ? three_digits(plan.step_time_ms) : "-",
           three_digits(plan.communication_exposed_ms),
           is_calibrated(plan) ? three_digits(plan.mfu_percent) : "-",
+          three_digits(row.hours),
+          three_digits(row.cost),
           fit_text(plan.fit),
           moment_text(plan.peak),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};
@@ -175,8 +200,10 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
     if (!row.plan) {
       without_plan[row.problem].push_back(row.point);
     } else if (row.plan->fit == Fit::kDoesNotFit && !row.is_suggested) {
-      add(visible_line(row.point) + ": " + composition_text(row.plan->peak.by_use) + " at " +
-          moment_text(row.plan->peak) + "; " + remedy_for(row.spec, *row.plan) + ".");
+      const std::string why = host_fits(*row.plan) ? composition_text(row.plan->peak.by_use) +
+                                                         " at " + moment_text(row.plan->peak)
+                                                   : excess_text(*row.plan);
+      add(visible_line(row.point) + ": " + why + "; " + remedy_for(row.spec, *row.plan) + ".");
     }
     for (const std::string& note : row.notes) add(visible_line(note));
     if (!row.plan) continue;
@@ -200,6 +227,12 @@ std::string composition_text(const MemoryByUse& by_use) {
 }
 
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
+  if (!host_fits(plan) && spec.device != DeviceKind::kCpu) {
+    return spec.strategy.offload == Offload::kNone
+               ? "fewer ranks on a node, or nodes with more memory (slurm.mem)"
+               : "offload less (strategy.offload), shard over more nodes, or take nodes with more "
+                 "memory (slurm.mem)";
+  }
   const MemoryByUse& by_use = plan.peak.by_use;
   const int64_t state = by_use[MemoryUse::kParameters] + by_use[MemoryUse::kGradients] +
                         by_use[MemoryUse::kOptimizerState];
@@ -217,8 +250,7 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
         spec.strategy.ranks);
   }
   if (state >= saved && spec.strategy.offload == Offload::kNone) {
-    const int64_t without_state =
-        plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
+    const int64_t without_state = plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
     const bool suffices = without_state <= plan.memory_limit_bytes.value_or(without_state);
     if (has_ranks) {
       return std::string("more ranks, or strategy.offload: ") +

@@ -33,6 +33,13 @@ bool is_calibrated(const RunPlan& plan);
 // "does not fit"; "?": not known.
 std::string fit_text(Fit fit);
 
+// True unless the ranks of a node take more of its memory than there is.
+bool host_fits(const RunPlan& plan);
+
+// "92.0 GiB of 79.0 GiB", or "744 GiB of 512 GiB of a node's memory": what a run that does not
+// fit would need.
+std::string excess_text(const RunPlan& plan);
+
 // "optimizer state 25.1 GiB and parameters 12.6": what most of the peak is.
 std::string composition_text(const MemoryByUse& by_use);
 

@@ -71,6 +71,7 @@ std::string json_of(const PlanReport& report) {
     object.add("fits", row.plan && row.plan->fit != Fit::kUnknown
                            ? std::optional(row.plan->fit != Fit::kDoesNotFit)
                            : std::nullopt);
+    object.add("hours", row.hours).add("cost", row.cost);
     object.add("problem", row.problem).add("notes", row.notes);
   }
   return json_text(objects) + '\n';

@@ -17,6 +17,8 @@ struct PlannedRow {
   std::optional<RunPlan> plan;
   std::string problem;
   bool is_suggested = false;         // another row's run with changes
+  std::optional<double> hours{};     // of its steps; nullopt: these or their time are not known
+  std::optional<double> cost{};      // of these hours of all ranks; nullopt: no price is given
   std::vector<std::string> notes{};  // sentences that stand below the table
 };
 

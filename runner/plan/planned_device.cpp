@@ -55,8 +55,6 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
   return gpu(0, 0, "a GPU of unknown memory (name one with --gpu)");
 }
 
-}  // namespace
-
 DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansion& expansion,
                           const RunSpec& spec, const Host& host) {
   DeviceForRuns gpu = find_gpu(name, expansion, spec, host);
@@ -67,21 +65,47 @@ DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansio
   return gpu;
 }
 
-DeviceForRuns planned_cpu(const RunSpec& spec, bool on_cluster) {
-  const int64_t ranks = std::max<int64_t>(1, spec.strategy.ranks);
-  DeviceForRuns cpu;
-  if (on_cluster) {
-    const int64_t ranks_of_node = (ranks + spec.slurm.nodes - 1) / spec.slurm.nodes;
-    cpu.device.memory_bytes = node_memory_bytes(spec.slurm).value_or(0) / ranks_of_node;
-    cpu.name = cpu.device.memory_bytes > 0 ? "CPUs of the cluster, with slurm.mem of each node"
-                                           : "CPUs of the cluster";
-    return cpu;
+std::string cpu_name(const PlanTarget& target, const RunSpec& spec, bool on_cluster) {
+  if (target.host_memory_gib) {
+    return fmt::format("the CPU of a host of {} GiB", *target.host_memory_gib);
   }
-  const bool is_limited = cgroup_memory_limit_bytes().has_value();
-  cpu.device.memory_bytes = memory_available_bytes() / ranks;
-  cpu.device.name = processor_name();
-  cpu.name = is_limited ? "the CPU, within the memory limit of this job or container" : "the CPU";
-  return cpu;
+  if (on_cluster) {
+    return node_memory_bytes(spec.slurm) ? "CPUs of the cluster, with slurm.mem of each node"
+                                         : "CPUs of the cluster";
+  }
+  return cgroup_memory_limit_bytes() ? "the CPU, within the memory limit of this job or container"
+                                     : "the CPU";
+}
+
+// Of the node with most. Without Slurm all ranks run on one.
+int64_t ranks_of_node(const RunSpec& spec, bool on_cluster) {
+  const int64_t ranks = std::max<int64_t>(1, spec.strategy.ranks);
+  if (!on_cluster) return ranks;
+  if (spec.device != DeviceKind::kCuda) return (ranks + spec.slurm.nodes - 1) / spec.slurm.nodes;
+  return spec.slurm.gpus_per_node > 0 ? std::min(ranks, spec.slurm.gpus_per_node) : ranks;
+}
+
+int64_t node_bytes(const PlanTarget& target, const RunSpec& spec, const std::optional<Host>& host) {
+  if (target.host_memory_gib) return bytes_of_gib(*target.host_memory_gib);
+  if (!host) return node_memory_bytes(spec.slurm).value_or(0);
+  const bool runs_here = spec.device != DeviceKind::kCuda || (!target.gpu && !host->gpus.empty());
+  return runs_here ? memory_available_bytes() : 0;
+}
+
+}  // namespace
+
+DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansion,
+                             const RunSpec& spec, const std::optional<Host>& host) {
+  const bool is_cuda = spec.device == DeviceKind::kCuda;
+  DeviceForRuns planned;
+  if (is_cuda) planned = planned_gpu(target.gpu, expansion, spec, host.value_or(Host()));
+  planned.host = {.memory_bytes = node_bytes(target, spec, host),
+                  .ranks = ranks_of_node(spec, !host)};
+  if (is_cuda) return planned;
+  planned.device.memory_bytes = planned.host.memory_bytes / planned.host.ranks;
+  if (host) planned.device.name = processor_name();
+  planned.name = cpu_name(target, spec, !host);
+  return planned;
 }
 
 }  // namespace fsdp

@@ -9,20 +9,27 @@
 
 namespace fsdp {
 
+// What a user names in place of what is found.
+struct PlanTarget {
+  std::optional<std::string> gpu;
+  std::optional<double> host_memory_gib;  // of each node
+};
+
 // What runs are planned for, and its name for people.
 struct DeviceForRuns {
   PlannedDevice device;
+  PlannedHost host{};
   std::string name;  // "NVIDIA H100 80GB HBM3", "a GPU of 79 GiB (the profile's)", "the CPU"
 };
 
-// Of a run on a GPU: the one of `name`, else the host's, else one with the memory that Slurm, or
-// the profile, asks for. Where Slurm starts the runs, `host` is one without GPUs. Throws
-// ConfigError when the name is not known.
-DeviceForRuns planned_gpu(const std::optional<std::string>& name, const Expansion& expansion,
-                          const RunSpec& spec, const Host& host);
-
-// Of one that computes on the CPU: the memory of this host or, if it is less, of this process's
-// cgroup; on a cluster the memory that the run asks for of each node, if it does. Ranks share it.
-DeviceForRuns planned_cpu(const RunSpec& spec, bool on_cluster);
+// Returns the device and the node that `spec` is planned for. `host` is this one; nullopt: Slurm
+// starts the runs elsewhere. Throws ConfigError if the GPU that `target` names is not known.
+//
+// A GPU is the one that is named, else this host's, else one with the memory that Slurm, or the
+// profile, asks for. A node has the memory that is named, else what the run asks Slurm for, else
+// that of this host, or of this process's cgroup if that is less, if the run would start here. The
+// ranks of a node share its memory, and on the CPU that is all there is.
+DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansion,
+                             const RunSpec& spec, const std::optional<Host>& host);
 
 }  // namespace fsdp

@@ -28,9 +28,12 @@ Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path res
   std::signal(SIGPIPE, SIG_IGN);  // of a trainer that has ended
 }
 
-RunPlan Planner::plan(const RunSpec& spec, const PlannedDevice& device, bool timeline) {
-  const PlanRequest request{
-      .specification = to_yaml(spec), .device = device, .results = results_, .timeline = timeline};
+RunPlan Planner::plan(const RunSpec& spec, const DeviceForRuns& device, bool timeline) {
+  const PlanRequest request{.specification = to_yaml(spec),
+                            .device = device.device,
+                            .host = device.host,
+                            .results = results_,
+                            .timeline = timeline};
   PlanAnswer answer;
   JsonFields("the trainer's plan").read("", parse_foreign_json(answer_to(request)), answer);
   if (!answer.plan) throw ConfigError("", "", answer.error);

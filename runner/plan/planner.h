@@ -7,6 +7,7 @@
 
 #include "contract/plan/run_plan.h"
 #include "contract/record/program.h"
+#include "runner/plan/planned_device.h"
 
 namespace fsdp {
 
@@ -22,7 +23,7 @@ class Planner {
   // Asks the trainer once about equal runs. Throws ConfigError, with what the trainer says, where
   // the run cannot be planned, and std::runtime_error when the trainer has ended or does not answer
   // in time.
-  RunPlan plan(const RunSpec& spec, const PlannedDevice& device, bool timeline = false);
+  RunPlan plan(const RunSpec& spec, const DeviceForRuns& device, bool timeline = false);
 
  private:
   std::string answer_to(const PlanRequest& request);

@@ -24,11 +24,7 @@ std::optional<RunPlan> RunPredictions::predict(const RunSpec& spec) {
   if (has_given_up_) return std::nullopt;
   try {
     if (!planner_) planner_ = std::make_unique<Planner>(trainer_, results_, kPatience);
-    const DeviceForRuns device =
-        spec.device == DeviceKind::kCuda
-            ? planned_gpu(std::nullopt, expansion_, spec, host_.value_or(Host()))
-            : planned_cpu(spec, !host_);
-    return planner_->plan(spec, device.device);
+    return planner_->plan(spec, planned_device({}, expansion_, spec, host_));
   } catch (const ConfigError& error) {
     log(LogLevel::kInfo, "prediction", error.what());
   } catch (const std::exception& error) {

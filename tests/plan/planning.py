@@ -12,8 +12,9 @@ def request_of(spec: dict, results: Path, memory_bytes: int = 0, compute_capabil
     kind = "cuda" if compute_capability else "cpu"
     device = {"kind": kind, "memory_bytes": memory_bytes, "context_bytes": 0,
               "compute_capability": compute_capability, "name": ""}
-    return {"specification": yaml.safe_dump(spec | {"device": kind}), "device": device, "results": str(results),
-            "timeline": False}
+    host = {"memory_bytes": 0, "ranks": spec["strategy"]["ranks"]}
+    return {"specification": yaml.safe_dump(spec | {"device": kind}), "device": device, "host": host,
+            "results": str(results), "timeline": False}
 
 
 def plans(trainer: Path, requests: list[dict]) -> list[dict]:

@@ -63,6 +63,21 @@ def test_calibrated_runs_have_step_times(fsdp_run, plans):
     assert other_model["one"]["step_time_ms"] is None
 
 
+def test_a_price_gives_the_cost_of_each_run_and_of_all(fsdp_run, plans):
+    assert "--price needs to know the time of a step" in " ".join(fsdp_run("plan", "--price", "2").stdout.split())
+    assert fsdp_run("calibrate", "--only", "one", "--only", "fsdp").returncode == 0
+    words = ("--only", "one", "--only", "fsdp", "--set", "train.steps=1000000")
+    planned = plans(*words, "--price", "2")
+    for point, ranks in (("one", 1), ("fsdp", 2)):
+        row = planned[point]
+        assert row["hours"] == pytest.approx(1e6 * row["step_time_ms"] / 3.6e6)
+        assert row["cost"] == pytest.approx(2 * ranks * row["hours"])
+    text = " ".join(fsdp_run("plan", *words, "--price", "2").stdout.split())
+    said = float(text.split("All runs with their repeats cost ")[1].split()[0])
+    assert said == pytest.approx(sum(row["cost"] for row in planned.values()), rel=0.01)
+    assert all(row["cost"] is None and row["hours"] > 0 for row in plans(*words).values())
+
+
 def test_ranks_are_calibrated_together(fsdp_run, plans):
     done = fsdp_run("calibrate", "--only", "fsdp")
     assert done.returncode == 0, done.stderr

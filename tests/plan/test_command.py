@@ -184,24 +184,60 @@ def test_where_no_memory_is_known_nothing_is_said_to_fit(plan):
     assert "fits as it is" not in text
 
 
-def test_what_is_offloaded_on_the_cpu_takes_of_the_same_memory(request, trainer, tmp_path):
+def test_a_run_fits_if_the_ranks_of_a_node_fit_into_its_memory(request, trainer, tmp_path):
     runner = request.config.getoption("--runner").resolve()
     text = subprocess.run([runner, LAB, "--only", "offload", "--dry-run"], cwd=tmp_path, check=True,
                           capture_output=True, text=True).stdout
 
     def planned(memory_bytes: int) -> dict:
-        device = {"kind": "cpu", "memory_bytes": memory_bytes, "context_bytes": 0, "compute_capability": 0,
-                  "name": ""}
-        request = {"specification": text, "device": device, "results": str(tmp_path), "timeline": False}
+        device = {"kind": "cpu", "memory_bytes": 0, "context_bytes": 0, "compute_capability": 0, "name": ""}
+        host = {"memory_bytes": memory_bytes, "ranks": 3}
+        request = {"specification": text, "device": device, "host": host, "results": str(tmp_path), "timeline": False}
         done = subprocess.run([trainer, "--plan"], input=json.dumps(request) + "\n", check=True,
                               capture_output=True, text=True)
         return json.loads(done.stdout)["plan"]
 
     plan = planned(2**40)
-    device, host = plan["memory_requested_bytes_max"], plan["memory_host_bytes_max"]
-    assert plan["fit"] == "fits" and host > 0
-    assert planned(device + host - 1)["fit"] == "does_not_fit"
-    assert planned(device + host)["fit"] == "tight"
+    node = plan["memory_node_bytes_max"]
+    assert plan["fit"] == "fits" and plan["memory_node_limit_bytes"] == 2**40
+    assert node == 3 * plan["memory_host_bytes_max"] > 3 * plan["memory_requested_bytes_max"]
+    assert planned(node - 1)["fit"] == "does_not_fit"
+    assert planned(node)["fit"] == "tight"
+    assert planned(0)["fit"] == "unknown"
+
+
+OFFLOAD = ("--profile", "a100x4", "--gpu", "a100-80", "--only", "offload")
+
+
+def test_a_gpu_run_is_judged_by_the_memory_of_its_host(rows, plan):
+    """744 GB were offloaded on a host that had less, and the run was killed."""
+    [row] = rows(*OFFLOAD)
+    assert row["fits"] and row["memory_node_limit_bytes"] is None
+    # The optimizer's two states and the parameters of 13 billion, on one host.
+    node_gib = row["memory_node_bytes_max"] / 2**30
+    assert row["memory_node_bytes_max"] > 3 * 2 * row["parameter_count"]
+    [enough] = rows(*OFFLOAD, "--host-memory-gib", str(2 * node_gib))
+    assert enough["fits"]
+    [less] = rows(*OFFLOAD, "--host-memory-gib", str(node_gib / 2))
+    assert not less["fits"]
+    text = " ".join(plan(*OFFLOAD, "--host-memory-gib", str(node_gib / 2)).stdout.split())
+    assert "GiB of a node's memory; offload less (strategy.offload)" in text and "does not fit" in text
+
+
+def test_a_job_is_judged_by_the_memory_that_it_asks_for(rows):
+    words = ["--launcher", "slurm", *OFFLOAD, "--set", "slurm.gpus_per_node=2", "--set", "slurm.nodes=2"]
+    [row] = rows(*words, "--set", "slurm.mem=500G")
+    assert row["fits"] and row["memory_node_bytes_max"] == 2 * row["memory_host_bytes_max"]
+    assert row["memory_node_limit_bytes"] == 500 << 30
+    [row] = rows(*words, "--set", "slurm.mem=5G")
+    assert not row["fits"]
+
+
+def test_the_host_stands_in_a_table_only_if_it_matters(plan):
+    words = ("--profile", "a100x4", "--gpu", "a100-80")
+    assert "Host" not in plan(*words, "--only", "4xDDP").stdout
+    assert "Host" in plan(*OFFLOAD).stdout
+    assert "Host" in plan(*words, "--only", "4xDDP", "--host-memory-gib", "1").stdout
 
 
 def test_jobs_are_not_planned_for_the_login_node(rows):

@@ -21,6 +21,7 @@ using OutputFilePtr = std::shared_ptr<OutputFile>;
 class WriterThread {
  public:
   static constexpr int64_t kBufferBytes = 16 << 20;
+  static constexpr size_t kBuffers = 4;
 
   // The buffers are allocated when they are first needed.
   explicit WriterThread(const Backend& backend, int64_t buffer_bytes = kBufferBytes);
@@ -43,7 +44,7 @@ class WriterThread {
 
   const Backend& backend_;
   int64_t buffer_bytes_;
-  std::array<Slot, 4> ring_;
+  std::array<Slot, kBuffers> ring_;
   size_t next_ = 0;
   std::shared_future<void> last_;
   Worker worker_;

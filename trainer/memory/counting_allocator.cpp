@@ -1,6 +1,8 @@
 #include "trainer/memory/counting_allocator.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -16,13 +18,24 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Holds what is counted of what follows.
-constexpr size_t kHeaderBytes = kAlignment;
-static_assert(sizeof(CountedAllocation) <= kHeaderBytes);
+// Stands before the data.
+struct Header {
+  CountedAllocation counted;
+  size_t bytes;  // of the data
+};
+constexpr size_t kHeaderBytes = HostHeap::kHeaderBytes;
+static_assert(kHeaderBytes == kAlignment);
+static_assert(sizeof(Header) <= kHeaderBytes);
 
-CountedAllocation& header_of(void* data) {
-  return *reinterpret_cast<CountedAllocation*>(static_cast<std::byte*>(data) - kHeaderBytes);
+Header& header_of(void* data) {
+  return *reinterpret_cast<Header*>(static_cast<std::byte*>(data) - kHeaderBytes);
 }
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kHasHeap = false;  // the sanitizer watches blocks of malloc alone
+#else
+constexpr bool kHasHeap = true;
+#endif
 
 // Operators of libtorch wrap numbers as tensors of the host, also for a GPU: no memory of a device.
 constexpr size_t kNumberBytes = sizeof(double);
@@ -112,24 +125,51 @@ CountingAllocator& CountingAllocator::instance() {
 
 void CountingAllocator::install() {
   // The largest that glibc takes; a mapped buffer starts with page faults each time.
-  constexpr int kMmapThresholdBytes = 32 << 20;
-  mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
+  mallopt(M_MMAP_THRESHOLD, HostHeap::kMappedFromBytes);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   c10::SetAllocator(c10::DeviceType::CPU, this);
+  if (!kHasHeap || heap_bytes_ != 0) return;
+  // Addresses alone, as many as blocks and holes could ever need.
+  heap_bytes_ = 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  void* begin = mmap(nullptr, heap_bytes_, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (begin != MAP_FAILED) heap_begin_ = static_cast<std::byte*>(begin);
+}
+
+std::byte* CountingAllocator::take_block(size_t bytes) {
+  const auto block_bytes = static_cast<int64_t>(bytes + kHeaderBytes);
+  if (heap_begin_ != nullptr && HostHeap::holds(block_bytes)) {
+    const std::lock_guard lock(heap_mutex_);
+    const int64_t address = heap_.take(block_bytes);
+    if (address + block_bytes <= heap_bytes_) return heap_begin_ + address;
+    heap_.give(address, block_bytes);
+  }
+  void* block = nullptr;
+  if (static_cast<int64_t>(bytes) < 0) return nullptr;
+  return posix_memalign(&block, kAlignment, bytes + kHeaderBytes) == 0
+             ? static_cast<std::byte*>(block)
+             : nullptr;
+}
+
+void CountingAllocator::give_block(std::byte* block, size_t bytes) {
+  if (heap_begin_ == nullptr || block < heap_begin_ || block >= heap_begin_ + heap_bytes_) {
+    return std::free(block);
+  }
+  const std::lock_guard lock(heap_mutex_);
+  heap_.give(block - heap_begin_, static_cast<int64_t>(bytes + kHeaderBytes));
 }
 
 c10::DataPtr CountingAllocator::allocate(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &release, cpu};
   const CountedAllocation counted = count(bytes);
-  void* block = nullptr;
-  if (static_cast<int64_t>(bytes) < 0 ||
-      posix_memalign(&block, kAlignment, bytes + kHeaderBytes) != 0) {
+  std::byte* const block = take_block(bytes);
+  if (block == nullptr) {
     uncount(counted);
     fail(bytes);
   }
-  void* data = static_cast<std::byte*>(block) + kHeaderBytes;
-  header_of(data) = counted;
+  void* data = block + kHeaderBytes;
+  header_of(data) = {.counted = counted, .bytes = bytes};
   observe(reinterpret_cast<uintptr_t>(data), counted, /*is_release=*/false);
   return {data, data, &release, cpu};
 }
@@ -137,7 +177,7 @@ c10::DataPtr CountingAllocator::allocate(size_t bytes) {
 void CountingAllocator::adopt(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   if (storage.data_ptr().get_deleter() != &release || storage.data() == nullptr) return;
-  CountedAllocation& counted = header_of(storage.mutable_data());
+  CountedAllocation& counted = header_of(storage.mutable_data()).counted;
   if (counted.bytes == 0 || counted.is_of_device) return;
   const auto id = reinterpret_cast<uintptr_t>(storage.data());
   observe(id, counted, /*is_release=*/true);
@@ -147,9 +187,10 @@ void CountingAllocator::adopt(const at::Tensor& tensor) {
 
 void CountingAllocator::release(void* data) {
   if (data == nullptr) return;
-  instance().uncount(header_of(data));
-  instance().observe(reinterpret_cast<uintptr_t>(data), header_of(data), /*is_release=*/true);
-  std::free(static_cast<std::byte*>(data) - kHeaderBytes);
+  const Header header = header_of(data);
+  instance().uncount(header.counted);
+  instance().observe(reinterpret_cast<uintptr_t>(data), header.counted, /*is_release=*/true);
+  instance().give_block(static_cast<std::byte*>(data) - kHeaderBytes, header.bytes);
 }
 
 c10::DeleterFnPtr CountingAllocator::raw_deleter() const { return &release; }

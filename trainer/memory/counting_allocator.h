@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "trainer/memory/host_heap.h"
 #include "trainer/memory/memory_label.h"
 
 namespace fsdp {
@@ -81,8 +82,8 @@ class CountingAllocator final : public c10::Allocator, public AllocationCounter 
  public:
   static CountingAllocator& instance();
 
-  // Makes it libtorch's CPU allocator from now on, and lets glibc keep freed buffers instead of
-  // returning them to the kernel. Again: no effect. Tensors made before are not counted.
+  // Makes it libtorch's CPU allocator from now on, and keeps freed buffers instead of returning
+  // them to the kernel. Again: no effect. Tensors made before are not counted.
   void install();
 
   // Counts a tensor that was allocated as UncountedMemory. Throws as allocate does. No effect on
@@ -98,6 +99,15 @@ class CountingAllocator final : public c10::Allocator, public AllocationCounter 
  private:
   CountingAllocator() = default;
   static void release(void* data);
+  // With the header before the data. nullptr: the system has no more.
+  std::byte* take_block(size_t bytes);
+  void give_block(std::byte* block, size_t bytes);
+
+  // Addresses for tensors alone: among small blocks of libraries no hole would be filled again.
+  std::byte* heap_begin_ = nullptr;  // nullptr: glibc's heap is taken
+  int64_t heap_bytes_ = 0;
+  std::mutex heap_mutex_;
+  HostHeap heap_;
 };
 
 // That of meta tensors, which have a size and no data.

@@ -37,12 +37,23 @@ class StatusText {
     return kib * 1024;
   }
 
+  // The peak of resident memory, without mapped files.
+  int64_t peak_bytes() const { return bytes("VmHWM:") - bytes("RssFile:") - bytes("RssShmem:"); }
+
  private:
   std::array<char, 4096> text_;
   std::string_view view_;
 };
 
 }  // namespace
+
+int64_t MemoryProbe::host_bytes_max() {
+  const int status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (status < 0) throw std::system_error(errno, std::generic_category(), "/proc/self/status");
+  const int64_t bytes = StatusText(status).peak_bytes();
+  close(status);
+  return bytes;
+}
 
 CpuMemoryProbe::CpuMemoryProbe(const std::filesystem::path& process)
     : status_(open((process / "status").c_str(), O_RDONLY | O_CLOEXEC)),
@@ -79,15 +90,19 @@ int64_t CpuMemoryProbe::reserved_bytes() {
 }
 
 int64_t CpuMemoryProbe::reserved_bytes_max() {
-  const int64_t now = reserved_bytes();
+  reserved_bytes();
   if (clear_refs_ < 0) return sampled_bytes_max_;
-  const StatusText status(status_);
-  const int64_t files = status.bytes("RssFile:") + status.bytes("RssShmem:");
-  return std::max({status.bytes("VmHWM:") - files, sampled_bytes_max_, now});
+  return std::max(StatusText(status_).peak_bytes(), sampled_bytes_max_);
+}
+
+int64_t CpuMemoryProbe::host_bytes_max() {
+  bytes_max_before_reset_ = std::max(bytes_max_before_reset_, reserved_bytes_max());
+  return bytes_max_before_reset_;
 }
 
 void CpuMemoryProbe::reset_peaks() {
   CountingAllocator::instance().reset_peak();
+  host_bytes_max();
   // 5: reset the peak resident size (proc(5)).
   if (clear_refs_ >= 0 && pwrite(clear_refs_, "5", 1, 0) != 1) stop_resetting();
   sampled_bytes_max_ = 0;

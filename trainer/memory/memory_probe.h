@@ -26,6 +26,9 @@ class MemoryProbe {
   // When allocated memory was at its peak, and with what; nothing on a GPU, whose allocator does
   // not tell.
   virtual std::optional<AllocationPeak> allocation_peak() { return std::nullopt; }
+  // The most of the host's memory that the process has had resident. Mapped files do not count,
+  // because the kernel can drop their pages.
+  virtual int64_t host_bytes_max();
 };
 
 // The counting allocator (installed here), and the process's anonymous resident memory: mapped
@@ -45,6 +48,7 @@ class CpuMemoryProbe : public MemoryProbe {
   int64_t reserved_bytes_max() override;
   void reset_peaks() override;
   std::optional<AllocationPeak> allocation_peak() override;
+  int64_t host_bytes_max() override;
 
  private:
   void stop_resetting();
@@ -52,6 +56,7 @@ class CpuMemoryProbe : public MemoryProbe {
   int status_;
   int clear_refs_;  // -1: the kernel's peak cannot be reset
   int64_t sampled_bytes_max_ = 0;
+  int64_t bytes_max_before_reset_ = 0;
 };
 
 // The probe for `device`: on CUDA its caching allocator's figures, on meta what tensors would take.

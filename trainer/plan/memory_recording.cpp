@@ -4,15 +4,16 @@
 
 namespace fsdp {
 
-MemoryRecording::MemoryRecording() {
+MemoryRecording::MemoryRecording(c10::DeviceType planned_for)
+    : is_device_the_host_(planned_for == at::kCPU) {
   MetaAllocator::instance().set_observer(
       [this](uintptr_t id, const CountedAllocation& allocation, bool is_release) {
         const int64_t change = is_release ? -allocation.bytes : allocation.bytes;
-        if (!allocation.is_of_device) {
-          host_bytes_ += change;
-          host_bytes_max_ = std::max(host_bytes_max_, host_bytes_);
-          return;
+        if (is_device_the_host_ || !allocation.is_of_device) {
+          const int64_t bytes = allocation.bytes + HostHeap::kHeaderBytes;
+          is_release ? release_on_host(id, bytes) : allocate_on_host(id, bytes);
         }
+        if (!allocation.is_of_device) return;
         entries_.push_back({id, allocation.bytes, allocation.label, is_release});
         bytes_ += change;
         if (is_release) return;
@@ -22,5 +23,25 @@ MemoryRecording::MemoryRecording() {
 }
 
 MemoryRecording::~MemoryRecording() { MetaAllocator::instance().set_observer({}); }
+
+// As CountingAllocator places it. With a GPU glibc does, which maps large blocks one by one.
+void MemoryRecording::allocate_on_host(uintptr_t id, int64_t bytes) {
+  if (is_device_the_host_ && HostHeap::holds(bytes)) {
+    host_addresses_[id] = host_heap_.take(bytes);
+  } else {
+    host_bytes_beside_heap_ += bytes;
+  }
+  host_bytes_max_ = std::max(host_bytes_max_, host_heap_.bytes_max() + host_bytes_beside_heap_);
+}
+
+void MemoryRecording::release_on_host(uintptr_t id, int64_t bytes) {
+  const auto in_heap = host_addresses_.find(id);
+  if (in_heap == host_addresses_.end()) {
+    host_bytes_beside_heap_ -= bytes;
+    return;
+  }
+  host_heap_.give(in_heap->second, bytes);
+  host_addresses_.erase(in_heap);
+}
 
 }  // namespace fsdp

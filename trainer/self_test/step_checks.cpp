@@ -129,7 +129,7 @@ Outcome plan(const Check& check, at::Device device) {
   const auto backend =
       make_meta_backend(device.type(), check.spec.kernels, /*streams=*/nullptr, capability_number);
   const auto alone = make_process_group({}, at::kCPU);
-  const MemoryRecording recording;
+  const MemoryRecording recording(device.type());
   Outcome planned = train(check, *backend, *alone);
   if (device.is_cuda()) {
     const PlannedDevice gpu{.kind = DeviceKind::kCuda, .compute_capability = capability_number};

@@ -161,7 +161,8 @@ ExitCode RankRun::run() {
     log(LogLevel::kInfo, "end", "asked to stop after step " + std::to_string(steps));
     return ExitCode::kInterrupted;
   }
-  events_->write(RunFinished{.steps = steps});
+  events_->write(
+      RunFinished{.steps = steps, .memory_host_bytes_max = backend_->memory().host_bytes_max()});
   log(LogLevel::kInfo, "end", "finished after step " + std::to_string(steps));
   return ExitCode::kOk;
 }

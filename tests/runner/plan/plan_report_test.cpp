@@ -49,6 +49,22 @@ TEST_CASE("a table says of each run what it takes, and of what does not fit why"
   CHECK_THAT(text, !Catch::Contains("Host"));
 }
 
+TEST_CASE("a run whose ranks do not fit into their host's memory says so") {
+  PlannedRow row = row_of("offload", 25, Fit::kDoesNotFit);
+  row.spec.device = DeviceKind::kCuda;
+  row.spec.strategy.offload = Offload::kParameters;
+  row.plan->memory_host_bytes_max = 186 * kGib;
+  row.plan->memory_node_bytes_max = 744 * kGib;
+  row.plan->memory_node_limit_bytes = 512 * kGib;
+  CHECK(excess_text(*row.plan) == "744 GiB of 512 GiB of a node's memory");
+  const std::string text = render_plans(PlanFormat::kTable, report_of({row}), 0);
+  INFO(text);
+  CHECK_THAT(text, Catch::Contains("79.0    744  does not fit"));
+  CHECK_THAT(text, Catch::Contains("offload: 744 GiB of 512 GiB of a node's memory; offload less"));
+  row.plan->memory_node_limit_bytes = 744 * kGib;
+  CHECK(excess_text(*row.plan) == "27.0 GiB of 79.0 GiB");
+}
+
 TEST_CASE("a plan begins with what is planned: profile, model, parameters, ranks and device") {
   PlannedRow one = row_of("one", 25, Fit::kFits), four = row_of("four", 25, Fit::kFits);
   one.spec.strategy.ranks = 1;
@@ -79,6 +95,16 @@ TEST_CASE("a step time that ignores the strategy stands in no row") {
   row.plan->communication_exposed_ms = 10;
   CHECK_THAT(render_plans(PlanFormat::kTable, report_of({row}), 0), Catch::Contains("  425"));
   CHECK(notes_of({row}).empty());
+}
+
+TEST_CASE("hours and cost stand in a table if they are known") {
+  PlannedRow row = row_of("a", 25, Fit::kFits);
+  CHECK_THAT(render_plans(PlanFormat::kTable, report_of({row}), 0), !Catch::Contains("Cost"));
+  row.hours = 12.25;
+  row.cost = 98;
+  const std::string text = render_plans(PlanFormat::kTable, report_of({row}), 0);
+  INFO(text);
+  CHECK_THAT(text, Catch::Contains("12.2  98.0  fits"));
 }
 
 TEST_CASE("what else is known of rows is said once") {

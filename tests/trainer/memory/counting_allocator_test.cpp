@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstddef>
+#include <memory>
 #include <thread>
+#include <vector>
 
 using fsdp::CountingAllocator;
 using fsdp::UncountedMemory;
@@ -56,6 +59,20 @@ TEST_CASE("tensors on the CPU are counted to the byte") {
   CHECK(allocator.allocated_bytes_max() == before);
   CHECK(at::empty({0}).data_ptr() == nullptr);
 }
+
+#ifndef __SANITIZE_ADDRESS__  // which places every block itself
+TEST_CASE("blocks of libraries took a part of freed tensors, and the heap grew by whole ones") {
+  installed();
+  const auto tensor = [] { return at::empty({2 * kMib}, at::kByte); };
+  at::Tensor freed = tensor();
+  const at::Tensor behind = tensor();
+  const void* const place = freed.data_ptr();
+  freed.reset();
+  std::vector<std::unique_ptr<std::byte[]>> of_libraries;
+  for (int i = 0; i < 1000; ++i) of_libraries.push_back(std::make_unique<std::byte[]>(10'000));
+  CHECK(tensor().data_ptr() == place);
+}
+#endif
 
 TEST_CASE("what one thread allocates another may free") {
   CountingAllocator& allocator = installed();

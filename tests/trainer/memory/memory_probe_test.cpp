@@ -46,6 +46,9 @@ TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the pe
   fresh(50);
   CHECK(probe->allocated_bytes_max() == allocated + 50 * kMebibyte);
   CHECK(near(probe->reserved_bytes_max(), reserved + 50 * kMebibyte));
+
+  // Of the whole process, whose peak came before the reset.
+  CHECK(near(probe->host_bytes_max(), reserved + 100 * kMebibyte));
 }
 #endif
 
@@ -78,4 +81,5 @@ TEST_CASE("where the kernel's peak cannot be reset the probe samples") {
   CHECK(probe.reserved_bytes_max() == 3000 * 1024);
   probe.reset_peaks();
   CHECK(probe.reserved_bytes_max() == 2000 * 1024);
+  CHECK(probe.host_bytes_max() == 3000 * 1024);
 }

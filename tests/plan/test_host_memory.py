@@ -1,0 +1,89 @@
+"""What a plan says of the host's memory is what the processes of random runs take of it."""
+
+import json
+import random
+import shutil
+import sys
+from pathlib import Path
+
+from planning import plans, request_of
+from random_runs import random_spec, write_articles
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
+from trainer import read_events, start, wait_until_well_ended  # noqa: E402
+
+MIB = 2**20
+# Products in 16 bits are slow on most CPUs.
+MOST_OPERATIONS = 1e11
+MOST_OPERATIONS_IN_16_BITS = 4e9
+
+
+def enlarged(spec: dict, draw: random.Random) -> dict:
+    """With up to some hundred MiB of tensors."""
+    config = spec["model"]["config"]
+    factor = draw.choice([2, 4, 8, 12])
+    wider = {name: config[name] * factor for name in ("hidden_size", "intermediate_size")}
+    wider["vocab_size"] = config["vocab_size"] + draw.choice([0, 7000, 15000, 30000])
+    return spec | {"model": {"config": config | wider}}
+
+
+def operations(spec: dict) -> float:
+    """About, of all ranks."""
+    config, data, batch = spec["model"]["config"], spec["data"], spec["batch"]
+    hidden = config["hidden_size"]
+    of_layer = hidden * (4 * hidden + 3 * config["intermediate_size"])
+    parameter_count = 2 * config["num_hidden_layers"] * of_layer + 2 * hidden * config["vocab_size"]
+    length = data.get("sequence_length") or data["input_length"] + data["target_length"]
+    rows = batch["size_per_rank"] * batch["gradient_accumulation_steps"] * spec["strategy"]["ranks"]
+    return 6 * rows * length * spec["train"]["steps"] * parameter_count
+
+
+def large_spec(draw: random.Random, articles: Path) -> dict:
+    while True:
+        spec = enlarged(random_spec(draw, articles), draw)
+        if operations(spec) <= (MOST_OPERATIONS if spec["precision"] == "fp32" else MOST_OPERATIONS_IN_16_BITS):
+            return spec
+
+
+def resident_bytes(folder: Path, ranks: int) -> list[int]:
+    return [read_events(folder, rank)[-1]["memory_host_bytes_max"] for rank in range(ranks)]
+
+
+def run(trainer: Path, spec: dict, folder: Path) -> list[int]:
+    wait_until_well_ended(start(trainer, spec, folder), folder)
+    return resident_bytes(folder, spec["strategy"]["ranks"])
+
+
+def is_near(planned: int, measured: int) -> bool:
+    return abs(planned - measured) <= max(0.03 * measured, 32 * MIB)
+
+
+def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_path):
+    draw = random.Random(seed + 2)
+    print(f"seed {seed}")
+    articles = write_articles(tmp_path / "articles.csv", draw)
+    results = tmp_path / "results"
+    count = request.config.getoption("--runs") // 2
+    far, differences = [], []
+    for number in range(count):
+        spec = large_spec(draw, articles)
+        folder = results / "runs" / "random" / str(number)
+        measured = run(trainer, spec, folder)
+        if "checkpoint" in spec and draw.random() < 0.5:
+            steps = spec["train"]["steps"]
+            spec |= {"resume": str(folder / "checkpoints" / f"step-{steps}"),
+                     "train": spec["train"] | {"steps": steps + 2}}
+            measured = run(trainer, spec, results / "runs" / "random" / f"{number}-resumed")
+        [plan] = plans(trainer, [request_of(spec, results)])
+        planned = plan["memory_host_bytes_max"]
+        differences += [(each - planned) / MIB for each in measured]
+        print(f"{number}: planned {planned / MIB:.0f} MiB; measured {[each // MIB for each in measured]};",
+              f"{spec['strategy']}, {spec['precision']}, {spec.keys() & {'checkpoint', 'resume', 'evaluation'}}", flush=True)
+        if not all(is_near(planned, each) for each in measured):
+            far.append((planned, measured, spec))
+        shutil.rmtree(folder)
+    print(f"of {count} runs, {len(differences)} ranks: from {min(differences):.1f} to {max(differences):.1f} MiB more than "
+          f"planned; {len(far)} runs are farther than 3 % and 32 MiB from their plan")
+    for case in far:
+        print(case)
+    assert not far
