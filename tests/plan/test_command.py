@@ -70,7 +70,8 @@ def test_the_largest_value_fits_and_the_next_does_not(rows, key):
     assert not next_one["fits"]
 
 
-@pytest.mark.parametrize("words, value", [(["--max", "batch.total", "--set", "strategy.ranks=5000"], 20000),
+@pytest.mark.parametrize("words, value", [(["--max", "batch.total", "--set", "strategy.ranks=5000",
+                                            "--host-memory-gib", "1000000"], 20000),
                                           (["--max", "batch.size_per_rank", "--set", "batch.total=10007"], 10007)])
 def test_the_largest_value_is_found_however_far_apart_values_are(rows, tmp_path, words, value):
     (tmp_path / "lab.yaml").write_text(f"""experiment: lab
