@@ -34,7 +34,7 @@ class AtenKernels : public Kernels {
 
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                            at::ScalarType buffer_type, at::ScalarType type,
-                           bool lengths_vary) override;
+                           bool lengths_vary = false) override;
   bool has_attention(at::ScalarType dtype, int64_t head_width) const override;
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;

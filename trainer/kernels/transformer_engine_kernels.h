@@ -33,7 +33,7 @@ class TransformerEngineKernels : public AtenKernels {
   // where a table is to be rounded to another buffer_type than fp32.
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                            at::ScalarType buffer_type, at::ScalarType type,
-                           bool lengths_vary) override;
+                           bool lengths_vary = false) override;
   // Saves the rotated queries and keys, the values, and the log-sum-exp of each query.
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;

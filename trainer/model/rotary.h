@@ -19,7 +19,7 @@ class RotaryEmbedding {
   // fp64). lengths_vary: see RotaryTable. Kept until another device, type or length or other
   // documents are asked for.
   const RotaryTable& table(Kernels& kernels, int64_t sequence_length, const DocumentsPtr& documents,
-                           const at::TensorOptions& options, bool lengths_vary);
+                           const at::TensorOptions& options, bool lengths_vary = false);
 
   // Sequences as documents, for attention that documents alone have; kept in the same way.
   const DocumentsPtr& as_documents(int64_t tokens, int64_t sequence_length, at::Device device);
