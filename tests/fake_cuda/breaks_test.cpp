@@ -279,8 +279,9 @@ StepCase bf16_step() {
 TEST_CASE("break: a bf16 table is made in fp32") {
   struct Broken : GpuKernels {
     RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
-                             at::ScalarType buffer_type, at::ScalarType) override {
-      return GpuKernels::rotary_table(angles, documents, buffer_type, at::kFloat);
+                             at::ScalarType buffer_type, at::ScalarType,
+                             bool lengths_vary) override {
+      return GpuKernels::rotary_table(angles, documents, buffer_type, at::kFloat, lengths_vary);
     }
   };
   CHECK_FALSE(allocates_as_planned<Broken>(bf16_step()));
@@ -325,6 +326,9 @@ class PassingGroup : public ProcessGroup {
   void leave(const std::string& key, const std::string& value) override { real_.leave(key, value); }
   bool is_left(const std::string& key) override { return real_.is_left(key); }
   std::string take(const std::string& key) override { return real_.take(key); }
+  std::unique_ptr<ProcessGroup> beside(const std::string& name) override {
+    return real_.beside(name);
+  }
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override {
     return real_.subgroup(name, ranks);
@@ -356,6 +360,7 @@ std::vector<std::string> hazards_of_ranks() {
     membership.rank = number;
     membership.ranks = {0, 1};
     membership.world_size = 2;
+    membership.ranks_per_host = 2;
     membership.store = store;
     membership.transport_timeout = std::chrono::minutes(5);
     membership.watchdog = std::make_shared<Watchdog>(membership.transport_timeout, nullptr);

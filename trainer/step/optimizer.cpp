@@ -222,7 +222,11 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
   };
   state.is_rounded_at_random =
       spec_.rounding == Rounding::kStochastic && std::ranges::any_of(written, is_bfloat16);
-  state.dtype = state.is_rounded_at_random ? at::kFloat : unit.parameters.scalar_type();
+  // On the CPU libtorch's fused SGD neither reads nor writes a momentum of 16 bits as it should.
+  const bool is_wrong_in_libtorch =
+      spec_.kind == OptimizerKind::kSgd && spec_.momentum != 0 && device_ == at::kCPU;
+  state.dtype = state.is_rounded_at_random || is_wrong_in_libtorch ? at::kFloat
+                                                                   : unit.parameters.scalar_type();
   for (const at::Tensor& tensor : written) {
     state.dtype = at::promoteTypes(state.dtype, tensor.scalar_type());
   }
