@@ -6,13 +6,13 @@
 #include <chrono>
 #include <fstream>
 
+#include "contract/files/scratch_folder.h"
 #include "contract/spec/run_spec.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/request.h"
 #include "runner/slurm/script.h"
 #include "runner/slurm/slurm.h"
-#include "contract/files/scratch_folder.h"
 
 namespace fsdp {
 namespace {

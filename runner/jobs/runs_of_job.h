@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "contract/files/scratch_folder.h"
 #include "runner/attempt/open_attempt.h"
 #include "runner/jobs/job_plan.h"
 #include "runner/progress/progress.h"
-#include "contract/files/scratch_folder.h"
 #include "runner/store/store.h"
 
 namespace fsdp {

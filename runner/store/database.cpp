@@ -7,9 +7,9 @@
 #include <array>
 #include <cerrno>
 
+#include "contract/files/scratch_folder.h"
 #include "contract/text/config_error.h"
 #include "runner/store/results_unavailable.h"
-#include "contract/files/scratch_folder.h"
 
 namespace fsdp {
 namespace {

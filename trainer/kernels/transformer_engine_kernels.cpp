@@ -99,8 +99,8 @@ Kernels::SwigluGradients TransformerEngineKernels::swiglu_backward(at::Tensor dh
 
 RotaryTable TransformerEngineKernels::rotary_table(const at::Tensor& angles,
                                                    const DocumentsPtr& documents,
-                                                   at::ScalarType buffer_type,
-                                                   at::ScalarType type, bool lengths_vary) {
+                                                   at::ScalarType buffer_type, at::ScalarType type,
+                                                   bool lengths_vary) {
   const int64_t sequence_length = angles.size(0);
   const int64_t width = 2 * angles.size(1);
   if (buffer_type != at::kFloat || lengths_vary ||
