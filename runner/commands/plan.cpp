@@ -89,7 +89,7 @@ PlannedRow plan_of_doubled(ExperimentPlans& plans, const Run& run) {
   return plans.plan(largest ? doubled_run(run.doubling, *largest) : run);
 }
 
-// The cost of each row, and below the table that of all runs if each has one row.
+// Sets the cost of each row. Adds a remark with that of all runs, if each has one row.
 void add_costs(PlanReport& report, double price, const std::vector<int64_t>& repeats) {
   double all = 0;
   bool is_known = report.rows.size() == repeats.size();

@@ -77,7 +77,7 @@ std::string cpu_name(const PlanTarget& target, const RunSpec& spec, bool on_clus
                                      : "the CPU";
 }
 
-// Of the node with most. Without Slurm all ranks run on one.
+// How many ranks the fullest node has. Without Slurm all run on one.
 int64_t ranks_of_node(const RunSpec& spec, bool on_cluster) {
   const int64_t ranks = std::max<int64_t>(1, spec.strategy.ranks);
   if (!on_cluster) return ranks;

@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-// What a user names in place of what is found.
+// What the user names; absent: what is found.
 struct PlanTarget {
   std::optional<std::string> gpu;
   std::optional<double> host_memory_gib;  // of each node
@@ -26,9 +26,9 @@ struct DeviceForRuns {
 // starts the runs elsewhere. Throws ConfigError if the GPU that `target` names is not known.
 //
 // A GPU is the one that is named, else this host's, else one with the memory that Slurm, or the
-// profile, asks for. A node has the memory that is named, else what the run asks Slurm for, else
-// that of this host, or of this process's cgroup if that is less, if the run would start here. The
-// ranks of a node share its memory, and on the CPU that is all there is.
+// profile, asks for. A node has the memory that is named, else what the run asks Slurm for. If the
+// run would start here, it has this host's, or the limit of this process's cgroup if that is less.
+// The ranks of a node share its memory, and on the CPU that is all there is.
 DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansion,
                              const RunSpec& spec, const std::optional<Host>& host);
 

@@ -75,7 +75,7 @@ std::vector<std::string> hazards_of(const StepCase& step_case, std::shared_ptr<S
   return hazards;
 }
 
-// Whether a hazard begins with the operator that comes too early, and names the awaited one.
+// True if a hazard begins with the operator that comes too early and names the awaited one.
 bool names(const std::vector<std::string>& hazards, const std::string& early,
            const std::string& awaited) {
   std::string all;
@@ -153,7 +153,7 @@ TEST_CASE("break: an event is recorded before the work that it stands for") {
   CHECK(names(hazards, "fused_adam", "aten::mul"));
 }
 
-// Records on one stream what it is asked to record on another.
+// Records the reductions' stream in the place of the gathers'.
 class StreamsThatRecordElsewhere : public PassingStreams {
  public:
   EventPtr record(StreamId stream) override {
@@ -215,7 +215,7 @@ TEST_CASE("break: the host's memory is let go while a copy reads it") {
 
 // --- memory, and what ATen takes ---
 
-// What the step allocates on the GPU with these kernels, and with the real ones on meta.
+// True if the step allocates the same with these kernels on the GPU and the real ones on meta.
 template <typename Broken>
 bool allocates_as_planned(const StepCase& step_case) {
   const auto gpu = gpu_with(make_streams(kDevice), std::make_unique<Broken>());
@@ -326,9 +326,6 @@ class PassingGroup : public ProcessGroup {
   void leave(const std::string& key, const std::string& value) override { real_.leave(key, value); }
   bool is_left(const std::string& key) override { return real_.is_left(key); }
   std::string take(const std::string& key) override { return real_.take(key); }
-  std::unique_ptr<ProcessGroup> beside(const std::string& name) override {
-    return real_.beside(name);
-  }
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override {
     return real_.subgroup(name, ranks);
@@ -348,7 +345,7 @@ void step_once(const RunSpec& spec, ProcessGroup& group) {
   step.run(1, batches, 0.1, 0.0, [] {});
 }
 
-// Of two ranks, in two threads, which are one NCCL group; rank 1 goes through a `Broken` one.
+// Runs two ranks as threads with one NCCL group. Rank 1 calls it through a `Broken` one.
 template <typename Broken>
 std::vector<std::string> hazards_of_ranks() {
   fake_cuda::watch_order(/*collects=*/true);

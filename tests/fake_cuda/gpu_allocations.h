@@ -2,7 +2,7 @@
 
 #include "tests/trainer/step/step_allocations.h"
 
-// What a step allocates on a GPU that keeps accounts.
+// Watches what steps allocate on a GPU that keeps accounts.
 namespace fsdp {
 
 inline constexpr int kCapability = 80;  // attention without cuDNN, which nobody fakes

@@ -83,7 +83,7 @@ class Block {
                        [&](const Thread& thread) { return thread.state == state; });
   }
 
-  // Those whose peers have all come.
+  // Lets threads go on whose peers have all come to the barrier.
   void release() {
     bool is_any_released = all_in(State::kEnded, 0, threads_.size());
     const auto let_go = [&](size_t first, size_t count) {

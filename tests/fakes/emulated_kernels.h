@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs kernels of our own on the host, with their barriers and shuffles: each file of ours that
-// nvcc compiles is compiled here as C++, after this header. One block runs at a time. Its threads
+// Runs kernels of our own on the host, with their barriers and shuffles. The files that nvcc
+// compiles are compiled as C++, after this header. One block runs at a time. Its threads
 // take turns at each barrier, in an order that changes from turn to turn, so that a missing barrier
 // shows. A block whose threads wait for each other for ever is an error.
 #include <cuda_runtime_api.h>
@@ -20,7 +20,7 @@ extern Index thread_index;
 extern Index block_index;
 extern Index grid_size;
 
-// Of a grid that is run next, only the blocks from `first` on are.
+// The next grid leaves out its blocks before `first`.
 void run_blocks_from(int64_t first);
 // The blocks of the last grid, whether they were run or not.
 int64_t blocks_of_last_grid();

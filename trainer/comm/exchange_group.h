@@ -33,7 +33,6 @@ class ExchangeGroup : public ProcessGroup {
   void leave(const std::string& key, const std::string& value) override;
   bool is_left(const std::string& key) override;
   std::string take(const std::string& key) override;
-  std::unique_ptr<ProcessGroup> beside(const std::string&) override { return nullptr; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string& name,
                                          const std::vector<int>& ranks) override;
 

@@ -30,7 +30,6 @@ class MirrorGroup : public ProcessGroup {
   void leave(const std::string&, const std::string&) override {}
   bool is_left(const std::string&) override { return true; }
   std::string take(const std::string&) override { return ""; }
-  std::unique_ptr<ProcessGroup> beside(const std::string&) override { return nullptr; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&,
                                          const std::vector<int>& ranks) override {
     return std::make_unique<MirrorGroup>(static_cast<int>(ranks.size()));

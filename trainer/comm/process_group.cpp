@@ -29,7 +29,6 @@ class SingleRankGroup : public ProcessGroup {
   void leave(const std::string& key, const std::string& value) override { left_[key] = value; }
   bool is_left(const std::string& key) override { return left_.contains(key); }
   std::string take(const std::string& key) override { return left_.extract(key).mapped(); }
-  std::unique_ptr<ProcessGroup> beside(const std::string&) override { return nullptr; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
     return make_single_rank_group();
   }

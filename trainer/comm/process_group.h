@@ -62,7 +62,7 @@ class ProcessGroup {
   virtual std::string take(const std::string& key) = 0;
   // A group of the same ranks whose operations do not queue behind this one's, if both go over a
   // network; else null. Every rank of this group calls it.
-  virtual std::unique_ptr<ProcessGroup> beside(const std::string& name) = 0;
+  virtual std::unique_ptr<ProcessGroup> beside(const std::string&) { return nullptr; }
   // A group of those ranks of this one, counted from 0 in the order of `ranks`; this rank is among
   // them. Every rank of this group calls it, each with its own set, which has no rank in common
   // with the others' sets; `name` is the same everywhere. Groups run independently of each other.

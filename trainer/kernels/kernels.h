@@ -51,7 +51,7 @@ struct RotaryTable {
   int64_t sequence_length = 0;  // with documents: all tokens
   DocumentsPtr documents;       // null: every sequence is one document
   std::vector<at::Tensor> tensors;
-  // Whether sequences of many lengths follow each other: no kernel is worth preparing for one.
+  // Sequences of many lengths follow each other, so that no kernel is worth preparing for one.
   bool lengths_vary = false;
 };
 

@@ -30,7 +30,7 @@ int64_t HostHeap::take(int64_t bytes) {
 
 void HostHeap::give(int64_t address, int64_t bytes) { give_hole(address, aligned(bytes)); }
 
-// Merges it with holes beside it, and with what is behind the last block.
+// Joins the hole with holes beside it. At the end of all blocks it is no hole.
 void HostHeap::give_hole(int64_t address, int64_t bytes) {
   const auto next = holes_.find(address + bytes);
   if (next != holes_.end()) {

@@ -6,6 +6,7 @@
 
 #include "trainer/backend/backend.h"
 #include "trainer/comm/process_group.h"
+#include "trainer/model/model.h"
 
 // Whether the trainer computes on the device at hand what it should: fsdp-train --self-test.
 namespace fsdp {
@@ -18,6 +19,9 @@ struct SelfTestRow {
 };
 
 using ShowRow = std::function<void(const SelfTestRow&)>;
+
+// A FillParameter: weights that differ from each other, the same each time.
+void fill_with_sine(const Parameter& parameter, int64_t offset, const at::Tensor& out);
 
 // Kernels, forward and backward, against formulas in fp64 on the CPU whose gradients are
 // autograd's, in memory that holds NaN where nobody has written.

@@ -42,14 +42,6 @@ RunSpec small_run(at::Device device, KernelSet kernels) {
   return spec;
 }
 
-void fill(const Parameter& parameter, int64_t offset, const at::Tensor& out) {
-  if (parameter.initialization() == Initialization::kOnes) {
-    out.fill_(1);
-  } else {
-    out.copy_(at::arange(offset, offset + out.numel(), at::kDouble).sin_().mul_(0.03));
-  }
-}
-
 // The rows of a micro-batch, their length, and how many tokens fill up the last one.
 struct Rows {
   int64_t first = 0;
@@ -106,7 +98,7 @@ struct Outcome {
 Outcome train(const Check& check, Backend& backend, ProcessGroup& world) {
   if (backend.device().is_cuda()) at::accelerator::emptyCache();
   const Mesh mesh(check.spec.strategy, world);
-  TrainingStep step(check.spec, check.spec.model.config, backend, mesh, world, fill);
+  TrainingStep step(check.spec, check.spec.model.config, backend, mesh, world, fill_with_sine);
   std::vector<Batch> batches = batches_of(check.micro_batches, backend.device(), world.size());
   Outcome outcome;
   backend.memory().reset_peaks();
@@ -188,6 +180,14 @@ class StepChecks {
 };
 
 }  // namespace
+
+void fill_with_sine(const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+  if (parameter.initialization() == Initialization::kOnes) {
+    out.fill_(1);
+  } else {
+    out.copy_(at::arange(offset, offset + out.numel(), at::kDouble).sin_().mul_(0.03));
+  }
+}
 
 void check_steps(at::Device device, KernelSet kernels, const ShowRow& show) {
   ProcessGroupOptions options;

@@ -20,7 +20,7 @@ constexpr size_t kAddressBytes = size_t{64} << 40;
 
 std::mutex mutex;
 
-// What a variable like "1:20" says of this rank; empty if nothing.
+// Returns "20" if the variable is "1:20" and this is rank 1; empty for other ranks.
 std::string of_this_rank(const char* variable) {
   const char* text = std::getenv(variable);
   const char* rank = std::getenv("RANK");

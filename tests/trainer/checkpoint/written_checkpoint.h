@@ -24,7 +24,6 @@ class SimulatedRank : public ProcessGroup {
   Pending all_gather(at::Tensor, at::Tensor, int) override { refuse(); }
   Pending reduce_scatter(at::Tensor, at::Tensor, int) override { refuse(); }
   Pending all_reduce(at::Tensor, int) override { refuse(); }
-  std::unique_ptr<ProcessGroup> beside(const std::string&) override { return nullptr; }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&, const std::vector<int>&) override {
     refuse();
   }

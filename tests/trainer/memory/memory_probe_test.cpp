@@ -47,7 +47,7 @@ TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the pe
   CHECK(probe->allocated_bytes_max() == allocated + 50 * kMebibyte);
   CHECK(near(probe->reserved_bytes_max(), reserved + 50 * kMebibyte));
 
-  // Of the whole process, whose peak came before the reset.
+  // The process's own peak came before the reset.
   CHECK(near(probe->host_bytes_max(), reserved + 100 * kMebibyte));
 }
 #endif

@@ -36,7 +36,7 @@ struct StepBytes {
   int64_t of_gradients = 0;  // of all gradients
 };
 
-// Of the second step.
+// Counts the second step.
 StepBytes bytes_of_step(const RunSpec& spec) {
   MirrorGroup world(1);
   const Mesh mesh(spec.strategy, world);
@@ -122,7 +122,7 @@ at::Tensor tokens(int64_t rows, int64_t columns) {
 
 }  // namespace
 
-// Who needs less lowers the numbers; who needs more says why.
+// If a change needs less, lower the numbers; if it needs more, say why in its message.
 TEST_CASE("a whole step of a LLaMA launches and moves as much as it did") {
   RunSpec spec = tiny_run(PrecisionKind::kBf16Mixed);
   spec.optimizer.gradient_clip_norm = 1.0;
