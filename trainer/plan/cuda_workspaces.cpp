@@ -1,5 +1,7 @@
 #include "trainer/plan/cuda_workspaces.h"
 
+#include <torch/version.h>
+
 #include <algorithm>
 #include <charconv>
 #include <regex>
@@ -39,12 +41,14 @@ int64_t read_cublaslt_bytes(const EnvironmentLookup& lookup) {
 
 CudaWorkspaces cuda_workspaces(int capability, const EnvironmentLookup& lookup) {
   const int64_t cublas_bytes = read_cublas_bytes(capability, lookup);
-  // getCUDABlasLtWorkspaceSize and getCUDABlasLtWorkspace take the variable's absence differently:
-  // the size is limited by cuBLAS', yet the memory is not shared.
+  // getCUDABlasLtWorkspaceSize and getCUDABlasLtWorkspace take the variable's absence differently
+  // from 2.11 on: the size is limited by cuBLAS', yet the memory is not shared.
+  constexpr bool kIsLimitedByDefault = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11;
   const std::string unified = lookup("TORCH_CUBLASLT_UNIFIED_WORKSPACE").value_or("");
   if (unified == "1") return {.cublas_bytes = cublas_bytes, .cublaslt_bytes = 0};
   int64_t cublaslt_bytes = read_cublaslt_bytes(lookup);
-  if (unified != "0") cublaslt_bytes = std::min(cublaslt_bytes, cublas_bytes);
+  const bool is_limited = unified.empty() ? kIsLimitedByDefault : unified != "0";
+  if (is_limited) cublaslt_bytes = std::min(cublaslt_bytes, cublas_bytes);
   return {.cublas_bytes = cublas_bytes, .cublaslt_bytes = cublaslt_bytes};
 }
 

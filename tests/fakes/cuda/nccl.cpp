@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -138,8 +139,9 @@ const char* ncclGetErrorString(ncclResult_t) { return "an error of the fake NCCL
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  static std::atomic<int> made = 0;
-  std::snprintf(id->internal, sizeof(id->internal), "/fake_nccl.%d.%d", getpid(), ++made);
+  // No other has had this name, as one that was killed leaves its memory behind.
+  const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
+  std::snprintf(id->internal, sizeof(id->internal), "/fake_nccl.%d.%ld", getpid(), now.count());
   return ncclSuccess;
 }
 

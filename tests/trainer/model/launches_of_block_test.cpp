@@ -71,10 +71,15 @@ TEST_CASE("libtorch's operators: at most 55 launches and 900 kB a token for a bl
   check_block(kernels, 55, 900);
 }
 
-#ifdef FSDP_TRANSFORMER_ENGINE
+#if defined(FSDP_TRANSFORMER_ENGINE) && defined(FSDP_CUDA_KERNELS)
 TEST_CASE("Transformer Engine: at most 32 launches and 500 kB a token for a block of 7B") {
   FastCudaKernels kernels;
   check_block(kernels, 32, 500);
+}
+#elif defined(FSDP_TRANSFORMER_ENGINE)
+TEST_CASE("without nvcc, SwiGLU's backward takes 44 kB a token more") {
+  FastCudaKernels kernels;
+  check_block(kernels, 32, 506);
 }
 #endif
 
