@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -160,7 +162,8 @@ int exit_status(std::vector<std::string> arguments) {
 
 int main(int argument_count, char** argument_values) {
   open_standard_streams();
-  choose_spin_count();  // of the trainers that it starts
+  // The trainers that it starts need not start themselves again.
+  if (char* const spin_count = missing_spin_count(environ)) putenv(spin_count);
   // A file that may not grow is an error of the write, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   StandardOutput output;

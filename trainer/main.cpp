@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <vector>
 
 #include "contract/record/exit_code.h"
 #include "contract/record/log.h"
@@ -81,12 +82,24 @@ void allow_many_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Started by hand, it starts again with the environment that fsdp-run gives to trainers; if it
+// cannot, it goes on as it is. The loader calls this before any library begins: libgomp reads the
+// variable then, and libtorch takes half a second. getenv() knows of no variable yet.
+void choose_spin_count(int, char** argv, char** environment) {
+  char* const chosen = fsdp::missing_spin_count(environment);
+  if (chosen == nullptr) return;
+  std::vector<char*> variables;
+  for (; *environment != nullptr; ++environment) variables.push_back(*environment);
+  variables.insert(variables.end(), {chosen, nullptr});
+  execve("/proc/self/exe", argv, variables.data());
+}
+
+[[gnu::section(".preinit_array"), gnu::used]] auto* const before_libraries = &choose_spin_count;
+
 }  // namespace
 
 int main(int argc, char** argv) {
   fsdp::open_standard_streams();
-  // Started by hand, as fsdp-run has chosen. If it cannot, it goes on as it is.
-  if (fsdp::choose_spin_count()) execv("/proc/self/exe", argv);
   allow_many_open_files();
   CLI::App app{
       "Trains one run, as one of its ranks. Rank, world size and rendezvous come from the\n"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "contract/record/cgroups.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 // libgomp's own 300,000 let one busy process take a core from two threads for milliseconds at each
 // of thousands of waits a step; docs/performance.md has the measurement.
-constexpr const char* kSpinCount = "4000";
+char spin_count[] = "GOMP_SPINCOUNT=4000";
 
 }  // namespace
 
@@ -36,9 +36,14 @@ int available_cores() {
   return std::max(1, static_cast<int>(std::min<double>(cores, std::floor(cgroup_cores()))));
 }
 
-bool choose_spin_count() {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return false;
-  return std::getenv("GOMP_SPINCOUNT") == nullptr && setenv("GOMP_SPINCOUNT", kSpinCount, 0) == 0;
+char* missing_spin_count(char** environment) {
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view variable = *environment;
+    if (variable.starts_with("GOMP_SPINCOUNT=") || variable.starts_with("OMP_WAIT_POLICY=")) {
+      return nullptr;
+    }
+  }
+  return spin_count;
 }
 
 }  // namespace fsdp

@@ -10,9 +10,8 @@ std::string processor_name();
 // The cores this process may use: its affinity mask, or its cgroup's quota when that is less.
 int available_cores();
 
-// Says in the environment how long threads of libgomp spin before they sleep, unless the user has.
-// Returns true if it did. libgomp reads it when it is loaded, so it is for programs that are
-// started afterwards.
-bool choose_spin_count();
+// "GOMP_SPINCOUNT=4000": how long threads of libgomp spin before they sleep. Null if `environment`
+// says so itself. libgomp reads it when it is loaded, so it is for programs that start afterwards.
+char* missing_spin_count(char** environment);
 
 }  // namespace fsdp
