@@ -31,8 +31,6 @@ AttemptStart attempt_start(const JobRecord& job, const LaunchRecord& start) {
           .device_kind = job.tasks.front().device_kind,
           .slurm_job = start.job,
           .node_list = start.node_list,
-          .other_runners = std::nullopt,
-          .continues = start.continues,
           .prediction = start.prediction};
 }
 

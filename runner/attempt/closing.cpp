@@ -13,7 +13,7 @@ std::optional<std::string> changed_input_of(Store& store, const OverAttempt& att
   if (attempt.end && (attempt.end->inputs_compared || attempt.end->changed_input)) {
     return attempt.end->changed_input;
   }
-  return changed_input(store, attempt.run, attempt.spec, {.ended_unix_ms = ended_unix_ms});
+  return changed_input(store, attempt.run, attempt.spec, ended_unix_ms);
 }
 
 }  // namespace

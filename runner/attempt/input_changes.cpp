@@ -34,8 +34,7 @@ int64_t changed_unix_ms(path file) {
 // An input file now.
 struct Input {
   path file;
-  std::optional<FileState> state{};  // absent: it cannot be read
-  std::string digest{};
+  std::string digest{};  // empty: it cannot be read
   std::string problem = "changed";
 };
 
@@ -49,7 +48,7 @@ std::string digest_in_state(Store& store, const path& file, const FileState& sta
 Input input_now(Store& store, const path& file) {
   try {
     const FileState state = state_of(file);
-    return {.file = file, .state = state, .digest = digest_in_state(store, file, state)};
+    return {.file = file, .digest = digest_in_state(store, file, state)};
   } catch (const ConfigError& error) {
     return {.file = file, .problem = error.problem()};
   }
@@ -87,7 +86,7 @@ std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& s
 // Names those that are gone, else all.
 std::string names(const std::vector<Input>& inputs) {
   constexpr size_t kMostNames = 4;
-  const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return !each.state; });
+  const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return each.digest.empty(); });
   if (gone != inputs.end()) return gone->file.string() + " " + gone->problem;
   if (inputs.size() == 1) return inputs.front().file.string() + " changed";
   const auto name = [](const Input& input) { return input.file.string(); };
@@ -113,41 +112,20 @@ std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
   return inputs;
 }
 
-std::optional<std::string> touched_input(const std::vector<FileState>& before,
-                                         const std::vector<Input>& inputs) {
-  for (size_t i = 0; i < std::min(before.size(), inputs.size()); ++i) {
-    if (is_untouched(before[i], inputs[i].state.value())) continue;
-    return before[i].path + " was written to, moved or given other rights";
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string current_digest(Store& store, const path& file) {
   return digest_in_state(store, file, state_of(file));
 }
 
-std::vector<FileState> input_states(const RunSpec& spec) {
-  std::vector<FileState> states;
-  try {
-    for (const auto& [key, file] : input_files(spec)) states.push_back(state_of(file));
-  } catch (const ConfigError&) {  // changed_input() says so
-  }
-  return states;
-}
-
 std::optional<std::string> changed_input(Store& store, const RunRecord& run, const RunSpec& spec,
-                                         const AttemptSeen& seen) {
+                                         std::optional<int64_t> ended_unix_ms) {
   if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
   const std::vector<Input> inputs = inputs_now(store, spec);
-  if (digest_of(spec, inputs) == run.data_digest) {
-    return touched_input(seen.states_before.value_or(std::vector<FileState>{}), inputs);
-  }
+  if (digest_of(spec, inputs) == run.data_digest) return std::nullopt;
   const std::vector<Input> changed = suspects(store, run, spec, inputs);
   const bool all_are_later = std::ranges::all_of(changed, [&](const Input& input) {
-    return seen.ended_unix_ms &&
-           changed_unix_ms(input.file) > *seen.ended_unix_ms + kClocksDifferMs;
+    return ended_unix_ms && changed_unix_ms(input.file) > *ended_unix_ms + kClocksDifferMs;
   });
   if (all_are_later) return std::nullopt;
   return names(changed);

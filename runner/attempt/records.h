@@ -19,7 +19,6 @@ struct LaunchRecord {
   std::string node_list;
   std::string host;  // that the ranks are started from
   int64_t started_unix_ms = 0;
-  std::optional<std::string> continues{};  // as AttemptStart has it
   Prediction prediction{};
 
   template <typename Self, typename Visitor>
@@ -28,7 +27,6 @@ struct LaunchRecord {
     visit("node_list", self.node_list);
     visit("host", self.host);
     visit("started_unix_ms", self.started_unix_ms);
-    visit("continues", self.continues);
     Prediction::visit_fields(self.prediction, visit);
   }
 };

@@ -71,7 +71,6 @@ std::string attempt_line(const Store& store, const RunRecord& run, const Attempt
   const std::vector<RunStarted> ranks = store.rank_facts(run.id, attempt.attempt);
   if (!ranks.empty() && ranks.front().resumed_from_step > 0) {
     line += fmt::format(", resumed from step {}", ranks.front().resumed_from_step);
-    if (attempt.continues) line += " of " + *attempt.continues;
   }
   line += fmt::format(", {}", name_of(attempt.status));
   if (attempt.ended_unix_ms) line += ' ' + local_time(*attempt.ended_unix_ms);

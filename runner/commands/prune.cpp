@@ -34,9 +34,8 @@ struct PruneArguments {
 
 void check(const PruneArguments& arguments) {
   const PruneWish& wish = arguments.wish;
-  if (!wish.checkpoints && (wish.keep_last > 0 || wish.keep_best > 0)) {
-    throw ConfigError("--keep-last, --keep-best", "",
-                      "are about checkpoints; give --checkpoints too");
+  if (!wish.checkpoints && wish.keep_last > 0) {
+    throw ConfigError("--keep-last", "", "is about checkpoints; give --checkpoints too");
   }
   if (arguments.words.empty() && arguments.older_than.empty() && !wish.not_current &&
       !wish.checkpoints) {
@@ -151,11 +150,10 @@ CommandFunction add_prune_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run prune --older-than 30d          runs, with their files and figures
   fsdp-run prune lab --not-current         what is no longer in lab's list
-  fsdp-run prune --checkpoints --keep-last 1 --keep-best 1
+  fsdp-run prune --checkpoints --keep-last 1
   fsdp-run prune 12 4xFSDP --dry-run       what would go)");
   const auto arguments = std::make_shared<PruneArguments>();
   PruneWish& wish = arguments->wish;
-  const auto at_least_one = CLI::Range(1, 1'000'000, "at least 1");
   command.add_option("WHAT", arguments->words,
                      "Experiments (name or file) and runs (number,\npoint, hash); default: all");
   add_option(command, "--older-than TIME", arguments->older_than,
@@ -164,9 +162,7 @@ CommandFunction add_prune_command(CLI::App& command) {
                    "Only runs that left their experiment's list");
   command.add_flag("--checkpoints", wish.checkpoints, "Only the checkpoints; figures stay");
   add_option(command, "--keep-last N", wish.keep_last, "Keep the N newest checkpoints of a run")
-      ->check(at_least_one);
-  add_option(command, "--keep-best N", wish.keep_best, "Keep the N of least validation loss")
-      ->check(at_least_one);
+      ->check(CLI::Range(1, 1'000'000, "at least 1"));
   command.add_flag("--dry-run", arguments->dry_run, "Show what would be removed");
   command.add_flag("--yes", arguments->yes, "Do not ask");
   add_results_option(command, arguments->results);

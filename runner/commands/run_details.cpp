@@ -19,7 +19,7 @@ Curve training_loss(const Store& store, const ComparisonRow& run) {
 Curve validation_loss(const Store& store, const ComparisonRow& run) {
   std::vector<CurvePoint> points;
   for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
-    for (const auto& event : store.events<EvaluationDone>(stretch.run, stretch.attempt)) {
+    for (const auto& event : store.events<EvaluationDone>(run.run, stretch.attempt)) {
       if (event.rank != 0 || event.body.step > stretch.last_step) continue;
       points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
     }

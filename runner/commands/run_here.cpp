@@ -57,11 +57,6 @@ class HeldDevices {
     return true;
   }
 
-  // Absent: that cannot be seen.
-  std::optional<int64_t> other_runners() const {
-    return claim_ ? std::optional(claim_->other_runners()) : std::nullopt;
-  }
-
  private:
   bool try_to_take(const DeviceNames& devices, const std::string& who, bool share,
                    std::string& holders) {
@@ -110,7 +105,6 @@ ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
   const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), host.name,
                                       runs.front().record.experiment);
   if (!held.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
-  settings.other_runners = [&] { return held.other_runners(); };
 
   const auto needed = static_cast<size_t>(gpus_needed(runs));
   const bool may_be_held = needed == 0 || options.share;

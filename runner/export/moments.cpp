@@ -47,11 +47,11 @@ std::vector<Moment> moments_of_steps(const std::vector<Recorded<StepDone>>& step
   return moments;
 }
 
-void add_evaluations(std::vector<Moment>& moments, const Store& store, const Stretch& stretch) {
-  for (const Recorded<EvaluationDone>& evaluation :
-       store.events<EvaluationDone>(stretch.run, stretch.attempt)) {
+void add_evaluations(std::vector<Moment>& moments,
+                     const std::vector<Recorded<EvaluationDone>>& evaluations, int64_t last_step) {
+  for (const Recorded<EvaluationDone>& evaluation : evaluations) {
     // Every rank reports the same.
-    if (evaluation.rank != 0 || evaluation.body.step > stretch.last_step) continue;
+    if (evaluation.rank != 0 || evaluation.body.step > last_step) continue;
     Moment moment{.step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms};
     add_if_known(moment, "validation/loss", evaluation.body.loss);
     add_if_known(moment, "validation/token_accuracy", evaluation.body.token_accuracy);
@@ -89,10 +89,11 @@ std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt) 
   std::vector<Moment> moments;
   for (const Stretch& stretch : store.stretches(run_id, attempt)) {
     const std::vector<Moment> steps =
-        moments_of_steps(store.events<StepDone>(stretch.run, stretch.attempt), stretch.last_step);
+        moments_of_steps(store.events<StepDone>(run_id, stretch.attempt), stretch.last_step);
     moments.insert(moments.end(), steps.begin(), steps.end());
-    add_evaluations(moments, store, stretch);
-    add_device_samples(moments, steps, store.events<DeviceSample>(stretch.run, stretch.attempt));
+    add_evaluations(moments, store.events<EvaluationDone>(run_id, stretch.attempt),
+                    stretch.last_step);
+    add_device_samples(moments, steps, store.events<DeviceSample>(run_id, stretch.attempt));
   }
   std::erase_if(moments, [](const Moment& moment) { return moment.figures.empty(); });
   std::ranges::stable_sort(moments, {}, &Moment::time_unix_ms);

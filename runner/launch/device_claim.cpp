@@ -161,6 +161,4 @@ std::vector<std::string> DeviceClaim::others() const {
   return holders;
 }
 
-int64_t DeviceClaim::other_runners() const { return std::ssize(others()); }
-
 }  // namespace fsdp

@@ -28,9 +28,6 @@ class DeviceClaim {
   DeviceClaim(DeviceClaim&& other) noexcept;
   ~DeviceClaim();
 
-  // How many other runners have some of the devices now.
-  int64_t other_runners() const;
-
  private:
   DeviceClaim(DeviceNames devices, int folder);
   void write_file(const std::string& who);

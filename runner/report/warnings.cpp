@@ -163,11 +163,6 @@ std::string other_processes(Rows rows) {
                                [](auto& run) { return run.other_processes.value_or(0) != 0; }));
 }
 
-std::string other_runners(Rows rows) {
-  return points_of(those_where(started_runs(rows),
-                               [](auto& run) { return run.other_runners.value_or(0) != 0; }));
-}
-
 std::string resumed(Rows rows) {
   std::vector<std::string> names;
   for (const ComparisonRow* run : started_runs(rows)) {
@@ -250,9 +245,6 @@ constexpr Check kChecks[] = {
     {"other_processes", other_processes,
      "processes of others were on a GPU when these began: {}; end them (nvidia-smi shows them) or "
      "take other GPUs with --gpus, then --rerun"},
-    {"other_runners", other_runners,
-     "another fsdp-run measured on the same devices (--share): {}; their timings disturb each "
-     "other: --rerun when it has ended"},
     {"side_by_side", side_by_side,
      "ran at the same time on the same node: {}; their timings disturb each other: set "
      "slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1"},

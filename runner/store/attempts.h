@@ -62,10 +62,6 @@ struct AttemptStart {
   std::string device_kind{};  // name and memory of what the ranks use, or "cpu"
   std::string slurm_job{};    // that it runs in: "12_3", "12"; empty: none
   std::string node_list{};    // of that job: "n[1-2]"
-  // The most that measured on its devices at the same time; absent: nobody looked.
-  std::optional<int64_t> other_runners{};
-  // The folder, as RunRecord has it, of the run whose steps this one continues.
-  std::optional<std::string> continues{};
   Prediction prediction{};
 
   template <typename Self, typename Visitor>
@@ -77,8 +73,6 @@ struct AttemptStart {
     visit("device_kind", self.device_kind);
     visit("slurm_job", self.slurm_job);
     visit("node_list", self.node_list);
-    visit("other_runners", self.other_runners);
-    visit("continues", self.continues);
     Prediction::visit_fields(self.prediction, visit);
   }
 };

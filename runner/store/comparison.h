@@ -74,7 +74,6 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> threads;
   std::optional<int64_t> parameter_count;
   std::optional<int64_t> other_processes;
-  std::optional<int64_t> other_runners;
   std::optional<int64_t> memory_allocated_bytes_predicted;
   std::optional<double> step_time_ms_predicted;
   std::string host;
@@ -175,8 +174,6 @@ struct ComparisonRow : AttemptSummary {
     visit("parameter_count", self.parameter_count, "Parameters of the model.");
     visit("other_processes", self.other_processes,
           "Processes of others on a rank's GPU when it started, the most.");
-    visit("other_runners", self.other_runners,
-          "Other fsdp-run that measured on its devices meanwhile (--share), the most.");
     visit("memory_allocated_bytes_predicted", self.memory_allocated_bytes_predicted,
           "memory_allocated_bytes_max as it was planned before the attempt began.");
     visit("step_time_ms_predicted", self.step_time_ms_predicted,

@@ -63,8 +63,6 @@ class Merge {
       for (const auto& [from, into] : runs_) remove.run(into);
       copy_table(from_, into_, table, [&](const std::string& column, SqlValue& value) {
         if (column == "run") value = run_numbered(std::get<int64_t>(value), table);
-        const auto* folder = column == "continues" ? std::get_if<std::string>(&value) : nullptr;
-        if (folder && !folder->empty()) value = folder_here(*folder).string();
       });
     }
     require_readable();

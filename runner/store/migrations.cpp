@@ -50,7 +50,10 @@ void add_what_is_missing(Database& database, const std::string& schema) {
 }  // namespace
 
 std::span<const std::string> schema_versions() {
-  static const std::array kVersions = {schema(), std::string()};
+  static const std::array kVersions = {
+      schema(), std::string("drop view comparison_per_rank; drop view comparison;"
+                            "alter table attempts drop column continues;"
+                            "alter table attempts drop column other_runners;")};
   return kVersions;
 }
 
@@ -88,10 +91,14 @@ void migrate(Database& database, std::span<const std::string> versions) {
                                   "folder with --results",
                                   found, newest));
   }
-  for (int64_t version = found; version < newest; ++version) {
-    database.execute(versions[static_cast<size_t>(version)]);
+  if (found == 0) {
+    database.execute(versions.front());
+  } else {
+    for (const std::string& step : versions.subspan(static_cast<size_t>(found))) {
+      database.execute(step);
+    }
+    add_what_is_missing(database, versions.front());
   }
-  if (found > 0) add_what_is_missing(database, versions.front());
   database.execute(
       fmt::format("pragma application_id = {}; pragma user_version = {}", kApplicationId, newest));
   transaction.commit();

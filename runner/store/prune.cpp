@@ -5,7 +5,9 @@
 #include <ranges>
 #include <system_error>
 
-#include "runner/store/checkpoint_folders.h"
+#include "contract/files/input_file.h"
+#include "contract/record/checkpoint_folders.h"
+#include "contract/text/foreign_json.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 
@@ -32,23 +34,37 @@ bool has_own_folder(const path& results, const RunRecord& run) {
   return run.source.empty() && is_own_run_folder(results, run.folder);
 }
 
-// What is left of them when those that the user keeps are taken away.
-std::vector<CheckpointFolder> without_kept(std::vector<CheckpointFolder> checkpoints,
-                                           const PruneWish& wish) {
-  std::vector<CheckpointFolder> whole = checkpoints;
-  std::erase_if(whole, [](const CheckpointFolder& checkpoint) { return !checkpoint.is_whole; });
-  std::set<path> kept;
-  const auto keep_first = [&](int64_t count) {
-    for (const auto& checkpoint : whole | std::views::take(count)) kept.insert(checkpoint.folder);
-  };
-  keep_first(wish.keep_last);
-  std::erase_if(whole, [](const CheckpointFolder& checkpoint) {
-    return !checkpoint.validation_loss.has_value();
-  });
-  std::ranges::stable_sort(whole, {}, &CheckpointFolder::validation_loss);
-  keep_first(wish.keep_best);
-  std::erase_if(checkpoints, [&](const CheckpointFolder& checkpoint) {
-    return kept.contains(checkpoint.folder);
+bool is_of_its_step(const RunPaths& paths, const CheckpointFolder& checkpoint) {
+  using enum CheckpointFolder::State;
+  return checkpoint.state == kComplete ||
+         (checkpoint.state == kReplaced &&
+          !std::filesystem::exists(paths.checkpoint(checkpoint.step)));
+}
+
+// Every file is there, in its size, that its trainer.json lists.
+bool is_whole(const path& checkpoint) try {
+  const std::string text =
+      read_input_file(checkpoint / kTrainerStateName, kLargestTrainerStateBytes);
+  const auto state = parse_foreign_json(text, kLargestTrainerStateBytes);
+  return std::ranges::all_of(
+      state.value("files", nlohmann::json::array()), [&](const nlohmann::json& file) {
+        const path place = checkpoint / file.at("name").get<std::string>();
+        return std::filesystem::file_size(place) == file.at("size_bytes").get<uintmax_t>();
+      });
+} catch (const std::exception&) {  // damaged, or not there
+  return false;
+}
+
+// All of a run's but the newest whole ones, as many as the user keeps. Links are left out: they may
+// lead to another run's.
+std::vector<CheckpointFolder> prunable_checkpoints(const RunPaths& paths, int64_t keep_last) {
+  std::error_code not_there;
+  if (std::filesystem::is_symlink(paths.checkpoints(), not_there)) return {};
+  std::vector<CheckpointFolder> checkpoints = list_checkpoint_folders(paths);
+  int64_t kept = 0;
+  std::erase_if(checkpoints, [&](const CheckpointFolder& each) {
+    if (std::filesystem::is_symlink(each.folder, not_there)) return true;
+    return is_of_its_step(paths, each) && is_whole(each.folder) && ++kept <= keep_last;
   });
   return checkpoints;
 }
@@ -122,18 +138,37 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   }
 }
 
+RunPaths run_of_checkpoint(const PruneItem& item) {
+  return RunPaths(item.folder.parent_path().parent_path());
+}
+
+bool is_partial(const PruneItem& item) {
+  return item.folder == checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
+                                          CheckpointFolder::State::kPartial);
+}
+
+// Another folder holds the checkpoint of this step.
+bool has_another(const PruneItem& item) {
+  return std::ranges::any_of(
+      list_checkpoint_folders(run_of_checkpoint(item)), [&](const CheckpointFolder& other) {
+        return other.step == item.checkpoint_step && other.folder != item.folder &&
+               other.state != CheckpointFolder::State::kPartial;
+      });
+}
+
 // Takes what an item is of out of the database. False when the run is running now.
 bool forget(Store& store, const path& results, const PruneItem& item) {
   if (!item.run) return true;
   if (item.checkpoint_step) {
-    path whole = item.folder;
-    if (whole.extension() == kPartialExtension) whole.replace_extension();
-    // Of a checkpoint that is not whole there is a row only if its folder was taken away before it.
-    if (whole == item.folder || !std::filesystem::exists(whole)) {
-      store.delete_checkpoint(item.run->id, whole.lexically_relative(results / item.run->folder));
+    // A partial one has a row only if its folder was taken away before that.
+    if (!has_another(item)) {
+      const RunPaths paths = run_of_checkpoint(item);
+      store.delete_checkpoint(
+          item.run->id,
+          paths.checkpoint(*item.checkpoint_step).lexically_relative(results / item.run->folder));
     }
     // What an earlier call or a trainer left, whose name the whole one of its step is given.
-    if (item.folder.extension() == kPartialExtension) remove_folder(item.folder);
+    if (is_partial(item)) remove_folder(item.folder);
     return true;
   }
   Store::Batch batch(store);
@@ -159,8 +194,8 @@ std::optional<bool> try_to_forget(Store& store, const path& results, const Prune
 // Gives an item's folder the name by which it is removed; nothing when it is gone already.
 std::optional<path> taken_away(const PruneItem& item) {
   if (!item.checkpoint_step) return take_away(item.folder);
-  path partial = item.folder;
-  return renamed(item.folder, partial += kPartialExtension);
+  return renamed(item.folder, checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
+                                                CheckpointFolder::State::kPartial));
 }
 
 bool is_in_use(const NamedFolders& named, const PruneItem& item) {
@@ -179,9 +214,8 @@ void make_room_with(Store& store, const path& results, PruneItem& item) {
                         NamedFolders(store, results).resumed_from(item.folder).empty();
     const bool is_there = may_go && (item.checkpoint_step || has_own_folder(results, *run));
     if (!is_there) return;
-    const bool is_partial = item.folder.extension() == kPartialExtension;
     const auto taken = !item.checkpoint_step ? take_away_before_rows(item.folder)
-                       : is_partial          ? std::optional(item.folder)
+                       : is_partial(item)    ? std::optional(item.folder)
                                              : taken_away(item);
     if (taken) item.folder = *taken;
   }
@@ -264,7 +298,7 @@ std::vector<PruneItem> find_prunable(const Store& store, const path& results,
       item.run = run;
     } else if (has_folder) {
       for (const CheckpointFolder& checkpoint :
-           without_kept(checkpoints_of(RunPaths(folder)), wish)) {
+           prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
         PruneItem& item = items.emplace_back(item_of(checkpoint.folder));
         item.run = run;
         item.checkpoint_step = checkpoint.step;

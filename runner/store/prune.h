@@ -21,7 +21,6 @@ struct PruneWish {
   bool not_current = false;                   // of runs that left their experiment's list
   bool checkpoints = false;                   // their checkpoints only
   int64_t keep_last = 0;                      // checkpoints of a run, those of most steps
-  int64_t keep_best = 0;                      // checkpoints of a run, by their validation loss
 };
 
 // One folder, with all that the database says of it.

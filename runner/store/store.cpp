@@ -172,18 +172,6 @@ int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {
   return attempt;
 }
 
-void Store::note_other_runners(int64_t run_id, int attempt, int64_t count) {
-  Statement(contents_->database,
-            "update attempts set other_runners = ?1 "
-            "where run = ?2 and attempt = ?3 and coalesce(other_runners, -1) < ?1")
-      .run(count, run_id, attempt);
-}
-
-void Store::note_continued(int64_t run_id, int attempt, const std::filesystem::path& folder) {
-  Statement(contents_->database, "update attempts set continues = ? where run = ? and attempt = ?")
-      .run(folder, run_id, attempt);
-}
-
 void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                         int64_t ended_unix_ms, int reason_rank) {
   Database& database = contents_->database;

@@ -103,10 +103,8 @@ struct Recorded {
   }
 };
 
-// A part of a run's course: an attempt, its own or of a run that it continues, and the last of the
-// attempt's steps that counts.
+// A part of a run's course: an attempt, and the last of its steps that counts.
 struct Stretch {
-  int64_t run = 0;
   int attempt = 0;
   int64_t last_step = std::numeric_limits<int64_t>::max();
 };
@@ -193,10 +191,6 @@ class Store {
 
   // A new attempt, status running. Its number is the next, and at least `first`.
   int begin_attempt(int64_t run_id, const AttemptStart& start, int first = 1);
-  // So many other runners measured on the attempt's devices: the most that was ever said stays.
-  void note_other_runners(int64_t run_id, int attempt, int64_t count);
-  // The run's steps begin in that of this folder.
-  void note_continued(int64_t run_id, int attempt, const std::filesystem::path& folder);
   // Adds what a rank reported; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);
   // Adds what all ranks reported, as EventTail::poll returns it: one transaction, none when there

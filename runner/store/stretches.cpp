@@ -5,8 +5,6 @@
 namespace fsdp {
 namespace {
 
-constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
-
 // Of the run's attempts before `newest` the one that came nearest to `step`, the newest of several
 // that are as near; 0: none. One that stopped before the step did not write its checkpoint, however
 // new it is.
@@ -25,32 +23,17 @@ int attempt_that_reached(int64_t step, Database& database, int64_t run_id, int64
   return nearest;
 }
 
-// The attempt that wrote the checkpoint of `step` from which this one went on; none: nobody knows.
-std::optional<Stretch> stretch_before(int64_t step, Database& database, const Stretch& later) {
-  const int own = attempt_that_reached(step, database, later.run, later.attempt);
-  if (own > 0) return Stretch{later.run, own, step};
-  // A run that another one continues has fewer steps.
-  if (step >= later.last_step) return std::nullopt;
-  const auto continued =
-      Statement(database,
-                "select r.id from attempts a join runs r on r.folder = a.continues "
-                "where a.run = ? and a.attempt = ? and r.id <> a.run limit 1")
-          .value<int64_t>(later.run, later.attempt);
-  if (!continued) return std::nullopt;
-  const int attempt = attempt_that_reached(step, database, *continued, kAll);
-  return attempt > 0 ? std::optional(Stretch{*continued, attempt, step}) : std::nullopt;
-}
-
 std::vector<Stretch> stretches_of(Database& database, int64_t run_id, int attempt) {
   Statement resumed_from_step(database,
                               "select resumed_from_step from ranks where run = ? and attempt = ? "
                               "and started_unix_ms is not null order by rank");
   std::vector<Stretch> found;
-  for (std::optional<Stretch> stretch = {{run_id, attempt, kAll}}; stretch;) {
-    found.push_back(*stretch);
-    const auto begin = resumed_from_step.value<int64_t>(stretch->run, stretch->attempt);
-    const int64_t step = std::min(stretch->last_step, begin.value_or(stretch->last_step));
-    stretch = step > 0 ? stretch_before(step, database, *stretch) : std::nullopt;
+  for (Stretch stretch{.attempt = attempt}; stretch.attempt > 0;) {
+    found.push_back(stretch);
+    const auto begin = resumed_from_step.value<int64_t>(run_id, stretch.attempt);
+    const int64_t step = std::min(stretch.last_step, begin.value_or(stretch.last_step));
+    // The one before wrote the checkpoint from which this one went on.
+    stretch = {attempt_that_reached(step, database, run_id, stretch.attempt), step};
   }
   std::ranges::reverse(found);
   return found;
@@ -68,7 +51,7 @@ std::vector<StepLoss> Store::losses(int64_t run_id, int attempt) const {
                                         "step <= ? order by step"));
   std::vector<StepLoss> found;
   for (const Stretch& stretch : stretches_of(contents_->database, run_id, attempt)) {
-    std::ranges::move(of_stretch.rows<StepLoss>(stretch.run, stretch.attempt, stretch.last_step),
+    std::ranges::move(of_stretch.rows<StepLoss>(run_id, stretch.attempt, stretch.last_step),
                       std::back_inserter(found));
   }
   return found;
@@ -87,7 +70,7 @@ void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id,
       Statement(database,
                 "select loss from steps where run = ? and attempt = ? and rank = 0 "
                 "order by step limit 1")
-          .value<std::optional<double>>(course.front().run, course.front().attempt)
+          .value<std::optional<double>>(run_id, course.front().attempt)
           .value_or(summary.loss_first);
   Statement evaluations(database,
                         "select loss from evaluations where run = ? and attempt = ? and rank = 0 "
@@ -95,7 +78,7 @@ void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id,
   std::ranges::reverse(course);
   for (const Stretch& stretch : course) {
     for (const auto& loss :
-         evaluations.rows<std::optional<double>>(stretch.run, stretch.attempt, stretch.last_step)) {
+         evaluations.rows<std::optional<double>>(run_id, stretch.attempt, stretch.last_step)) {
       summary.validation_loss_first = loss;
       auto& best = summary.validation_loss_best;
       if (loss) best = std::min(*loss, best.value_or(*loss));

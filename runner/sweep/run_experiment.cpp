@@ -19,7 +19,6 @@
 #include "runner/attempt/input_changes.h"
 #include "runner/attempt/records.h"
 #include "runner/attempt/run_folder.h"
-#include "runner/attempt/shorter_run.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/sweep/prediction.h"
@@ -93,18 +92,14 @@ void Sweep::record() {
     running_.at(ended.run).ingest_all_but_last();
     look_at_inputs(ended);
   }
-  const std::optional<int64_t> others = other_runners();
   std::optional<Store::Batch> batch;
   if (!ended_.empty()) batch.emplace(store_);
-  for (auto& [id, attempt] : running_) {
-    attempt.give();
-    if (others > 0) store_.note_other_runners(id, attempt.attempt(), *others);
-  }
+  for (auto& [id, attempt] : running_) attempt.give();
   std::vector<Closed> closed;
   for (const Ended& ended : ended_) closed.push_back(close(ended));
   const RunToLaunch* next = begun_ ? nullptr : next_run(closed);
   const int64_t next_id = next ? next->record.id : 0;
-  const int next_attempt = next ? begin(*next, others) : 0;
+  const int next_attempt = next ? begin(*next) : 0;
   if (batch) batch->commit();
   batch.reset();
 
@@ -112,11 +107,6 @@ void Sweep::record() {
   ended_.clear();
   for (Closed& each : closed) conclude(std::move(each));
   if (next) begun_ = Begun{take_waiting(next_id), next_attempt};
-}
-
-std::optional<int64_t> Sweep::other_runners() const {
-  if (!settings_.other_runners) return std::nullopt;
-  return settings_.other_runners();
 }
 
 void Sweep::stop_when_asked(std::chrono::milliseconds patience) {
@@ -188,7 +178,7 @@ RunToLaunch Sweep::take_waiting(int64_t id) {
 
 // Recorded before it is started: a runner that is killed from here on leaves an attempt that the
 // next one closes.
-int Sweep::begin(const RunToLaunch& run, std::optional<int64_t> others) {
+int Sweep::begin(const RunToLaunch& run) {
   check_are_there(settings_.results);
   AttemptStart start;
   start.runner_process_id = getpid();
@@ -196,7 +186,6 @@ int Sweep::begin(const RunToLaunch& run, std::optional<int64_t> others) {
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
-  start.other_runners = others;
   if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
     start.prediction = prediction_of(*plan);
   }
@@ -235,7 +224,6 @@ void Sweep::launch() {
 }
 
 std::optional<std::string> Sweep::start(const Begun& begun) {
-  inputs_[begun.run.record.id] = input_states(begun.run.spec);
   const auto changed = changed_input(store_, begun.run.record, begun.run.spec);
   try {
     check_are_there(settings_.results);
@@ -258,11 +246,6 @@ void Sweep::prepare_folder(const Begun& begun) const {
   const RunRecord& record = begun.run.record;
   if (record.status == RunStatus::kFinished) {
     set_checkpoints_aside(paths, record.attempt);
-  } else if (const std::string said =
-                 take_over_checkpoints(store_, settings_.results, begun.run, begun.attempt);
-             !said.empty()) {
-    log(LogLevel::kInfo, "resume", said);
-    progress_.say(said);
   }
   write_spec(paths, begun.run.spec);
   if (!settings_.job) return;
@@ -272,7 +255,6 @@ void Sweep::prepare_folder(const Begun& begun) const {
                        .node_list = settings_.job->node_list,
                        .host = settings_.host,
                        .started_unix_ms = now_unix_ms(),
-                       .continues = recorded.continues,
                        .prediction = recorded.prediction});
 }
 
@@ -312,7 +294,7 @@ void Sweep::look_at_inputs(Ended& ended) {
   if (ended.end.inputs_compared) return;
   const auto& [record, spec] = running_.at(ended.run).run();
   check_are_there(settings_.results);
-  const auto changed = changed_input(store_, record, spec, {.states_before = inputs_[record.id]});
+  const auto changed = changed_input(store_, record, spec);
   check_are_there(settings_.results);
   ended.end.changed_input = changed;
   ended.end.inputs_compared = true;
@@ -339,7 +321,6 @@ Sweep::Closed Sweep::close(const Ended& ended) {
 void Sweep::conclude(Closed closed) {
   const RunStatus status = closed.ending.status;
   running_.extract(closed.run).mapped().show_end(closed.ending);
-  inputs_.erase(closed.run);
   some_cut_short_ |= is_cut_short(status);
   some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
   if (!closed.next) return;

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "contract/files/file_state.h"
 #include "contract/plan/run_plan.h"
 #include "contract/record/exit_code.h"
 #include "contract/record/log.h"
@@ -46,8 +45,6 @@ struct SweepSettings {
   // The run that follows one which has ended, if there is one.
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
   std::optional<JobOfSweep> job{};  // absent: in none
-  // How many other runners measure on the same devices now; empty: nobody knows.
-  std::function<std::optional<int64_t>()> other_runners{};
 };
 
 // The loop over an experiment's runs: starts each when the launcher has room, records what its
@@ -92,12 +89,11 @@ class Sweep {
   void record_and_launch();
   // One transaction where runs have ended. What is in memory follows when it is kept.
   void record();
-  std::optional<int64_t> other_runners() const;
   void look_at_inputs(Ended& ended);
   Closed close(const Ended& ended);
   void conclude(Closed closed);
   const RunToLaunch* next_run(std::span<const Closed> closed) const;
-  int begin(const RunToLaunch& run, std::optional<int64_t> others);
+  int begin(const RunToLaunch& run);
   RunToLaunch take_waiting(int64_t id);
   int claim(const RunRecord& run);
   void launch();
@@ -124,7 +120,6 @@ class Sweep {
   std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
   std::vector<Ended> ended_;
   // Of runs under way: their input files before they were started.
-  std::map<int64_t, std::vector<FileState>> inputs_{};
   std::map<int64_t, int> claimed_{};  // attempts with a folder that are not begun; by run
   bool stopping_ = false;
   bool user_waits_ = true;  // for what is left to be recorded when all runs have ended

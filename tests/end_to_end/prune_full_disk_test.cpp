@@ -84,7 +84,7 @@ TEST_CASE("prune makes room on a disk without a free byte or inode") {
       "  - {name: two}\n");
   REQUIRE(workplace.run().status == 0);
   for (const char* step : {"step-500", "step-1000", "step-1500", "step-2000"}) {
-    complete(folder_of(workplace, 1) / "checkpoints" / step, std::nullopt);
+    complete(folder_of(workplace, 1) / "checkpoints" / step);
   }
   const std::string limits = GENERATE("size=16m", "size=24m,nr_inodes=90");
   const std::string words = GENERATE("one", "--checkpoints");

@@ -30,10 +30,8 @@ inline int64_t count(const Workplace& workplace, const std::string& table) {
 }
 
 // Makes a checkpoint complete, as the trainer leaves it.
-inline void complete(const std::filesystem::path& checkpoint,
-                     std::optional<double> validation_loss) {
-  nlohmann::json state{{"step", 1}, {"validation_loss", nullptr}};
-  if (validation_loss) state["validation_loss"] = *validation_loss;
+inline void complete(const std::filesystem::path& checkpoint) {
+  nlohmann::json state{{"step", 1}};
   std::ofstream(checkpoint / "weights") << "weights";
   state["files"] = {{{"name", "weights"}, {"size_bytes", 7}}};
   std::ofstream(checkpoint / "trainer.json") << state;

@@ -1,9 +1,8 @@
 #include "trainer/checkpoint/checkpoint_folders.h"
 
-#include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "contract/record/checkpoint_folders.h"
 #include "contract/text/config_error.h"
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/trainer_state.h"
@@ -13,45 +12,7 @@ namespace {
 
 using std::filesystem::path;
 
-constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kPartial = ".partial";
-constexpr std::string_view kReplaced = ".replaced";
-
-path with_suffix(path folder, std::string_view suffix) { return folder += suffix; }
-
-struct Folder {
-  int64_t step;
-  std::string suffix;  // "", kPartial or kReplaced
-  path folder;
-};
-
-// nullopt when the name is none of ours.
-std::optional<Folder> parse_folder(const path& folder) {
-  const std::string name = folder.filename();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  Folder parsed{.step = 0, .suffix = {}, .folder = folder};
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, parsed.step);
-  if (error != std::errc() || parsed.step < 0) return std::nullopt;
-  parsed.suffix.assign(rest, end);
-  if (!parsed.suffix.empty() && parsed.suffix != kPartial && parsed.suffix != kReplaced) {
-    return std::nullopt;
-  }
-  return parsed;
-}
-
-// Most steps first; of one step, step-<N> before step-<N>.replaced.
-std::vector<Folder> list_folders(const RunPaths& paths) {
-  std::vector<Folder> folders;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(paths.checkpoints(), error)) {
-    if (auto folder = parse_folder(entry.path())) folders.push_back(std::move(*folder));
-  }
-  std::ranges::sort(folders, [](const Folder& a, const Folder& b) {
-    return a.step != b.step ? a.step > b.step : a.suffix < b.suffix;
-  });
-  return folders;
-}
+using State = CheckpointFolder::State;
 
 std::optional<TrainerState> complete_state(const path& folder) {
   try {
@@ -74,10 +35,10 @@ void rename_folder(const path& from, const path& to) {
 }
 
 // The name goes first: a folder that lacks files is never called complete.
-void remove_checkpoint(const path& folder) {
-  const path partial = with_suffix(folder, kPartial);
+void remove_checkpoint(const RunPaths& paths, int64_t step) {
+  const path partial = checkpoint_folder(paths, step, State::kPartial);
   remove_folder(partial);
-  rename_folder(folder, partial);
+  rename_folder(paths.checkpoint(step), partial);
   remove_folder(partial);
 }
 
@@ -85,16 +46,16 @@ void remove_checkpoint(const path& folder) {
 
 std::vector<path> checkpoints_newest_first(const RunPaths& paths) {
   std::vector<path> checkpoints;
-  for (const Folder& folder : list_folders(paths)) {
-    if (folder.suffix != kPartial) checkpoints.push_back(folder.folder);
+  for (const CheckpointFolder& folder : list_checkpoint_folders(paths)) {
+    if (folder.state != State::kPartial) checkpoints.push_back(folder.folder);
   }
   return checkpoints;
 }
 
 void remove_partial_checkpoints(const RunPaths& paths) {
-  for (const Folder& folder : list_folders(paths)) {
-    if (folder.suffix == kPartial) remove_folder(folder.folder);
-    if (folder.suffix != kReplaced) continue;
+  for (const CheckpointFolder& folder : list_checkpoint_folders(paths)) {
+    if (folder.state == State::kPartial) remove_folder(folder.folder);
+    if (folder.state != State::kReplaced) continue;
     const path published = paths.checkpoint(folder.step);
     if (std::filesystem::exists(published)) {
       remove_folder(folder.folder);
@@ -105,7 +66,7 @@ void remove_partial_checkpoints(const RunPaths& paths) {
 }
 
 path create_partial_checkpoint(const RunPaths& paths, int64_t step) {
-  const path folder = with_suffix(paths.checkpoint(step), kPartial);
+  const path folder = checkpoint_folder(paths, step, State::kPartial);
   remove_folder(folder);
   std::error_code error;
   std::filesystem::create_directory(paths.checkpoints(), error);
@@ -116,8 +77,8 @@ path create_partial_checkpoint(const RunPaths& paths, int64_t step) {
 
 void publish_checkpoint(const RunPaths& paths, int64_t step) {
   const path published = paths.checkpoint(step);
-  const path partial = with_suffix(published, kPartial);
-  const path replaced = with_suffix(published, kReplaced);
+  const path partial = checkpoint_folder(paths, step, State::kPartial);
+  const path replaced = checkpoint_folder(paths, step, State::kReplaced);
   sync_folder(partial);
   sync_folder(paths.folder());
   if (std::filesystem::exists(published)) {
@@ -131,22 +92,22 @@ void publish_checkpoint(const RunPaths& paths, int64_t step) {
 }
 
 void remove_old_checkpoints(const RunPaths& paths, int64_t written, int64_t keep) {
-  std::vector<Folder> others;
-  const Folder* best = nullptr;
+  std::vector<CheckpointFolder> others = list_checkpoint_folders(paths);
+  std::erase_if(others, [&](const CheckpointFolder& folder) {
+    return folder.state != State::kComplete || folder.step == written;
+  });
+  std::optional<int64_t> best;
   std::optional<double> best_loss = read_trainer_state(paths.checkpoint(written)).validation_loss;
-  for (Folder& folder : list_folders(paths)) {
-    if (folder.suffix.empty() && folder.step != written) others.push_back(std::move(folder));
-  }
-  for (const Folder& folder : others) {
+  for (const CheckpointFolder& folder : others) {
     const auto state = complete_state(folder.folder);
     if (!state || !state->validation_loss) continue;
     if (!best_loss || *state->validation_loss < *best_loss) {
       best_loss = state->validation_loss;
-      best = &folder;
+      best = folder.step;
     }
   }
-  for (int64_t newer = 1; const Folder& folder : others) {
-    if (newer++ >= keep && &folder != best) remove_checkpoint(folder.folder);
+  for (int64_t newer = 1; const CheckpointFolder& folder : others) {
+    if (newer++ >= keep && folder.step != best) remove_checkpoint(paths, folder.step);
   }
 }
 

@@ -5,12 +5,8 @@
 
 #include "contract/record/run_paths.h"
 
-// The folders in <run>/checkpoints/. One process of a run changes them: rank 0.
-//
-//   step-<N>           complete
-//   step-<N>.partial   being written, or being removed
-//   step-<N>.replaced  complete; a newer step-<N> is about to take its place. Counts as step-<N>
-//                      while there is none.
+// The folders in <run>/checkpoints/ (contract/record/checkpoint_folders.h). One process of a run
+// changes them: rank 0.
 namespace fsdp {
 
 // The checkpoints by their names, the one with the most steps first, whatever state they are in.

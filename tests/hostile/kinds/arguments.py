@@ -29,7 +29,7 @@ COMMANDS = {
     "completion": [],
     "complete": [],
     "prune": [
-        "--older-than", "--not-current", "--checkpoints", "--keep-last", "--keep-best", "--dry-run"
+        "--older-than", "--not-current", "--checkpoints", "--keep-last", "--dry-run"
     ],
 }
 FLAGS = {
@@ -66,7 +66,6 @@ SENSIBLE = {
     "--rank": ["0", "1", "-1", "99"],
     "--attempt": ["1", "0", "2", "-5"],
     "--keep-last": ["1", "0", "-1"],
-    "--keep-best": ["1", "0"],
     "--older-than": ["1d", "0s", "99999999999999d", "2026-13-45"],
 }
 POSITIONALS = [

@@ -246,9 +246,6 @@ TEST_CASE("too few steps, lost events, noise, other processes and checkpoints ar
   CHECK(names_after([](auto& rows) { rows[0].other_processes = 0; }).empty());
   CHECK_THAT(text_after([](auto& rows) { rows[0].other_processes = 2; }),
              Catch::Contains("when these began: 4xDDP;") && Catch::Contains("nvidia-smi"));
-  CHECK(names_after([](auto& rows) { rows[0].other_runners = 0; }).empty());
-  CHECK_THAT(text_after([](auto& rows) { rows[1].other_runners = 1; }),
-             Catch::Contains("(--share): 4xFSDP;") && Catch::Contains("--rerun"));
   CHECK(text_after([](auto& rows) { rows[1].resumed_from_step = 20; }) ==
         "times and memory are of the steps since a checkpoint: 4xFSDP from step 20; --rerun trains "
         "from the "

@@ -435,31 +435,6 @@ TEST_CASE("merged results of one name that came from two places are told apart")
 
 // A new table needs a decision: one with a column `run` is merged, of any other the merge must
 // know.
-TEST_CASE("a run that continues another one has its first loss also where both were merged") {
-  const ResultsFolder alice, all;
-  fill(alice);
-  {
-    Store store(alice.path());
-    const RunRecord longer = store.recorded_run("lab", "two", store.runs()[1].hash).value();
-    const int attempt = store.begin_attempt(longer.id, attempt_start());
-    store.note_continued(longer.id, attempt, store.runs()[0].folder);
-    RunStarted started;
-    started.resumed_from_step = 3;
-    store.ingest(longer.id, attempt, 0,
-                 std::vector<Event>{event(0, 1'000, started), event(1, 2'000, step_done(4, 7))});
-    store.end_attempt(longer.id, attempt, RunStatus::kFinished, "", 3'000);
-    CHECK(store.stretches(longer.id, attempt).size() == 2);
-  }
-  merge_results(all.path(), std::vector<MergeSource>{{"alice", alice.path()}});
-  Store store(all.path());
-  const ComparisonRow row = store.comparison("alice/lab").at(1);
-  const std::vector<Stretch> course = store.stretches(row.run, 1);
-  REQUIRE(course.size() == 2);
-  CHECK(course[0].run == store.comparison("alice/lab").at(0).run);
-  CHECK(course[0].last_step == 3);
-  CHECK(row.loss_first == store.comparison("alice/lab").at(0).loss_first);
-}
-
 TEST_CASE("every table of the schema is merged or left out on purpose") {
   const ResultsFolder results;
   { const Store store(results.path()); }

@@ -30,6 +30,35 @@ void prune_all(Store& store, const ResultsFolder& results, const PruneWish& wish
   prune(store, results.path(), find_prunable(store, results.path(), wish));
 }
 
+// A trainer was killed between the two renames that replace a checkpoint.
+TEST_CASE("the checkpoint that was about to be replaced counts until another has its name") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord run = run_with_files(store, results, "lab");
+  const path checkpoints = results.path() / run.folder / "checkpoints";
+  for (const char* name : {"step-2.replaced", "step-2.partial"}) {
+    std::filesystem::create_directories(checkpoints / name);
+  }
+  results.write(run.folder / "checkpoints/step-2.replaced/trainer.json", "{}");
+  PruneWish wish = wish_for({run.id}, true);
+  SECTION("it is the newest") {
+    wish.keep_last = 1;
+    prune_all(store, results, wish);
+    CHECK(names_in(checkpoints) == std::vector<std::string>{"step-2.replaced"});
+  }
+  SECTION("it goes with all") {
+    prune_all(store, results, wish);
+    CHECK(names_in(checkpoints).empty());
+  }
+  SECTION("another has its name") {
+    std::filesystem::create_directories(checkpoints / "step-2");
+    results.write(run.folder / "checkpoints/step-2/trainer.json", "{}");
+    wish.keep_last = 1;
+    prune_all(store, results, wish);
+    CHECK(names_in(checkpoints) == std::vector<std::string>{"step-2"});
+  }
+}
+
 TEST_CASE("a folder that two runs share goes with the last of them") {
   const ResultsFolder results;
   Store store(results.path());
