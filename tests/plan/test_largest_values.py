@@ -75,10 +75,12 @@ def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, cou
         fitting = [value for value, row in zip(values, rows, strict=True) if row["fits"]]
         if not fitting or fitting[-1] == values[-1]:
             continue  # nothing to find, or more than what is looked at
-        compared += 1
         file = write_experiment(tmp_path, "one", spec, {"product": {"train.seed": [spec["train"]["seed"]]}})
         [largest] = json.loads(fsdp_run("plan", file, "--format", "json", "--max", key, *words))
         found = int(largest["point"].split("=")[-1]) if largest["fits"] else None
+        if found is not None and found > values[-1]:
+            continue  # some values take less than smaller ones, as other kernels compute them
+        compared += 1
         if found != fitting[-1]:
             wrong.append((key, fitting[-5:], found, spec))
     assert not wrong, wrong
