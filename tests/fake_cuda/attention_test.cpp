@@ -3,8 +3,11 @@
 #include <ATen/native/transformers/cuda/sdp_utils.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tests/trainer/kernels/observed_calls.h"
+#include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
 
 namespace fsdp {
@@ -68,6 +71,32 @@ TEST_CASE("attention is given to kernels that libtorch lets have it") {
     }
   }
   CHECK(calls == 1188);
+}
+
+// The kernel leaves memory unwritten above the diagonal, which nothing here can compute. So the
+// test looks at the order of the operators.
+TEST_CASE("a causal bias gradient is cleared above the diagonal before it is summed") {
+  const auto of = [](at::IntArrayRef shape) {
+    return at::empty(shape, at::TensorOptions(at::kBFloat16).device(at::kCUDA, 1));
+  };
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  const c10::DeviceGuard guard(c10::Device(at::kCUDA, 1));  // of capability 8
+  const Kernels::BiasedAttention call = {.q_BTHW = of({2, 128, 4, 64}),
+                                         .k_BSHW = of({2, 128, 4, 64}),
+                                         .v_BSHW = of({2, 128, 4, 64}),
+                                         .bias_HTS = of({4, 128, 128}),
+                                         .key_counts_B = at::Tensor(),
+                                         .is_causal = true};
+  AtenKernels kernels(at::kCUDA, 8);
+  const Kernels::Attention forward = kernels.biased_attention(call, /*for_backward=*/true);
+  const ObservedCalls calls;
+  kernels.biased_attention_backward(of({2 * 128, 4 * 64}), forward, call);
+  const std::vector<std::string> names = calls.names_of_launches();
+  CAPTURE(names);
+  const auto sum = std::ranges::find(names, "aten::sum");
+  REQUIRE(sum != names.end());
+  REQUIRE(sum != names.begin());
+  CHECK(*(sum - 1) == "aten::tril_");
 }
 
 }  // namespace
